@@ -177,7 +177,8 @@ def read_yaml(path: Path) -> dict[str, Any]:
     except (yaml.YAMLError, TypeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         where = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        raise DataError(f"{where}: not valid YAML ({getattr(error, 'problem', error)})") from None
+        problem = str(getattr(error, "problem", error)).splitlines()[0]
+        raise DataError(f"{where}: not valid YAML ({problem})") from None
     if value is None:
         return {}
     if not isinstance(value, dict):

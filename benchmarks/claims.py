@@ -36,7 +36,7 @@ from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import World, planted
 from arena_kit.policy.constants import Decide
 from arena_kit.rating.bradley_terry.clusters import Cluster
-from arena_kit.rating.claims.critical_values import normal_score, span_scores
+from arena_kit.rating.critical_values import normal_score, span_scores
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]

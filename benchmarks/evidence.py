@@ -9,7 +9,7 @@ Then for one entrant far below the others: how often it is winless and has no in
 of printed intervals that hold its expected rating, and that share with the winless ones' as well.
 
 `arrival` holds the intervals against the truth of `intervals.py`, which no K draws together: the
-share that hold it, the share that `elo_arrival` expects of the same samples, in how many samples
+share that hold it, the share that `holding` expects of the same samples, in how many samples
 the ratings say that intervals hold too seldom, and the share that hold in the others.
 """
 
@@ -25,7 +25,7 @@ from intervals import sample as world
 from arena_kit import BattleLog, BradleyTerry, PermutationElo, k_sweep
 from arena_kit.battles.log import Labels
 from arena_kit.rating.elo import method as elo
-from arena_kit.rating.elo.arrival import holding
+from arena_kit.rating.elo.method import holding
 
 KS = (4.0, 8.0, 16.0, 32.0)
 SEED = 32

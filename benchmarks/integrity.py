@@ -32,6 +32,7 @@ import csv
 import gzip
 import os
 from collections.abc import Callable, Iterator
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from time import process_time
@@ -39,7 +40,7 @@ from time import process_time
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import Arena, Battle, BattleLog, BradleyTerry, Outcome, read_battles
+from arena_kit import Arena, Battle, BattleLog, BradleyTerry, Outcome, RatingError, read_battles
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
 from arena_kit.files import read_json, write_json
@@ -240,9 +241,10 @@ def weekly(crowd: BattleLog, attack: Attack | None, n: int, rng: np.random.Gener
     log = crowd if attack is None else attacked(crowd, attack, model, n, rng)
     ever: set[str] = set()
     for week in range(1, WEEKS + 1):
-        tests = voter_tests(log.select(_so_far(log, week / WEEKS)))
-        last = {test.voter for test in tests.standing_out}
-        ever |= last
+        with suppress(RatingError):  # too few votes of anybody so far
+            tests = voter_tests(log.select(_so_far(log, week / WEEKS)))
+            last = {test.voter for test in tests.standing_out}
+            ever |= last
     bad = {test.voter for test in tests.tests if test.voter.startswith("attacker-")}
     accused = f"accused at the last look {len(last - bad)}, ever {len(ever - bad)}"
     found = f"; {len(ever & bad)} of {len(bad)} attackers found" if bad else ""

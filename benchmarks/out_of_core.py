@@ -78,7 +78,7 @@ def step(name: str, folder: Path) -> None:
 def rate(name: str, folder: Path) -> None:
     from arena_kit.battles.on_disk import BattleFiles
     from arena_kit.rating.bradley_terry.method import BradleyTerry
-    from arena_kit.rating.on_disk.bradley_terry import rate_boards
+    from arena_kit.rating.bradley_terry.on_disk import rate_boards
 
     stream = BattleFiles.of(folder)
     if name == "count":
@@ -109,7 +109,7 @@ def intervals() -> None:
     from arena_kit.battles.on_disk import BattleFiles
     from arena_kit.battles.write import write_battles
     from arena_kit.rating.bradley_terry.method import BradleyTerry
-    from arena_kit.rating.on_disk.bradley_terry import rate_boards
+    from arena_kit.rating.bradley_terry.on_disk import rate_boards
 
     rng = np.random.default_rng(0)
     n, models, ratios = 20_000, 12, []

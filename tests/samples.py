@@ -40,8 +40,12 @@ from arena_kit import (
     Rounds,
     Source,
     judge,
+    judge_placement,
+    place,
     publish,
+    publish_placement,
     rate,
+    read_placement,
     read_plan,
     to_battles,
 )
@@ -66,7 +70,9 @@ from arena_kit.judging.verdicts.records import (
 from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.judging.verdicts.settle import presentations, settle
 from arena_kit.reporting.html import export_report
+from arena_kit.runs.placement.place import PlacedModel
 from arena_kit.runs.record.record import Record
+from arena_kit.runs.settings.files import PlacementSettings
 from arena_kit.runs.settings.parameters import parameters_of
 from tests.emulator import Emulator
 
@@ -527,6 +533,7 @@ def parameters(mode: str, **given: Any) -> dict[str, Any]:
     """Parameters of a notebook; what is none of its own is a setting of its tournament file."""
     own = {name: value for name, value in given.items() if name in parameters_of(mode).model_fields}
     section = {"n_perms": "elo", "margin": "report", "inputs": "report"}
+    section |= dict.fromkeys(PlacementSettings.model_fields, "placement")
     more = {f"{section.get(n, 'judge')}.{n}": v for n, v in given.items() if n not in own}
     return own | {"overrides": own.get("overrides", {}) | more}
 
@@ -559,6 +566,16 @@ def record_of(mode: str = "pilot", **given: Any) -> Record:
 def published(judgments: Judgments, **more: Any) -> Record:
     """The record of these judgments, rated and published."""
     return publish(rated(judgments), judgments, **more)
+
+
+def placed_model(**given: Any) -> PlacedModel:
+    """A model placed by `parameters` of the notebook."""
+    return place(judge_placement(read_placement(**parameters("placement", **given))))
+
+
+def placement_record(**given: Any) -> Record:
+    """The record that the steps of a placement leave."""
+    return publish_placement(placed_model(**given))
 
 
 def rated(judgments: Judgments) -> Board:

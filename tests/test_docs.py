@@ -253,15 +253,19 @@ def _try_ours(words: list[str], *, everything: bool) -> None:
 def _checked(words: list[str]) -> dict[str, Any]:
     """The parameters that a command gives, after click and the notebook's model took them all."""
     name, *rest = words
-    command = main.commands[name]
     context = click.Context(main, **main.context_settings)
+    command = main.get_command(context, name)
     while isinstance(command, click.Group):
         context = click.Context(command, parent=context)
-        command = command.commands[rest.pop(0)]
+        command = command.get_command(context, rest.pop(0))
+    assert command is not None, words
     context = command.make_context(name, list(rest), parent=context)
     if name not in ("run", "cost"):
         return {}
-    given = {key: read_value(key, value) for key, value in context.params["overrides"]}
+    values = {key: read_value(key, value) for key, value in context.params["overrides"]}
+    given = {key: value for key, value in values.items() if "." not in key}
+    if dotted := {key: value for key, value in values.items() if "." in key}:
+        given["overrides"] = dotted
     file = context.params["params_file"]
     if file is None or file.is_file():
         whole = (read_yaml(file) if file else {}) | given

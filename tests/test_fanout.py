@@ -24,7 +24,7 @@ from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
 from arena_kit.files import read_json
 from arena_kit.matchmaking.world import World
-from arena_kit.rating.on_disk.bradley_terry import rate_boards
+from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from tests.samples import ROOT, asked, expanded
 
 WORLD = World(models=6, prompts=12, matchups=150, newcomers=1)
@@ -155,7 +155,7 @@ def test_the_loop_over_notebooks_of_the_documents_runs_on_a_cluster(
     exec(here.replace("    papermill.", f"    {root}\n    papermill."), {})
     manifests = [read_json(each) for each in workspace.glob("runs/*/manifest.json")]
     assert [each["status"] for each in manifests] == ["finished"] * 3
-    assert {each["parameters"]["subset_seed"] for each in manifests} == {0, 1, 2}
+    assert {each["parameters"]["seed"] for each in manifests} == {0, 1, 2}
 
 
 @pytest.mark.slow  # 1.67 million rows, resampled twice

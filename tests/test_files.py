@@ -57,58 +57,42 @@ def only(folder: Path) -> str:
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
-    """The old content stays until the block ends; then the new one is there, alone."""
+    """The old content stays until the block ends; then the new one is there, alone. Two writers
+    each have their own temporary file, and the last to finish wins.
+    """
     path = tmp_path / "new" / "result.txt"
     write_text(path, "old")
-    with whole_file(path) as part:
-        part.write_text("new")
-        assert path.read_text() == "old"
-    assert path.read_text() == "new"
-    assert only(path.parent) == "result.txt"
-
-
-def fail_halfway(path: Path) -> None:
-    with whole_file(path) as part:
-        part.write_text("half of the n")
-        raise RuntimeError("the power went out")
-
-
-def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
-    """When the block raises, the old file is untouched and nothing is left beside it."""
-    path = tmp_path / "result.txt"
-    path.write_text("old")
-    with pytest.raises(RuntimeError, match="the power went out"):
-        fail_halfway(path)
-    assert path.read_text() == "old"
-    assert only(tmp_path) == "result.txt"
-
-
-def test_a_failed_first_write_leaves_nothing(tmp_path: Path) -> None:
-    """When there was no old file, there is none afterwards."""
-    with pytest.raises(RuntimeError, match="the power went out"):
-        fail_halfway(tmp_path / "result.txt")
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_two_writers_do_not_share_a_part(tmp_path: Path) -> None:
-    """Two writers of one file each have their own temporary one; the last to finish wins."""
-    path = tmp_path / "result.txt"
     with whole_file(path) as first:
         first.write_text("first")
+        assert path.read_text() == "old"
         with whole_file(path) as second:
-            assert second != first
             second.write_text("second")
         assert path.read_text() == "second"
     assert path.read_text() == "first"
+    assert only(path.parent) == "result.txt"
+
+
+@pytest.mark.parametrize("old", ["old", None])
+def test_a_failed_write_leaves_what_was_there(old: str | None, tmp_path: Path) -> None:
+    """When the block raises, the old file, or none, is there as before, and nothing beside it."""
+    path = tmp_path / "result.txt"
+    if old is not None:
+        path.write_text(old)
+
+    def fail_halfway() -> None:
+        with whole_file(path) as part:
+            part.write_text("half of the n")
+            raise RuntimeError("the power went out")
+
+    with pytest.raises(RuntimeError):
+        fail_halfway()
+    assert [each.read_text() for each in tmp_path.iterdir()] == ([old] if old else [])
 
 
 FULL_DISK = """
 import resource, signal, sys
 from pathlib import Path
-from arena_kit import files
-from arena_kit.battles.write import write_battles
-from arena_kit.battles.log import BattleLog
-from arena_kit.battles.battle import Battle
+from arena_kit import Battle, BattleLog, files, write_battles
 
 path, how = Path(sys.argv[1]), sys.argv[2]
 battle = Battle(model_a="ash", model_b="beech", winner="tie", question_id="q" * 9000)
@@ -131,15 +115,9 @@ except Exception as error:
 @pytest.mark.parametrize("how", ["text", "json", "jsonl", "csv", "battles"])
 def test_a_full_disk_leaves_the_old_file(how: str, tmp_path: Path) -> None:
     """A write that the system cuts short raises, and the old content is still whole."""
-    path = tmp_path / "result.jsonl"
-    path.write_text("old\n")
-    run = subprocess.run(
-        [sys.executable, "-c", FULL_DISK, str(path), how],
-        capture_output=True,
-        text=True,
-        check=True,
-        cwd=ROOT,
-    )
+    path = lines(tmp_path / "result.jsonl", "old")
+    command = [sys.executable, "-c", FULL_DISK, str(path), how]
+    run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.startswith("refused:"), run.stderr
     assert path.read_text() == "old\n"
     assert only(tmp_path) == "result.jsonl"
@@ -157,32 +135,26 @@ def test_json_is_written_one_way(tmp_path: Path) -> None:
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), -float("inf")])
 def test_json_never_holds_nan(value: float, tmp_path: Path) -> None:
     """A number that is none is refused before the old file is touched."""
-    path = tmp_path / "result.json"
-    path.write_text("old")
+    path = lines(tmp_path / "result.json", "old")
     with pytest.raises(ValueError, match="JSON compliant"):
         write_json(path, {"rating": [1.0, value]})
     with pytest.raises(ValueError, match="JSON compliant"):
         write_jsonl(path, [{"rating": 1.0}, {"rating": value}])
-    assert path.read_text() == "old"
+    assert path.read_text() == "old\n"
     assert only(tmp_path) == "result.json"
 
 
+text = st.text(st.characters(codec="utf-8"), max_size=5)
+numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers()
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(codec="utf-8"), max_size=5),
+    st.none() | st.booleans() | numbers | text,
     lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text("ab\n", max_size=3), inner),
     max_leaves=5,
-)
-rows = st.lists(
-    st.dictionaries(st.text(st.characters(codec="utf-8"), max_size=3), values), max_size=4
 )
 
 
 @settings(max_examples=20, deadline=None)
-@given(rows)
+@given(st.lists(st.dictionaries(text, values), max_size=4))
 def test_rows_survive_their_file(
     tmp_path_factory: pytest.TempPathFactory, wanted: list[dict[str, object]]
 ) -> None:
@@ -196,20 +168,21 @@ def test_rows_survive_their_file(
 
 
 def test_a_csv_is_read_by_anyone(tmp_path: Path) -> None:
-    """A table is written with its header, quoted where needed."""
+    """A table has its header and is quoted where needed; text that begins as a formula does stands
+    after an apostrophe; a value without a column is refused, and no file appears.
+    """
     path = tmp_path / "table.csv"
+    with pytest.raises(ValueError, match="loses"):
+        write_csv(path, [{"wins": 3, "loses": 1}], ["wins"])
+    assert list(tmp_path.iterdir()) == []
+    texts = ['a,"b"\nc', "é", "=HYPERLINK(1)", "\tx"]
     write_csv(
-        path, [{"model": 'a,"b"\nc', "wins": 3}, {"model": "é", "wins": 0}], ["wins", "model"]
+        path, [{"model": name, "wins": -n} for n, name in enumerate(texts)], ["wins", "model"]
     )
     with path.open(newline="", encoding="utf-8") as table:
-        assert list(csv.reader(table)) == [["wins", "model"], ["3", 'a,"b"\nc'], ["0", "é"]]
-
-
-def test_a_csv_has_no_unknown_column(tmp_path: Path) -> None:
-    """A value without a column is refused, and no file appears."""
-    with pytest.raises(ValueError, match="loses"):
-        write_csv(tmp_path / "table.csv", [{"wins": 3, "loses": 1}], ["wins"])
-    assert list(tmp_path.iterdir()) == []
+        header, *rows = csv.reader(table)
+    assert header == ["wins", "model"]
+    assert rows == [["0", texts[0]], ["-1", "é"], ["-2", "'=HYPERLINK(1)"], ["-3", "'\tx"]]
 
 
 # Reading whole files
@@ -217,42 +190,59 @@ def test_a_csv_has_no_unknown_column(tmp_path: Path) -> None:
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     """Every reader names the file that is not there."""
-    path = tmp_path / "nowhere"
     for read in (read_text, read_json, read_yaml, read_prompts, file_hash):
         with pytest.raises(DataError, match="nowhere: no such file"):
-            read(path)
-
-
-def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
-    """A file that is not UTF-8 is refused with the place of the first wrong byte."""
-    path = tmp_path / "latin.txt"
-    path.write_bytes(b"caf\xe9")
-    with pytest.raises(DataError, match=r"latin\.txt: not UTF-8 text \(byte 3\)"):
-        read_text(path)
-
-
-def test_malformed_json_is_named_with_its_line(tmp_path: Path) -> None:
-    """A JSON file that does not parse is an error with the line."""
-    path = tmp_path / "manifest.json"
-    path.write_text('{\n  "a": 1,\n  oops\n}\n')
-    with pytest.raises(DataError, match=r"manifest\.json:3: not valid JSON"):
-        read_json(path)
-
-
-def test_yaml_is_a_mapping(tmp_path: Path) -> None:
-    """Keys and values come out typed as YAML means them."""
-    path = tmp_path / "params.yaml"
-    path.write_text("k: 16\nscale: 1.0e-3\nnames: [a, b]\nnested: {fast: true}\n")
-    assert read_yaml(path) == {
-        "k": 16,
-        "scale": 0.001,
-        "names": ["a", "b"],
-        "nested": {"fast": True},
-    }
+            read(tmp_path / "nowhere")
 
 
 @pytest.mark.parametrize(
-    ("text", "where", "message"),
+    ("content", "message"),
+    [
+        (b"caf\xe9", r": not UTF-8 text \(byte 3\)"),
+        (b'{\n  "a": 1,\n  oops\n}\n', ":3: not valid JSON"),
+        (b"[" * 200_000, ": nested too deeply"),
+    ],
+    ids=["latin", "syntax", "deep"],
+)
+def test_malformed_json_is_named_with_its_line(
+    content: bytes, message: str, tmp_path: Path
+) -> None:
+    """A JSON file that is no text, does not parse or nests without end is one sentence."""
+    path = tmp_path / "manifest.json"
+    path.write_bytes(content)
+    with pytest.raises(DataError, match=rf"manifest\.json{message}"):
+        read_json(path)
+
+
+def test_a_hash_is_of_the_bytes(tmp_path: Path) -> None:
+    """The hash of a file is the SHA-256 of its bytes, as published for 'abc'."""
+    path = tmp_path / "abc"
+    path.write_bytes(b"abc")
+    assert file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+
+
+def test_yaml_is_a_mapping(tmp_path: Path) -> None:
+    """Keys and values come out typed as YAML means them; anchors, aliases and merged keys work,
+    and a key given beside a merged one overrides it.
+    """
+    path = lines(tmp_path / "params.yaml", "k: 16", "scale: 1.0e-3", "names: [a, b]",
+                 "base: &base {k: 16, fast: true}", "same: *base", "slow: {<<: *base, fast: false}",
+                 )  # fmt: skip
+    base = {"k": 16, "fast": True}
+    assert read_yaml(path) == {
+        "k": 16, "scale": 0.001, "names": ["a", "b"], "base": base, "same": base,
+        "slow": {"k": 16, "fast": False},
+    }  # fmt: skip
+
+
+def _alias_bomb(levels: int) -> str:
+    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
+    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize(
+    ("content", "where", "message"),
     [
         ("k: 1\nn: 2\nk: 3\n", ":3", "key 'k' appears twice"),
         ("a:\n  k: 1\n\n  k: 2\n", ":4", "key 'k' appears twice"),
@@ -264,28 +254,29 @@ def test_yaml_is_a_mapping(tmp_path: Path) -> None:
         ("[a, b]: 1\n", "", "not valid YAML"),
         ("day: 2024-13-45\n", "", "not valid YAML"),
         ("- k\n", "", "expected a mapping of keys to values, got list"),
+        (_alias_bomb(30), ":6", "more than 100,000 values"),
+        ("a: &a [1, *a]", ":1", "an alias inside what it stands for"),
+        ("a: " + "[" * 5_000 + "]" * 5_000, ":1", "nested deeper than 50 levels"),
+        ("a: " + "{b: " * 5_000 + "}" * 5_000, ":1", "nested deeper than 50 levels"),
+        ("\n".join(" " * n + "a:" for n in range(2_000)), r":5\d", "nested deeper than 50 levels"),
     ],
+    ids=range(15),
 )
-def test_wrong_yaml_is_named(text: str, where: str, message: str, tmp_path: Path) -> None:
-    """A YAML file with a key given twice, bad syntax or no keys is an error with its place."""
+def test_wrong_yaml_is_named(content: str, where: str, message: str, tmp_path: Path) -> None:
+    """A YAML file with a key given twice, bad syntax, no keys, aliases that would expand to
+    billions of values, or deep nesting is one sentence with its place.
+    """
     path = tmp_path / "params.yaml"
-    path.write_text(text)
-    with pytest.raises(DataError, match=rf"params\.yaml{where}.*{message}"):
+    path.write_text(content, encoding="utf-8")
+    with pytest.raises(DataError, match=rf"params\.yaml{where}: .*{message}") as caught:
         read_yaml(path)
+    assert "\n" not in str(caught.value)
 
 
-def test_a_merge_key_is_merged(tmp_path: Path) -> None:
-    """The merge key of YAML works, and a key given beside it overrides the merged one."""
-    path = tmp_path / "params.yaml"
-    path.write_text("base: &base {k: 16, n: 500}\nfast:\n  <<: *base\n  n: 20\n")
-    assert read_yaml(path)["fast"] == {"k": 16, "n": 20}
-
-
-def test_a_hash_is_of_the_bytes(tmp_path: Path) -> None:
-    """The hash of a file is the SHA-256 of its bytes, as published for 'abc'."""
-    path = tmp_path / "abc"
-    path.write_bytes(b"abc")
-    assert file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+def test_a_deep_value_on_the_command_line_is_one_sentence() -> None:
+    """A value typed with `-p` that nests without end is refused like any other that is none."""
+    with pytest.raises(DataError, match=r"-p strata: .* is not a value"):
+        read_value("strata", "[" * 5_000)
 
 
 # Reading lines
@@ -294,43 +285,40 @@ def test_a_hash_is_of_the_bytes(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("row", "message"),
     [
-        ("{oops", "not valid JSON"),
-        ('{"a": NaN}', r"not valid JSON \(NaN is not a JSON number\)"),
-        ('{"a": -Infinity}', r"not valid JSON \(-Infinity is not a JSON number\)"),
-        ("[1]", "expected a JSON object, got list"),
-        ("null", "expected a JSON object, got NoneType"),
-        ("[" * 100_000, "nested too deeply"),
+        (b"{oops", "not valid JSON"),
+        (b'{"a": NaN}', r"not valid JSON \(NaN is not a JSON number\)"),
+        (b'{"a": -Infinity}', r"not valid JSON \(-Infinity is not a JSON number\)"),
+        (b"[1]", "expected a JSON object, got list"),
+        (b"null", "expected a JSON object, got NoneType"),
+        (b"[" * 100_000, "nested too deeply"),
+        (b'{"a": "\xff"}', "not UTF-8 text"),
     ],
-    ids=["syntax", "nan", "infinity", "list", "null", "deep"],
+    ids=["syntax", "nan", "infinity", "list", "null", "deep", "latin"],
 )
-def test_a_malformed_line_is_named(row: str, message: str, tmp_path: Path) -> None:
+def test_a_malformed_line_is_named(row: bytes, message: str, tmp_path: Path) -> None:
     """A line that is not a JSON object is named by its number; blank lines count."""
-    path = lines(tmp_path / "rows.jsonl", {"a": 1}, "", "  ", row)
-    with pytest.raises(DataError, match=rf"rows\.jsonl:4: {message}"):
-        list(read_lines(path))
-
-
-def test_a_line_that_is_not_text_is_named(tmp_path: Path) -> None:
-    """The line with the first byte that is not UTF-8 is the one named."""
     path = tmp_path / "rows.jsonl"
-    path.write_bytes(b'{"a": 1}\n{"a": 2}\n{"a": "\xff"}\n')
-    with pytest.raises(DataError, match=r"rows\.jsonl:3: not UTF-8 text"):
+    path.write_bytes(b'{"a": 1}\n\n  \n' + row)
+    with pytest.raises(DataError, match=rf"rows\.jsonl:4: {message}"):
         list(read_lines(path))
 
 
 def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
     """A gzip file cut short, with flipped bits or unzipped is named, not half believed."""
     whole = gzip.compress("".join(f'{{"a": "{i * 7919}"}}\n' for i in range(500)).encode())
-    flipped = bytearray(whole)
-    flipped[200] ^= 0xFF
-    flipped[201] ^= 0xFF
+    flipped = whole[:200] + bytes(byte ^ 0xFF for byte in whole[200:202]) + whole[202:]
     path = tmp_path / "rows.jsonl.gz"
-    for damaged in (whole[:-12], bytes(flipped), b'{"a": 1}\n'):
+    for damaged in (whole[:-12], flipped, b'{"a": 1}\n'):
         path.write_bytes(damaged)
-        with pytest.raises(
-            DataError, match=r"rows\.jsonl\.gz:\d+: not (a whole gzip|valid JSON|UTF-8)"
-        ):
+        with pytest.raises(DataError, match=r"rows\.jsonl\.gz:\d+: not "):
             list(read_lines(path))
+
+
+def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
+    """A byte order mark and CRLF line ends, as some editors write them, are read past."""
+    path = tmp_path / "rows.jsonl"
+    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\r\n{"a": 2}\r\n')
+    assert list(read_lines(path)) == [(1, {"a": 1}), (3, {"a": 2})]
 
 
 # Prompts
@@ -339,30 +327,22 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
 def test_a_prompt_bank_is_read_in_order(tmp_path: Path) -> None:
     """Prompts come in file order with their fields; keys nobody knows are left aside."""
     full = {
-        "prompt_id": "p2",
-        "text": "Is <b>this</b> safe?",
-        "source": "curated",
-        "subject": "cardiology",
-        "expected_behavior": "hedge",
-        "tags": ["heart", "dose"],
-        "difficulty": 3,
-    }
-    path = lines(tmp_path / "prompts.jsonl", PROMPT | {"gold_answer": "So."}, "", full)
+        "prompt_id": "p2", "text": "Is <b>this</b> safe?", "source": "curated",
+        "subject": "cardiology", "expected_behavior": "hedge", "tags": ["heart", "dose"],
+    }  # fmt: skip
+    path = lines(tmp_path / "p.jsonl", PROMPT | {"gold_answer": "So."}, "", full | {"level": 3})
+    changed = {"expected_behavior": ExpectedBehavior.HEDGE, "tags": ("heart", "dose")}
     assert read_prompts(path) == [
-        Prompt(prompt_id="p1", text="Why?", source="plain", gold_answer="So."),
-        Prompt(
-            prompt_id="p2",
-            text="Is <b>this</b> safe?",
-            source="curated",
-            subject="cardiology",
-            expected_behavior=ExpectedBehavior.HEDGE,
-            tags=("heart", "dose"),
-        ),
+        Prompt(**PROMPT, gold_answer="So."),
+        Prompt(**(full | changed)),  # type: ignore[arg-type]
     ]
 
 
 def without(row: dict[str, str], *keys: str) -> dict[str, str]:
     return {key: value for key, value in row.items() if key not in keys}
+
+
+SECOND = PROMPT | {"prompt_id": "p2"}
 
 
 @pytest.mark.parametrize(
@@ -373,28 +353,16 @@ def without(row: dict[str, str], *keys: str) -> dict[str, str]:
         ('{"prompt_id": "p2", "difficulty": NaN}', "not valid JSON .NaN is not a JSON number"),
         (without(PROMPT, "text"), "missing 'text'"),
         (without(PROMPT, "prompt_id", "source"), "missing 'prompt_id' and 'source'"),
-        (
-            PROMPT | {"prompt_id": "../x"},
-            r"prompt_id '\.\./x' is not a valid id; allowed: .*'\.\.'",
-        ),
+        (PROMPT | {"prompt_id": "../x"}, r"prompt_id '\.\./x' is not a valid id"),
         (PROMPT | {"prompt_id": "p 2"}, "prompt_id 'p 2' is not a valid id"),
         (PROMPT | {"prompt_id": 2}, "prompt_id 2 is not a valid id"),
-        (PROMPT | {"prompt_id": "p2", "source": "<b>"}, "source '<b>' is not a valid id"),
-        (
-            PROMPT | {"prompt_id": "p2", "text": "  "},
-            "text of prompt p2 must be a non-empty string",
-        ),
-        (
-            PROMPT | {"prompt_id": "p2", "text": None},
-            "text of prompt p2 must be a non-empty string",
-        ),
-        (
-            PROMPT | {"prompt_id": "p2", "expected_behavior": "maybe"},
-            "unknown expected_behavior 'maybe'; allowed: hedge, answer, abstain",
-        ),
-        (PROMPT | {"prompt_id": "p2", "tags": "heart"}, "tags"),
-        (PROMPT | {"prompt_id": "p2", "tags": 5}, "tags"),
-        (PROMPT | {"prompt_id": "p2", "gold_answer": 5}, "gold_answer"),
+        (SECOND | {"source": "<b>"}, "source '<b>' is not a valid id"),
+        (SECOND | {"text": "  "}, "text of prompt p2 must be a non-empty string"),
+        (SECOND | {"text": None}, "text of prompt p2 must be a non-empty string"),
+        (SECOND | {"expected_behavior": "maybe"}, "'maybe'; allowed: hedge, answer, abstain"),
+        (SECOND | {"tags": "heart"}, "tags"),
+        (SECOND | {"tags": 5}, "tags"),
+        (SECOND | {"gold_answer": 5}, "gold_answer"),
     ],
 )
 def test_a_wrong_prompt_is_named_with_its_line(row: object, message: str, tmp_path: Path) -> None:
@@ -404,32 +372,27 @@ def test_a_wrong_prompt_is_named_with_its_line(row: object, message: str, tmp_pa
         read_prompts(path)
 
 
-@pytest.mark.parametrize("text", ["", "\n\n"])
-def test_an_empty_bank_is_refused(text: str, tmp_path: Path) -> None:
+def test_an_empty_bank_is_refused(tmp_path: Path) -> None:
     """A bank without prompts is an error, not a run without work."""
-    path = tmp_path / "prompts.jsonl"
-    path.write_text(text)
-    with pytest.raises(DataError, match=r"prompts\.jsonl: the prompt bank is empty"):
-        read_prompts(path)
+    for rows in ((), ("", "")):
+        with pytest.raises(DataError, match=r"prompts\.jsonl: the prompt bank is empty"):
+            read_prompts(lines(tmp_path / "prompts.jsonl", *rows))
 
 
-def test_the_sample_bank_is_as_described() -> None:
-    """The shipped bank has 24 + 69 prompts with gold and 50 without, 20/20/10 by behaviour."""
+def test_the_sample_is_as_described() -> None:
+    """The shipped bank has 24 + 69 prompts with gold and 50 without, 20/20/10 by behaviour, and
+    each of the four shipped entrants has responses to it.
+    """
     bank = read_prompts(SAMPLE / "prompts.jsonl")
-    by_source = {s: [p for p in bank if p.source == s] for s in {p.source for p in bank}}
-    assert {source: len(found) for source, found in by_source.items()} == {
-        "open_recall": 24,
-        "vignette": 69,
-        "curated": 50,
-    }
-    assert all(p.gold_answer for p in by_source["open_recall"] + by_source["vignette"])
-    assert not any(p.gold_answer for p in by_source["curated"])
-    behaviors = [p.expected_behavior for p in by_source["curated"]]
-    assert {b: behaviors.count(b) for b in ExpectedBehavior} == {
-        ExpectedBehavior.HEDGE: 20,
-        ExpectedBehavior.ANSWER: 20,
-        ExpectedBehavior.ABSTAIN: 10,
-    }
+    assert {s: [bool(p.gold_answer) for p in bank if p.source == s] for s in
+            {p.source for p in bank}} == {
+        "open_recall": [True] * 24, "vignette": [True] * 69, "curated": [False] * 50,
+    }  # fmt: skip
+    behaviors = [p.expected_behavior for p in bank if p.source == "curated"]
+    assert [behaviors.count(b) for b in ("hedge", "answer", "abstain")] == [20, 20, 10]  # type: ignore[arg-type]
+    entrants = ["aspen", "birch", "cedar", "dogwood"]
+    found = read_responses(SAMPLE / "responses", entrants, [p.prompt_id for p in bank])
+    assert {entrant for entrant, _ in found} == set(entrants)
 
 
 # Responses
@@ -437,16 +400,12 @@ def test_the_sample_bank_is_as_described() -> None:
 
 def test_responses_are_found_by_entrant_and_prompt(tmp_path: Path) -> None:
     """Each entrant has a file; a slash in its name becomes two underscores in the file's."""
+    other = {"entrant_id": "org/ash", "prompt_id": "p2", "response_text": ""}
     lines(tmp_path / "responses_ash.jsonl", RESPONSE | {"p_correct": 1, "mood": "good"})
-    lines(
-        tmp_path / "responses_org__ash.jsonl",
-        RESPONSE | {"entrant_id": "org/ash", "prompt_id": "p2", "response_text": ""},
-    )
+    lines(tmp_path / "responses_org__ash.jsonl", other)
     assert read_responses(tmp_path, ["ash", "org/ash"], ["p1", "p2"]) == {
-        ("ash", "p1"): Response(
-            entrant_id="ash", prompt_id="p1", response_text="Because.", p_correct=1
-        ),
-        ("org/ash", "p2"): Response(entrant_id="org/ash", prompt_id="p2", response_text=""),
+        ("ash", "p1"): Response(**RESPONSE, p_correct=1),
+        ("org/ash", "p2"): Response(**other),
     }
 
 
@@ -462,13 +421,11 @@ def test_responses_are_found_by_entrant_and_prompt(tmp_path: Path) -> None:
         (RESPONSE | {"response_text": None}, "response_text of p1"),
         ("{oops", "not valid JSON"),
         ('{"entrant_id": "ash", "p_correct": NaN}', "not valid JSON .NaN is not a JSON number"),
-        (RESPONSE | {"p_correct": 1.5}, "p_correct 1.5 is not a number from 0 to 1"),
-        (RESPONSE | {"p_correct": -0.1}, "p_correct -0.1 is not a number from 0 to 1"),
-        (RESPONSE | {"p_correct": "0.5"}, "p_correct '0.5' is not a number from 0 to 1"),
-        (RESPONSE | {"p_correct": True}, "p_correct True is not a number from 0 to 1"),
+        *((RESPONSE | {"p_correct": p}, f"p_correct {p!r} is not a number from 0 to 1")
+          for p in (1.5, -0.1, "0.5", True)),
         (json.dumps(RESPONSE)[:-1] + ', "p_correct": 1e999}', "p_correct inf is not a number"),
     ],
-)
+)  # fmt: skip
 def test_a_wrong_response_is_named_with_its_line(row: object, message: str, tmp_path: Path) -> None:
     """A response under a wrong id, given twice or malformed is an error with its line."""
     lines(tmp_path / "responses_ash.jsonl", RESPONSE, "", row)
@@ -476,92 +433,12 @@ def test_a_wrong_response_is_named_with_its_line(row: object, message: str, tmp_
         read_responses(tmp_path, ["ash"], ["p1"])
 
 
-def test_an_entrant_without_a_file_is_named(tmp_path: Path) -> None:
-    """A missing response file is an error, not an entrant without answers."""
-    with pytest.raises(DataError, match=r"responses_ash\.jsonl: no such file"):
-        read_responses(tmp_path, ["ash"], ["p1"])
-
-
-def test_an_entrant_cannot_reach_out_of_the_folder(tmp_path: Path) -> None:
-    """An entrant called ../secret names no file outside the folder of responses."""
+def test_an_entrant_names_a_file_of_the_folder(tmp_path: Path) -> None:
+    """A missing response file is an error, not an entrant without answers, and an entrant called
+    ../secret names no file outside the folder.
+    """
     lines(tmp_path / "secret.jsonl", RESPONSE)
     (tmp_path / "responses").mkdir()
-    with pytest.raises(DataError, match=r"no such file|not a valid id"):
-        read_responses(tmp_path / "responses", ["../secret"], ["p1"])
-
-
-def test_the_sample_responses_cover_the_bank() -> None:
-    """The four shipped entrants each have a response file that fits the shipped bank."""
-    bank = [p.prompt_id for p in read_prompts(SAMPLE / "prompts.jsonl")]
-    entrants = ["aspen", "birch", "cedar", "dogwood"]
-    found = read_responses(SAMPLE / "responses", entrants, bank)
-    assert {entrant for entrant, _ in found} == set(entrants)
-
-
-def test_byte_order_mark_and_windows_line_ends(tmp_path: Path) -> None:
-    """A byte order mark and CRLF line ends, as some editors write them, are read past."""
-    path = tmp_path / "rows.jsonl"
-    path.write_bytes(b'\xef\xbb\xbf{"a": 1}\r\n\r\n{"a": 2}\r\n')
-    assert list(read_lines(path)) == [(1, {"a": 1}), (3, {"a": 2})]
-
-
-def test_a_csv_file_holds_no_formula(tmp_path: Path) -> None:
-    """Text that begins as a formula does stands after an apostrophe; numbers are as they were."""
-    write_csv(
-        tmp_path / "t.csv",
-        [{"name": "=HYPERLINK(1)", "n": -3}, {"name": "\tx", "n": 0.5}],
-        ["name", "n"],
-    )
-    assert (tmp_path / "t.csv").read_text() == "name,n\n'=HYPERLINK(1),-3\n'\tx,0.5\n"
-
-
-def _alias_bomb(levels: int) -> str:
-    rows = ["a0: &a0 [x, x, x, x, x, x, x, x, x]"]
-    rows += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, levels)]
-    return "\n".join(rows)
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (_alias_bomb(30), r"bomb.yaml:6: not valid YAML \(more than 100,000 values"),
-        ("a: &a [1, *a]", r"bomb.yaml:1: not valid YAML \(an alias inside what it stands for\)"),
-        ("a: " + "[" * 5_000 + "]" * 5_000, r"bomb.yaml:1: .*nested deeper than 50 levels"),
-        ("a: " + "{b: " * 5_000 + "}" * 5_000, r"bomb.yaml:1: .*nested deeper than 50 levels"),
-        (
-            "\n".join(" " * n + "a:" for n in range(2_000)),
-            r"bomb.yaml:5\d: .*nested deeper than 50",
-        ),
-    ],
-    ids=["aliases", "an alias of itself", "lists", "mappings", "indentation"],
-)
-def test_yaml_that_would_be_too_much_is_refused(tmp_path: Path, text: str, why: str) -> None:
-    """Aliases that would expand to billions of values, and deep nesting, are one sentence with
-    the line.
-    """
-    path = tmp_path / "bomb.yaml"
-    path.write_text(text, encoding="utf-8")
-    with pytest.raises(DataError, match=why) as caught:
-        read_yaml(path)
-    assert "\n" not in str(caught.value)
-
-
-def test_yaml_aliases_within_reason_are_followed(tmp_path: Path) -> None:
-    """Anchors, aliases and merged keys work as YAML says."""
-    path = tmp_path / "fine.yaml"
-    path.write_text("a: &a {x: 1}\nb: *a\nc: {<<: *a, y: 2}\n", encoding="utf-8")
-    assert read_yaml(path) == {"a": {"x": 1}, "b": {"x": 1}, "c": {"x": 1, "y": 2}}
-
-
-def test_a_deep_value_on_the_command_line_is_one_sentence() -> None:
-    """A value typed with `-p` that nests without end is refused like any other that is none."""
-    with pytest.raises(DataError, match=r"-p strata: .* is not a value"):
-        read_value("strata", "[" * 5_000)
-
-
-def test_deep_json_is_one_sentence(tmp_path: Path) -> None:
-    """A JSON file that nests without end is an error with its name, not a recursion error."""
-    path = tmp_path / "deep.json"
-    path.write_text("[" * 200_000, encoding="utf-8")
-    with pytest.raises(DataError, match=r"deep\.json: nested too deeply"):
-        read_json(path)
+    for entrant in ("ash", "../secret"):
+        with pytest.raises(DataError, match=r"no such file|not a valid id"):
+            read_responses(tmp_path / "responses", [entrant], ["p1"])

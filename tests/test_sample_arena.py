@@ -14,10 +14,17 @@ from types import ModuleType
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, PlacementStudy, placement, read_battles, to_battles
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    placement,
+    publish_placement,
+    read_battles,
+    to_battles,
+)
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import read_yaml
-from tests.samples import ROOT, edited, judgments_of
+from tests.samples import ROOT, edited, judgments_of, placed_model
 
 ARENA = ROOT / "sample" / "arena"
 VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.jsonl.gz"
@@ -149,22 +156,22 @@ def test_the_params_file_says_so() -> None:
         (cell,) = [
             c for c in notebook["cells"] if f"placement.{name}(" in "".join(c.get("source", []))
         ]
-        assert "study.note" in "".join(cell["source"]), f"{name} without the note"
+        assert "plan.note" in "".join(cell["source"]), f"{name} without the note"
 
 
 def test_artifacts_and_figures_say_so(workspace: Path) -> None:
     """The ratings file, the manifest, the facts, the leaderboard and the picture carry the note,
     and the placed model comes out near its planted skill.
     """
-    study = PlacementStudy.open(**read_yaml(workspace / "params" / "placement.yaml"))
-    record = study.save()
+    study = placed_model(**read_yaml(workspace / "params" / "placement.yaml"))
+    record, plan = publish_placement(study), study.verdicts.plan
     found = json.loads((record.path / "elo_ratings.json").read_text())
     assert found["arena"] == f"simulated_votes ({NOTE})"
     manifest = record.read()
     assert manifest["human_battles"]["note"] == NOTE
     assert "simulated" in manifest["human_battles"]["file"]
-    assert NOTE in study.facts()["arena"]
-    note = study.note
+    assert NOTE in plan.facts["arena"]
+    note = plan.note
     assert f"People's votes: {NOTE}." in placement.board(study.placed, note).html
     figure = placement.forest(study.placed, note).figure
     assert NOTE in figure.axes[0].get_xlabel()

@@ -15,16 +15,13 @@ from arena_kit.files import DataError
 ID_RULE = "1 to 128 of the characters A-Z a-z 0-9 . _ : / @ + -, without '..'"
 _ID = re.compile(r"(?!.*\.\.)[A-Za-z0-9._:/@+-]{1,128}\Z")
 
-#: Letters of other scripts that look like a Latin one, by their code points.
-_HOMOGLYPHS = {
-    0x0430: "a", 0x0435: "e", 0x043E: "o", 0x0440: "p", 0x0441: "c", 0x0443: "y", 0x0445: "x",
-    0x0455: "s", 0x0456: "i", 0x0458: "j", 0x04BB: "h", 0x0501: "d", 0x051B: "q", 0x051D: "w",
-    0x0410: "A", 0x0412: "B", 0x0415: "E", 0x041A: "K", 0x041C: "M", 0x041D: "H", 0x041E: "O",
-    0x0420: "P", 0x0421: "C", 0x0422: "T", 0x0423: "Y", 0x0425: "X", 0x0405: "S", 0x0406: "I",
-    0x0408: "J", 0x03BF: "o", 0x03BD: "v", 0x0391: "A", 0x0392: "B", 0x0395: "E", 0x0396: "Z",
-    0x0397: "H", 0x0399: "I", 0x039A: "K", 0x039C: "M", 0x039D: "N", 0x039F: "O", 0x03A1: "P",
-    0x03A4: "T", 0x03A5: "Y", 0x03A7: "X",
-}  # fmt: skip
+#: Letters of other scripts that look like a Latin one: the code point and that letter.
+_HOMOGLYPHS = {int(each[:4], 16): each[4] for each in (
+    "0430a 0435e 043Eo 0440p 0441c 0443y 0445x 0455s 0456i 0458j 04BBh 0501d 051Bq 051Dw "
+    "0410A 0412B 0415E 041AK 041CM 041DH 041EO 0420P 0421C 0422T 0423Y 0425X 0405S 0406I "
+    "0408J 03BFo 03BDv 0391A 0392B 0395E 0396Z 0397H 0399I 039AK 039CM 039DN 039FO 03A1P "
+    "03A4T 03A5Y 03A7X"
+).split()}  # fmt: skip
 _CONFUSABLE = {"LATIN", "CYRILLIC", "GREEK"}
 
 
@@ -53,13 +50,8 @@ A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
 
 #: Every spelling of an outcome that is read; any other label is an error.
 OUTCOME_LABELS: dict[str, Outcome] = {
-    "model_a": Outcome.MODEL_A,
-    "model_b": Outcome.MODEL_B,
-    "tie": Outcome.TIE,
-    "both_bad": Outcome.BOTH_BAD,
-    "bothbad": Outcome.BOTH_BAD,
-    "tie (bothbad)": Outcome.BOTH_BAD,
-    "tie_bothbad": Outcome.BOTH_BAD,
+    **{str(outcome): outcome for outcome in Outcome},
+    **dict.fromkeys(("bothbad", "tie (bothbad)", "tie_bothbad"), Outcome.BOTH_BAD),
     "a": Outcome.MODEL_A,
     "b": Outcome.MODEL_B,
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from datetime import UTC, datetime
+from datetime import UTC
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Literal, Self
 
@@ -247,8 +247,7 @@ class BattleLog:
 
     def all_take_part(self) -> bool:
         """Whether each of the models has a battle."""
-        sides = np.concatenate([self.a, self.b])
-        return bool(np.bincount(sides, minlength=len(self.models)).all())
+        return bool(self.per_model().all())
 
     def simulated(self) -> bool:
         """Whether the battles say of themselves that nobody voted: all sessions are named so."""
@@ -349,11 +348,8 @@ class BattleLog:
 
     def to_battles(self) -> Iterator[Battle]:
         """The records again, in order."""
-        columns = self.columns()
-        if "timestamp" in columns:
-            columns["timestamp"] = np.array([_moment(t) for t in columns["timestamp"]], object)
-        known = set(columns) - set(self.covariates or {})
-        lists = {name: column.tolist() for name, column in columns.items() if name in known}
+        columns = replace(self, covariates=None).columns()
+        lists = {name: column.tolist() for name, column in columns.items()}
         for row in zip(*lists.values(), strict=True):
             given = zip(lists, row, strict=True)
             yield Battle(**{name: value for name, value in given if value is not None})
@@ -375,8 +371,3 @@ def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int])
     )
     names: Any = whole.battle_id
     return f"battle_id {names[rows[1]]!r} in {second} was there before, in {first}"
-
-
-def _moment(value: np.datetime64) -> datetime | None:
-    moment: datetime | None = value.astype("datetime64[us]").item()
-    return None if moment is None else moment.replace(tzinfo=UTC)

@@ -19,25 +19,14 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles import tabular
 from arena_kit.battles.battle import LookAlikeWarning, look_alikes
 from arena_kit.battles.cells import CellTable, Hashes, HashIndex, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
 from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
-from arena_kit.battles.tabular import (
-    SUFFIXES,
-    Connection,
-    check_json,
-    columns_of,
-    connection,
-    database,
-    kind_of,
-    place_of,
-    quoted,
-    table_of,
-    types_of,
-)
+from arena_kit.battles.tabular import Connection
 from arena_kit.files import DataError
 
 #: Rows of one or many files from which they are streamed where nobody says; below, a log in memory
@@ -78,36 +67,32 @@ def battle_files(path: Path) -> tuple[Path, ...]:
 
 
 def _is_battles(path: Path) -> bool:
-    suffixes = [s for kind, each in SUFFIXES.items() if kind != "sqlite" for s in each]
+    suffixes = [s for kind, each in tabular.SUFFIXES.items() if kind != "sqlite" for s in each]
     return path.name.lower().endswith(tuple(suffixes)) and not path.name.startswith((".", "_"))
 
 
 def _one_kind(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:
     if not files:
         raise DataError(f"{path}: no battle file there")
-    kinds = sorted({kind_of(each) for each in files})
+    kinds = sorted({tabular.kind_of(each) for each in files})
     if len(kinds) > 1:
         raise DataError(f"{path}: holds {' and '.join(kinds)} files; allowed: one kind")
     return tuple(files)
 
 
-def streamable(
-    files: tuple[Path, ...], name: str | None = None, columns: Columns | None = None
-) -> bool:
-    """Whether files can be streamed, by their format and columns."""
+def better_streamed(path: Path, name: str | None = None, columns: Columns | None = None) -> bool:
+    """Whether files are large, and can be streamed by their format and columns."""
+    files = battle_files(path)
+    if tabular.kind_of(files[0]) == "parquet":
+        with tabular.connection() as con:
+            large = sum(rows for _, rows in _row_groups(con, files)) >= STREAM_FROM
+    else:
+        large = sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
     try:
         _one_format(files, name, columns)
     except DataError:
         return False
-    return not any("share_a" in columns_of(each) for each in files)
-
-
-def large(files: Sequence[Path]) -> bool:
-    """Whether files are better streamed than held."""
-    if kind_of(files[0]) != "parquet":
-        return sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
-    with connection() as con:
-        return sum(rows for _, rows in _row_groups(con, files)) >= STREAM_FROM
+    return large and not any("share_a" in tabular.columns_of(each) for each in files)
 
 
 def _one_format(files: tuple[Path, ...], name: str | None, columns: Columns | None) -> Format:
@@ -125,7 +110,7 @@ def _one_format(files: tuple[Path, ...], name: str | None, columns: Columns | No
 @contextmanager
 def _connected() -> Iterator[Connection]:
     """A connection that holds little and sorts on disk."""
-    with tempfile.TemporaryDirectory(prefix="arena-kit-") as folder, database() as con:
+    with tempfile.TemporaryDirectory(prefix="arena-kit-") as folder, tabular.database() as con:
         con.execute(f"SET memory_limit = '{_MEMORY}'; SET temp_directory = '{folder}'")
         yield con
 
@@ -165,8 +150,8 @@ class _Query:
 
     def table(self, columns: Sequence[str]) -> str:
         """The files with a column of row numbers."""
-        table = table_of(self.files, columns, names=_FILE)
-        if kind_of(self.files[0]) == "parquet":
+        table = tabular.table_of(self.files, columns, names=_FILE)
+        if tabular.kind_of(self.files[0]) == "parquet":
             return f"(SELECT *, file_row_number AS {_ROW} FROM {table})"
         return f"(SELECT *, row_number() OVER () - 1 AS {_ROW} FROM {table})"
 
@@ -174,7 +159,7 @@ class _Query:
         """The columns that the format speaks of, as text."""
         names = self.format.used(self.expressions)
         table = self.table(names)
-        return Table(table, types_of(self.con, table)).as_text(names, _ROW, _FILE)
+        return Table(table, tabular.types_of(self.con, table)).as_text(names, _ROW, _FILE)
 
     def battles(self, some: str = "true") -> str:
         """The battles of all rows, or of some; those that are none are left out."""
@@ -206,7 +191,7 @@ class _Query:
             query = f"SELECT {_ROW}, {column} FROM ({own}) WHERE {condition} ORDER BY 1 LIMIT 1"
             if (row := self.con.execute(query).fetchone()) is not None:
                 message = sentence.replace("{}", repr(str(row[1])[:60]))
-                raise DataError(f"{path}{place_of(path, row[0])}: {message}")
+                raise DataError(f"{path}{tabular.place_of(path, row[0])}: {message}")
 
 
 def _cell_hash(holds: frozenset[str]) -> str:
@@ -290,7 +275,7 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
         own = replace(query, files=(path,)).battles()
         rows = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
         for number, name in query.con.execute(rows).fetchall():  # noqa: B007 (kept)
-            places.append(f"{path}{place_of(path, number)}")
+            places.append(f"{path}{tabular.place_of(path, number)}")
     raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
 
 
@@ -307,7 +292,7 @@ def _row_groups(con: Connection, files: Sequence[Path]) -> Iterator[tuple[int, i
     for number, path in enumerate(files):
         groups = (
             "SELECT DISTINCT row_group_id, row_group_num_rows "
-            f"FROM parquet_metadata({quoted(str(path))}) ORDER BY 1"
+            f"FROM parquet_metadata({tabular.quoted(str(path))}) ORDER BY 1"
         )
         for _, rows in con.execute(groups).fetchall():
             yield number, rows
@@ -317,7 +302,7 @@ def _pieces(con: Connection, files: Sequence[Path]) -> list[tuple[int, int, int]
     """Pieces of Parquet files of about a million rows, whole row groups each; a text file is one
     piece, whose end is not known (0).
     """
-    if kind_of(files[0]) != "parquet":
+    if tabular.kind_of(files[0]) != "parquet":
         return [(number, 0, 0) for number in range(len(files))]
     pieces: list[tuple[int, int, int]] = []
     for number, rows in _row_groups(con, files):
@@ -364,7 +349,7 @@ class BattleFiles:
                 _refuse_repeats(query, holds, int(cells.count.sum()))
             except duckdb.Error as error:
                 for each in files:
-                    check_json(each)
+                    tabular.check_json(each)
                 raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
             _warn_left_out(query, path)
         if sentence := look_alikes(cells.log.models):

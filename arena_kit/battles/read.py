@@ -12,12 +12,13 @@ from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles import tabular
 from arena_kit.battles.battle import (
     OUTCOME_LABELS,
     OUTCOMES,
@@ -33,16 +34,7 @@ from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Str
 from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.style import FEATURES, style_differences
-from arena_kit.battles.tabular import (
-    LONGEST,
-    Connection,
-    check_json,
-    column_name,
-    connection,
-    is_too_long,
-    types_of,
-    usual_row,
-)
+from arena_kit.battles.tabular import Connection, column_name, connection
 from arena_kit.files import DataError
 
 if TYPE_CHECKING:
@@ -65,13 +57,12 @@ class LeftOutWarning(UserWarning):
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
-    """What was read from a file: its battles, the format it is in, how many rows were left out
-    for which reason, and, where asked for, columns of what was said in each battle.
+    """What was read from a file: its battles, the format it is in and, where asked for, columns of
+    what was said in each battle.
     """
 
     log: BattleLog
     format: Format
-    left_out: Mapping[str, int]
     texts: Mapping[str, NDArray[Any]]
 
 
@@ -153,31 +144,27 @@ def read_file(
         said = _said(con, fmt.texts) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
-    return Reading(log, fmt, left_out, said)
+    return Reading(log, fmt, said)
 
 
 def _laid_out(
-    con: Connection,
-    path: Path,
-    fmt: Format,
-    chosen: Mapping[str, str],
-    longest: int = 0,
+    con: Connection, path: Path, fmt: Format, chosen: Mapping[str, str], longest: int = 0
 ) -> dict[str, int]:
     """Make the table `raw` of a file; whatever is wrong is told with the file, and the line if it
     can be found. Where a row is longer than usual, the file is read again.
     """
     table = None
     try:
-        table = fmt.table(con, path, chosen, longest or usual_row(path))
+        table = fmt.table(con, path, chosen, longest or tabular.usual_row(path))
         return fmt.lay_out(con, table, chosen)
     except RowError as error:
         raise DataError(error.sentence(path, error.rows)) from None
     except DataError as error:
         raise DataError(_about(path, str(error))) from None
     except duckdb.Error as error:
-        if is_too_long(error) and not longest:
-            return _laid_out(con, path, fmt, chosen, LONGEST)
-        check_json(path)
+        if tabular.is_too_long(error) and not longest:
+            return _laid_out(con, path, fmt, chosen, tabular.LONGEST)
+        tabular.check_json(path)
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
             if table and (row := fmt.broken_row(con, table, chosen)) is not None:
@@ -208,7 +195,7 @@ def battles_from_frame(
     with connection() as con:
         con.register("incoming", frame[[name for name in frame.columns if name in known]])
         try:
-            fmt.lay_out(con, Table("incoming", types_of(con, "incoming")), chosen)
+            fmt.lay_out(con, Table("incoming", tabular.types_of(con, "incoming")), chosen)
         except (duckdb.Error, DataError) as error:
             raise DataError(f"the frame: {str(error).splitlines()[0]}") from None
         return _log(con, None, covariates)
@@ -234,13 +221,13 @@ def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> Battl
     if sentence := look_alikes(log.models):
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
     if path and _has_constants(log):
-        check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
+        tabular.check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
     return log
 
 
 def _file_rows(con: Connection, rows: Iterable[int]) -> list[int]:
     """The rows of the file that rows of `raw` come from."""
-    if "file_row" not in types_of(con, "raw"):
+    if "file_row" not in tabular.types_of(con, "raw"):
         return list(rows)
     query = "SELECT file_row FROM raw WHERE rowid = ?"
     return [con.execute(query, [row]).fetchall()[0][0] for row in rows]
@@ -259,40 +246,32 @@ def _has_constants(log: BattleLog) -> bool:
 
 def _filled(con: Connection) -> set[str]:
     """The optional columns that hold anything; a required one must be complete."""
-    start = _Start.of(con)
+    start = rows, held = _first_rows(con)
     for column in REQUIRED:
-        if not start.is_all or start.held[column] < start.rows:
+        if rows == _FIRST or held[column] < rows:
             _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
     return set(_holding(con, OPTIONAL, start))
 
 
-def _holding(con: Connection, names: Iterable[str], start: _Start | None = None) -> list[str]:
+def _holding(
+    con: Connection, names: Iterable[str], start: tuple[int, Mapping[str, int]] | None = None
+) -> list[str]:
     """Those of the columns that are there and hold anything."""
-    start = start or _Start.of(con)
-    there = [name for name in names if name in start.held]
-    if start.is_all:
-        return [name for name in there if start.held[name]]
+    rows, held = start or _first_rows(con)
+    there = [name for name in names if name in held]
+    if rows < _FIRST:
+        return [name for name in there if held[name]]
     query = "SELECT 1 FROM raw WHERE {} IS NOT NULL LIMIT 1"
     return [name for name in there if con.execute(query.format(column_name(name))).fetchone()]
 
 
-class _Start(NamedTuple):
+def _first_rows(con: Connection) -> tuple[int, Mapping[str, int]]:
     """The first rows of the table `raw`: how many, and in how many of them each column holds
     anything. Of a small file they are all, and one query tells what else takes one per column.
     """
-
-    rows: int
-    held: Mapping[str, int]
-
-    @classmethod
-    def of(cls, con: Connection) -> Self:
-        query = f"SELECT count(*), count(COLUMNS(*)) FROM raw WHERE rowid < {_FIRST}"
-        [(rows, *held)] = con.execute(query).fetchall()
-        return cls(rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True)))
-
-    @property
-    def is_all(self) -> bool:
-        return self.rows < _FIRST
+    query = f"SELECT count(*), count(COLUMNS(*)) FROM raw WHERE rowid < {_FIRST}"
+    [(rows, *held)] = con.execute(query).fetchall()
+    return rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True))
 
 
 def _encode(con: Connection, filled: set[str]) -> BattleLog:

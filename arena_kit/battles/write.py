@@ -11,18 +11,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles import tabular
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog, Strings
 from arena_kit.battles.read import read_file
 from arena_kit.battles.readers.format import Format
-from arena_kit.battles.tabular import (
-    APOSTROPHE,
-    Connection,
-    column_name,
-    connection,
-    kind_of,
-    quoted,
-)
+from arena_kit.battles.tabular import APOSTROPHE, Connection, column_name, connection, quoted
 from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 Texts = Mapping[str, NDArray[Any]]
@@ -51,7 +45,7 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
     `table_of` takes away again.
     """
-    kind = kind_of(path)
+    kind = tabular.kind_of(path)
     if kind == "sqlite":
         raise DataError(f"{path}: SQLite is read, not written; allowed: another suffix")
     form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")

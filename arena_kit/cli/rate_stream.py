@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeGuard
 
-from arena_kit.battles.on_disk import Meter, battle_files, large, streamable
+from arena_kit.battles.on_disk import Meter, better_streamed
 from arena_kit.cli.imports import HowToRead
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry.method import BradleyTerry
@@ -40,8 +40,7 @@ def _large(method: object, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     if not isinstance(method, BradleyTerry) or method.covariates:
         return False
-    files = battle_files(file)
-    return large(files) and streamable(files, how.format, how.columns)
+    return better_streamed(file, how.format, how.columns)
 
 
 def rate_stream(

@@ -234,8 +234,8 @@ def _forecasts(
     """
     from arena_kit.files import read_yaml
     from arena_kit.runs.notebook.run import NotebookRun
+    from arena_kit.runs.placement.plan import placement_plan
     from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.tournament.plan import Plan
 
     root = find_root()
     file = file if file.is_file() else root / file
@@ -243,12 +243,12 @@ def _forecasts(
         of_a_model = "model" in read_yaml(file)  # which only a placement names
         begins = (each for each in ("pilot", "adaptive") if file.name.startswith(each))
         name = "placement" if of_a_model else next(begins, "headline")
-    plan = NotebookRun.resolve(name, root, params_file=file, overrides=overrides).plan()
-    if not isinstance(plan, Plan):
-        if plan is None or not plan.forecast.parts:
-            return {}, 0.0, None, None
-        titles = {f"Forecast of {what}": part for what, part in plan.forecast.parts.items()}
-        return titles, plan.params.max_cost_usd, plan.forecast.as_dict(), None
+    run = NotebookRun.resolve(name, root, params_file=file, overrides=overrides)
+    if name == "placement":
+        both = placement_plan(run.params, root).forecast
+        titles = {f"Forecast of {what}": part for what, part in both.parts.items()}
+        return titles, run.params.max_cost_usd, both.as_dict() if titles else None, None
+    plan = run.tournament()
     forecast = plan.forecast
     in_rounds = name == "adaptive"
     title = "Forecast of judging everything; rounds may end sooner" if in_rounds else "Forecast"

@@ -7,7 +7,7 @@ import sys
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, fields
+from dataclasses import asdict, fields, replace
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -28,10 +28,11 @@ from arena_kit.cli.base import (
 )
 from arena_kit.fanout import fan_out
 from arena_kit.files import DataError
-from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
-from arena_kit.matchmaking.simulation import EVERY, duel
+from arena_kit.matchmaking.simulation import CLAIM_MARGIN, EVERY, Duel, duel
 from arena_kit.matchmaking.world import World
-from arena_kit.policy.constants import Policy
+from arena_kit.policy.constants import Phase, Policy
+from arena_kit.policy.exposure import feasibility
+from arena_kit.runs.settings.files import validated
 
 _HELP = {
     "models": "Models, newcomers among them.",
@@ -49,26 +50,33 @@ _HELP = {
 }
 
 
-def _world_options(command: Callable[..., None]) -> Callable[..., None]:
-    """An option for every setting of the world."""
-    for field in reversed(fields(World)):
-        command = click.option(
-            f"--{field.name.replace('_', '-')}",
-            type=type(field.default),
-            default=field.default,
-            show_default=True,
-            help=_HELP[field.name],
-        )(command)
+_COUNTS = {  # least, default, help
+    "seeds": (1, 5, "Worlds to draw."),
+    "seed": (0, 0, "Seed of the first; others follow."),
+    "every": (1, EVERY, "Votes between measurements."),
+    "jobs": (0, 0, "Processes at once; 0: as many as there are cores."),
+}
+
+
+def _options(command: Callable[..., None]) -> Callable[..., None]:
+    """An option for every setting of the world, and for how often it is played."""
+    kinds: dict[str, tuple[Any, Any, str]] = {
+        field.name: (type(field.default), field.default, _HELP[field.name])
+        for field in fields(World)
+    }
+    for name, (low, default, text) in _COUNTS.items():
+        kinds[name] = (click.IntRange(low), default, text)
+    for name, (kind, default, text) in reversed(kinds.items()):
+        flag = f"--{name.replace('_', '-')}"
+        command = click.option(flag, type=kind, default=default, show_default=True, help=text)(
+            command
+        )
     return command
 
 
 @main.command()
-@_world_options
+@_options
 @policy_option
-@click.option("--seeds", default=5, show_default=True, help="Worlds to draw.")
-@click.option("--seed", default=0, show_default=True, help="Seed of the first; others follow.")
-@click.option("--every", default=EVERY, show_default=True, help="Votes between measurements.")
-@click.option("--jobs", default=0, help="Processes at once (default: as many as there are cores).")
 @cluster_option
 @click.option("--plot", type=FILE, metavar="FILE.png",
               help="Also draw what votes buy.")  # fmt: skip
@@ -95,8 +103,7 @@ def simulate(
     margin. The baseline publishes Elo; its RD and label are what the policy would say of its
     votes.
     """
-    world = _world(settings)
-    _check(seeds=(seeds, 1), seed=(seed, 0), every=(every, 1), jobs=(jobs, 0))
+    world = validated(World, settings, "simulate")
     _check_picture(plot)
     policy = policy_of(policy_file)
     numbers = range(seed, seed + seeds)
@@ -105,12 +112,11 @@ def simulate(
     duels = list(_shown(played, seeds, as_json=as_json))
     if plot:
         from arena_kit.reporting.figures import save_picture
-        from arena_kit.reporting.simulation_plots import against_votes
+        from arena_kit.reporting.simulation import against_votes
 
         save_picture(against_votes(duels, policy), plot)
     if as_json:
-        results = _as_dict(world, policy, numbers, every, duels)
-        echo_json(results, sort_keys=True)
+        echo_json(_as_dict(world, policy, numbers, every, duels), sort_keys=True)
     else:
         _show(world, policy, duels)
 
@@ -119,11 +125,10 @@ def simulated(
     world: World, policy: Policy, numbers: Sequence[int], every: int, jobs: int
 ) -> Iterator[Duel]:
     """A duel for each seed, in their order, played by so many processes (0: all cores)."""
-    play = partial(_one, world, policy, every)
-    return fan_out(play, numbers, by="processes", jobs=jobs)
+    return fan_out(partial(_play, world, policy, every), numbers, by="processes", jobs=jobs)
 
 
-def _one(world: World, policy: Policy, every: int, number: int) -> Duel:
+def _play(world: World, policy: Policy, every: int, number: int) -> Duel:
     return duel(world, policy, rng=np.random.default_rng(number), every=every)
 
 
@@ -151,19 +156,6 @@ def _shown(duels: Iterator[Duel], total: int, *, as_json: bool) -> Iterator[Duel
                 duels.close()
 
 
-def _world(settings: dict[str, Any]) -> World:
-    try:
-        return World(**settings)
-    except ValueError as error:
-        raise DataError(str(error)) from None
-
-
-def _check(**given: tuple[int, int]) -> None:
-    for name, (value, low) in given.items():
-        if value < low:
-            raise DataError(f"--{name} must be {low} or more, not {value}")
-
-
 def _check_picture(path: Path | None) -> None:
     """Refuse before the work what could not be written after it."""
     if path is None:
@@ -189,27 +181,18 @@ def _as_dict(
         },
         "summary": simulation.summary(duels),
         "promises": simulation.promises(policy, duels),
-        "limits": simulation.limits(policy, world.models, world.prompts),
+        "limits": _limits(policy, world),
         "sentence": simulation.sentence(duels, policy),
         "runs": [
-            {"seed": number, "v2": _run_dict(each.v2), "baseline": _run_dict(each.baseline)}
-            for number, each in zip(numbers, duels, strict=True)
+            {"seed": number} | {system: asdict(run) for system, run in duel._asdict().items()}
+            for number, duel in zip(numbers, duels, strict=True)
         ],
     }
 
 
-def _run_dict(run: Run) -> dict[str, Any]:
-    """A run with its metrics; every claim of either kind says whether it is false."""
-    from arena_kit.reporting.simulation import METRICS
-
-    values = asdict(run) | {metric.key: metric.of(run) for metric in METRICS}
-    values["claims"], values["orders"] = len(run.claims), len(run.orders)
-    for row, at in zip(values["checkpoints"], run.checkpoints, strict=True):
-        if at.claim is not None:
-            row["claim"] |= {"false": at.claim.false, "strictly_false": at.claim.strictly_false}
-        if at.order is not None:
-            row["order"] |= {"claimed": at.order.claimed, "false": at.order.false}
-    return values
+def _limits(policy: Policy, world: World) -> tuple[str, ...]:
+    """What cannot be promised to so many models and prompts, and why."""
+    return feasibility(replace(policy, phase=Phase.GOVERNANCE), world.models, world.prompts)
 
 
 def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
@@ -231,6 +214,5 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
     ]
     title = "What the policy promises of its matchups, worst seed"
     terminal.show_table(Table(rows=kept, title=title, left=["what"]))
-    limits = simulation.limits(policy, world.models, world.prompts)
-    for sentence in (*limits, simulation.sentence(duels, policy)):
+    for sentence in (*_limits(policy, world), simulation.sentence(duels, policy)):
         echo(sentence)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import getpass
 import sys
 from collections.abc import Callable
+from functools import reduce
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -33,13 +34,7 @@ DEFAULT_STORE = ".arena_kit/votes.sqlite"
 
 def options_of(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Several options as one decorator."""
-
-    def added(command: Callable[..., Any]) -> Callable[..., Any]:
-        for option in reversed(options):
-            command = option(command)
-        return command
-
-    return added
+    return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
 store_option = click.option(
@@ -278,9 +273,8 @@ def opened_arena(
     known = tournament_inputs(root / tournament, root)[0].dimensions
     if dimension is not None and dimension not in known:
         raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
-    live = LiveArena.open(
-        where, tournament, root=root, policy=policy, dimension=dimension, limits=Limits(**limits)
-    )
+    more: Any = {"policy": policy, "dimension": dimension, "limits": Limits(**limits)}
+    live = LiveArena.open(where, tournament, root=root, **more)
     return live, signing_key(key_file(where, root))
 
 
@@ -315,12 +309,9 @@ def warn_of_names(live: LiveArena) -> None:
     from arena_kit.voting.ballot import self_naming
 
     if found := sorted(self_naming(live.texts)):
-        model, prompt = found[0]
-        echo(
-            f"warning: {len(found):,} responses name a model of the arena, which no page can hide "
-            f"(the first: {model} on {prompt})",
-            err=True,
-        )
+        first = "{} on {}".format(*found[0])
+        what = f"{len(found):,} responses name a model of the arena, which no page can hide"
+        echo(f"warning: {what} (the first: {first})", err=True)
 
 
 def _free_paths(out: Path, ballots: int) -> list[Path]:

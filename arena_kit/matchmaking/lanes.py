@@ -1,21 +1,22 @@
-"""The four lanes: each proposes pairs to match next, best first (6.1 to 6.4)."""
+"""The lanes: each proposes pairs to match next, best first (6.1 to 6.4)."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.matchmaking.decide import OpenNeighbours
 from arena_kit.matchmaking.matchup import Lane
-from arena_kit.matchmaking.outlook import Outlook
-from arena_kit.matchmaking.prompt_gaps import PromptGaps
-from arena_kit.policy.constants import Policy
+from arena_kit.policy.constants import Policy, PromptFloors
+from arena_kit.policy.coverage import Tally
 from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.rating.base import expected_share
 
+_AT_ONCE = 1024  # prompts looked at together
 _FAR = 1e6  # sets those who come first apart from all others
 _ANCHOR = 0.05, 2.0  # weights of a contender far above its exposure target, and far below it
 _AHEAD = 0.5  # tolerances by which one may be above its target and still go first for a floor
@@ -36,6 +37,94 @@ class Proposal(NamedTuple):
     prompt: int | None = None
 
 
+class PromptGaps:
+    """The part of its floor or target that each model lacks on each prompt it can be shown on.
+
+    Models of the contender band are held to the target (7.2). `by_prompt` are the decisive votes
+    of each model on each prompt, `can` says where a model may be shown, and `active` which prompts
+    count. Whoever changes the votes of a model says so with `forget`.
+    """
+
+    def __init__(self, rule: PromptFloors, can: Bools, active: Bools, by_prompt: Counts) -> None:
+        self._rule, self._can, self._active, self._by_prompt = rule, can, active, by_prompt
+        n = len(by_prompt)
+        self._never = rule.top_target + 1  # the level where a model cannot be shown
+        wanted = rule.floor, rule.top_target
+        self._lacks = np.stack([_lacks(each, self._never) for each in wanted])
+        self._levels = np.zeros(by_prompt.shape, np.min_scalar_type(self._never))
+        self._known, self._in_band = np.zeros(n, bool), np.zeros(n, np.intp)
+        self._total, self._most = np.zeros(n), np.zeros(n)
+        self._covered = np.zeros(n, np.int64)
+
+    def forget(self, models: Iterable[int]) -> None:
+        """Work these models out anew at the next look."""
+        self._known[list(models)] = False
+
+    def look(self, band: NDArray[np.intp]) -> None:
+        """Take in what changed since the last look, with this contender band."""
+        in_band = np.zeros_like(self._in_band)
+        in_band[band] = 1
+        self._known &= in_band == self._in_band
+        self._in_band = in_band
+        for model in np.flatnonzero(~self._known).tolist():
+            votes = self._by_prompt[model]
+            level = np.minimum(votes, self._rule.top_target)
+            self._levels[model] = np.where(self._can[model], level, self._never)
+            lack = self.of(model)
+            self._total[model] = np.maximum(lack, 0).sum()
+            self._most[model] = lack.max(initial=-np.inf)
+            self._covered[model] = np.count_nonzero((votes >= self._rule.floor) & self._active)
+        self._known[:] = True
+
+    def of(self, model: int) -> Floats:
+        """What a model lacks on each prompt, -inf where it cannot be shown."""
+        lack: Floats = self._lacks[self._in_band[model]].take(self._levels[model])
+        return lack
+
+    @property
+    def total(self) -> Floats:
+        """What each model lacks on all prompts together, as a share of them."""
+        share: Floats = self._total / max(1, self._by_prompt.shape[1])
+        return share
+
+    @property
+    def coverage(self) -> Floats:
+        """The share of active prompts on which each model has the floor (7.2)."""
+        share: Floats = self._covered / np.count_nonzero(self._active)
+        return share
+
+    def most_with(self, model: int, mates: Bools) -> Floats:
+        """The most that the model and each of its mates lack together on one prompt.
+
+        Prompts on which the model lacks most come first, and none is looked at any more once no
+        mate can lack more.
+        """
+        most = np.full(len(mates), -np.inf)
+        for lack, prompts in self._falling(model):
+            others = np.flatnonzero(mates & (most < lack + self._most))
+            if not len(others):
+                break
+            levels = self._levels.take(prompts, axis=1)[others]
+            best = self._lacks[self._in_band[others, None], levels].max(axis=1)
+            most[others] = np.maximum(most[others], lack + best)
+        return most
+
+    def _falling(self, model: int) -> Iterator[tuple[float, NDArray[np.intp]]]:
+        """What the model lacks, the most first, and some of the prompts on which it does."""
+        lacks, levels = self._lacks[self._in_band[model]], self._levels[model]
+        enough = int(np.flatnonzero(lacks == 0)[0])
+        for n in range(enough + 1):
+            same = levels == n if n < enough else (levels >= n) & (levels < self._never)
+            prompts = same.nonzero()[0]
+            for start in range(0, len(prompts), _AT_ONCE):
+                yield float(lacks[n]), prompts[start : start + _AT_ONCE]
+
+
+def _lacks(wanted: int, never: int) -> Floats:
+    """The part of the wanted votes that is lacking at each level, which are votes but the last."""
+    return np.append(np.maximum(0.0, 1 - np.arange(never) / wanted), -np.inf)
+
+
 @dataclass(slots=True, kw_only=True)
 class Table:
     """What the lanes look at when the next matchup is drawn, in numbers of models and prompts.
@@ -44,6 +133,8 @@ class Table:
 
     Parameters
     ----------
+    tally
+        Votes counted: of models, of pairs, on prompts.
     order, band
         Enabled models by conservative score, best first, and the contenders among them.
     mates, can, shared
@@ -51,21 +142,18 @@ class Table:
         prompts two models both may.
     asked
         The numbers of the prompts that two models or more may be shown on.
-    gaps
-        What each model lacks on prompts.
-    exposure, due, shown
-        Times shown in the rolling window, times due there, and times shown ever.
+    gaps, open_neighbours
+        What each model lacks on prompts, and which orders of the top are open.
+    due
+        Times that each model is due in the rolling window.
     want
         How far the exposure lies below its due, in tolerances: above 1 a model is below the
         lower bound, under -1 it is above the upper one (7.1).
-    by_prompt, by_pair, pair_prompts
-        Decisive votes of a model on a prompt and of a pair, and the prompts of the latter.
-    met
-        How often each pair has met, decisively or not.
     """
 
     policy: Policy
     rng: np.random.Generator
+    tally: Tally
     names: list[str]
     rating: Floats
     rd: Floats
@@ -75,16 +163,9 @@ class Table:
     can: Bools
     asked: NDArray[np.intp]
     shared: Counts
-    exposure: Counts
     due: Floats
     want: Floats
-    shown: Counts
-    by_prompt: Counts
-    by_pair: Counts
-    pair_prompts: Counts
-    met: Counts
-    enabled: Bools
-    outlook: Outlook
+    open_neighbours: OpenNeighbours
     gaps: PromptGaps
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
@@ -130,7 +211,7 @@ def propose_coverage(table: Table) -> Iterator[Proposal]:
 
 def _opponent_lack(table: Table) -> Floats:
     """The part of an equal share of its votes that each model lacks against each opponent."""
-    met = table.by_pair * table.mates
+    met = table.tally.by_pair * table.mates
     mates = np.maximum(1, table.mates.sum(axis=1))
     equal = np.maximum(1e-9, met.sum(axis=1) / mates)
     lack: Floats = np.maximum(0.0, 1 - met / equal[:, None]) * table.mates
@@ -139,7 +220,7 @@ def _opponent_lack(table: Table) -> Floats:
 
 def _coverage_reason(table: Table, anchor: int) -> str:
     rule, due = table.policy.exposure, table.due[anchor]
-    shown = f"{table.names[anchor]} was shown {table.exposure[anchor]} times, {due:.1f} due"
+    shown = f"{table.names[anchor]} was shown {table.tally.exposure[anchor]} times, {due:.1f} due"
     if table.want[anchor] > 1:
         return f"{shown}: below the bound of {due * (1 - rule.tolerance):.1f}"
     return f"{shown}: lacks most exposure, prompts and opponents together"
@@ -178,9 +259,9 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
     without the floor at every rank it passes.
     """
     rule, pairs = table.policy.pairs, (table.band[:-1], table.band[1:])
-    votes, prompts = table.by_pair[pairs], table.pair_prompts[pairs]
+    votes, prompts = table.tally.by_pair[pairs], table.tally.pair_prompts[pairs]
     needed = np.minimum(rule.prompts, table.shared[pairs])
-    lacking = ((votes < rule.votes) | (prompts < needed)) & (table.met[pairs] < rule.patience)
+    lacking = ((votes < rule.votes) | (prompts < needed)) & (table.tally.met[pairs] < rule.patience)
     ahead = _ahead(table)[table.band]
     lacking &= ~(ahead[:-1] | ahead[1:])
     if not lacking.any():
@@ -204,7 +285,7 @@ def _ahead(table: Table) -> Bools:
     """
     rule = table.policy.exposure
     whole = np.maximum(table.due, 2 * rule.window / len(table.order))
-    ahead: Bools = table.exposure - table.due > _AHEAD * rule.tolerance * whole
+    ahead: Bools = table.tally.exposure - table.due > _AHEAD * rule.tolerance * whole
     return ahead
 
 
@@ -238,23 +319,24 @@ def propose_uncertainty(table: Table) -> Iterator[Proposal]:
     for anchor in table.drawn(weights[table.order], table.order):
         expected = expected_share(table.rating[anchor] - table.rating)
         tells = 1 - 2 * np.abs(expected - 0.5)
-        tells += table.policy.coverage_bonus / (table.by_pair[anchor] + 1)
+        tells += table.policy.coverage_bonus / (table.tally.by_pair[anchor] + 1)
         for other in table.best_first(tells, table.mates[anchor]):
             yield Proposal(
                 anchor,
                 other,
                 f"RD {table.rd[anchor]:.1f} at coverage {coverage[anchor]:.2f}; expected score "
-                f"{expected[other]:.2f} after {table.by_pair[anchor, other]} votes",
+                f"{expected[other]:.2f} after {table.tally.by_pair[anchor, other]} votes",
             )
 
 
 def propose_exploration(table: Table) -> Iterator[Proposal]:
     """Two models at random, the less shown the likelier (6.4)."""
-    weights = 1 / (table.shown + 1.0)
+    shown = table.tally.shown
+    weights = 1 / (shown + 1.0)
     for first in table.drawn(weights[table.order], table.order):
         mates = table.mates[first].nonzero()[0]
         for second in table.drawn(weights[mates], mates):
-            reason = f"drawn at random, shown {table.shown[first]} and {table.shown[second]} times"
+            reason = f"drawn at random, shown {shown[first]} and {shown[second]} times"
             yield Proposal(first, second, reason)
 
 
@@ -266,7 +348,7 @@ def propose_decide(table: Table) -> Iterator[Proposal]:
     """
     if np.abs(table.want[table.order]).max() > 1:
         return
-    for pair in table.outlook.open_pairs(table.enabled):
+    for pair in table.open_neighbours.open_pairs(table.tally.enabled):
         yield Proposal(pair.above, pair.below, pair.reason)
 
 
@@ -276,8 +358,9 @@ def propose_baseline(table: Table) -> Iterator[Proposal]:
     """
     prompt = int(table.asked[table.rng.integers(len(table.asked))])
     among = table.can[:, prompt].nonzero()[0]
-    first, second = table.drawn(1 / (table.shown[among] + 1.0), among)[:2]
-    reason = f"a prompt at random; shown {table.shown[first]} and {table.shown[second]} times"
+    shown = table.tally.shown
+    first, second = table.drawn(1 / (shown[among] + 1.0), among)[:2]
+    reason = f"a prompt at random; shown {shown[first]} and {shown[second]} times"
     yield Proposal(first, second, reason, prompt=prompt)
 
 
@@ -304,7 +387,7 @@ def best_prompt(
     """The prompt worth most to the lane, then with the fewest votes of the pair, then with the
     fewest of its two models; equals at random.
     """
-    counts, drawn = table.by_prompt, table.rng.random(len(options))
+    counts, drawn = table.tally.by_prompt, table.rng.random(len(options))
     keys: list[NDArray[Any]] = [
         _on(options, votes),
         counts[proposal.first, options] + counts[proposal.second, options],
@@ -330,7 +413,7 @@ def _on(options: NDArray[np.intp], votes: Mapping[int, int]) -> Counts:
 
 def explored_prompt(table: Table, proposal: Proposal, options: NDArray[np.intp]) -> int:
     """Any prompt on which one of the two lacks its floor, or any at all (6.4)."""
-    counts = table.by_prompt
+    counts = table.tally.by_prompt
     fewest = np.minimum(counts[proposal.first, options], counts[proposal.second, options])
     short = fewest < table.policy.prompts.floor
     pool = options[short] if short.any() else options

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 from bisect import bisect
+from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate
 from secrets import token_hex
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena_kit.battles.battle import OUTCOMES, Outcome, read_outcome
+from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, Outcome, read_outcome
 from arena_kit.battles.log import BattleLog
+from arena_kit.files import DataError
+from arena_kit.matchmaking.decide import Cast, OpenNeighbours
 from arena_kit.matchmaking.lanes import (
     PROPOSE,
+    PromptGaps,
     Proposal,
     Table,
     best_prompt,
@@ -21,11 +26,26 @@ from arena_kit.matchmaking.lanes import (
     lane_weights,
 )
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
-from arena_kit.matchmaking.state import State, ordered
+from arena_kit.matchmaking.repeats import Meetings, Sessions, ordered
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.exposure import Due, Floats
+from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
+from arena_kit.policy.exposure import Bools, Counts, Due, Floats, Numbers, Roster, joined
 from arena_kit.policy.rules import Rated
+from arena_kit.rating.bradley_terry.method import one_thread
+from arena_kit.rating.glicko2.method import replay_order
+
+
+class _Waiting(NamedTuple):
+    matchup: Matchup
+    pair: Pair
+    prompt: int
+    roster: Roster
+    band: NDArray[np.intp]
+
+    @property
+    def aimed(self) -> bool:
+        """Whether it is to decide the order of the two."""
+        return self.matchup.lane is Lane.DECIDE
 
 
 class Scheduler:
@@ -61,38 +81,54 @@ class Scheduler:
     ) -> None:
         self.policy = policy
         self.rng = rng
-        self._state = State(policy, models, prompts, available=available, battles=battles)
-        self._fresh: Rated = policy.glicko
         weights = lane_weights(policy)
         self._lanes, self._limits = tuple(weights), list(accumulate(weights.values()))[:-1]
+        self._available = _available(available, len(set(models)), len(set(prompts)))
+        self._meetings, self._sessions = Meetings(policy.repeats), Sessions(policy.repeats)
+        self._open_neighbours = OpenNeighbours(policy)
+        self._pending: dict[str, _Waiting] = {}
+        self._aims: Counter[Pair] = Counter()
+        if battles is None:
+            self._tally = Tally(policy, models, prompts)
+            self._joined: Counts = np.zeros(len(self._tally.models), np.int64)
+        else:
+            self._replay(_in_order(battles), models, prompts)
+        self._roster = self._past = Roster(policy, self._tally.enabled)
+        self._add()
 
     @property
     def enabled(self) -> tuple[str, ...]:
         """The models that may be matched."""
-        tally = self._state.tally
-        return tuple(m for m, i in tally.models.items() if tally.enabled[i])
+        return tuple(m for m, i in self._tally.models.items() if self._tally.enabled[i])
 
     @property
     def active(self) -> tuple[str, ...]:
         """The prompts that may be asked."""
-        tally = self._state.tally
-        return tuple(p for p, i in tally.prompts.items() if tally.active[i])
+        return tuple(p for p, i in self._tally.prompts.items() if self._tally.active[i])
 
     @property
     def pending(self) -> tuple[Matchup, ...]:
         """The matchups that wait for their vote, oldest first."""
-        return tuple(waiting.matchup for waiting in self._state.pending.values())
+        return tuple(waiting.matchup for waiting in self._pending.values())
 
     def coverage(self) -> Coverage:
         """The coverage of the votes cast; what waits for its vote does not count here."""
-        return self._state.coverage()
+        awaited = [(each.pair, each.prompt) for each in self._pending.values()]
+        return Coverage.counted(self._tally, awaited)
 
     def note_contenders(self, ratings: Mapping[str, Rated]) -> None:
         """Say where models stood when a vote of the past was cast, for each in its order.
 
         Only the last ones matter, as many as the rolling window holds.
         """
-        self._state.note_past(self._ranked(*self._states(ratings)))
+        order = self._ranked(*self._states(ratings))
+        left = self._tally.matchups - len(self._tally.dues)
+        present = self._tally.enabled & (self._joined <= -left)
+        if not np.array_equal(present, self._past.present):
+            same = np.array_equal(present, self._roster.present)
+            self._past = self._roster if same else Roster(self.policy, present)
+        band = order[present[order]][: self.policy.contenders.band]
+        self._tally.dues.note(self._past, band, aimed=self._tally.was_aimed(left))
 
     def exposure_due(self, ratings: Mapping[str, Rated]) -> dict[str, Due]:
         """What each model is due of the rolling window, from the moment it joined (7.1).
@@ -100,39 +136,40 @@ class Scheduler:
         Votes of the past without `note_contenders` count as if today's models and contenders
         had been there then.
         """
-        state = self._state
-        band = self._ranked(*self._states(ratings))[: self.policy.contenders.band]
-        columns = (each.tolist() for each in state.tally.due(state.roster, band))
-        dues = map(Due, *columns)
-        return dict(zip(state.tally.models, dues, strict=True))
+        dues = self._tally.due(self._roster, self._band(ratings))
+        return dict(
+            zip(self._tally.models, map(Due, *(each.tolist() for each in dues)), strict=True)
+        )
 
     def enable(self, model: str, *, prompts: Collection[str] | None = None) -> None:
         """Let a model be matched, known or new; `prompts` are those it has responses to."""
-        self._state.add(models=[model])
+        self._add(models=[model])
+        row = self._tally.models[model]
         if prompts is not None:
-            self._state.set_responses(model, prompts)
-        self._state.tally.enabled[self._state.tally.models[model]] = True
-        self._state.survey()
+            _check_known(prompts, self._prompt_names, "prompt")
+            self._available[row] = [name in prompts for name in self._prompt_names]
+        self._tally.enabled[row] = True
+        self._survey()
 
     def disable(self, model: str) -> None:
         """Match a model no more; its votes stay, and what waits for a vote goes on waiting."""
-        tally = self._state.tally
-        tally.enabled[_known(tally.models, model, "model")] = False
-        self._state.survey()
+        self._tally.enabled[_known(self._tally.models, model, "model")] = False
+        self._survey()
 
     def activate(self, prompt: str, *, models: Collection[str] | None = None) -> None:
         """Let a prompt be asked, known or new; `models` are those with a response to it."""
-        self._state.add(prompts=[prompt])
+        self._add(prompts=[prompt])
+        column = self._tally.prompts[prompt]
         if models is not None:
-            self._state.set_responders(prompt, models)
-        self._state.tally.active[self._state.tally.prompts[prompt]] = True
-        self._state.survey()
+            _check_known(models, self._names, "model")
+            self._available[:, column] = [name in models for name in self._names]
+        self._tally.active[column] = True
+        self._survey()
 
     def deactivate(self, prompt: str) -> None:
         """Ask a prompt no more, and leave it out of prompt coverage."""
-        tally = self._state.tally
-        tally.active[_known(tally.prompts, prompt, "prompt")] = False
-        self._state.survey()
+        self._tally.active[_known(self._tally.prompts, prompt, "prompt")] = False
+        self._survey()
 
     def next_matchup(self, ratings: Mapping[str, Rated], *, session: str | None = None) -> Matchup:
         """The next matchup, which waits for its vote from now on.
@@ -141,8 +178,8 @@ class Scheduler:
         has no pair to serve, the next one is tried, and after the last the first. Before the
         lanes are turned on (12), all matchups are drawn as in the scheme before (2).
         """
-        if self._state.cause:
-            raise MatchmakingError(f"no matchup can be served: {self._state.cause}")
+        if self._cause:
+            raise MatchmakingError(f"no matchup can be served: {self._cause}")
         table = self._table(ratings)
         drawn = bisect(self._limits, self.rng.random())
         lanes = self._lanes[drawn:] + self._lanes[:drawn]
@@ -152,7 +189,7 @@ class Scheduler:
                 if prompt is not None:
                     matchup = self._matchup(lane, proposal, prompt, lanes[:tried], session)
                     pair = ordered(proposal.first, proposal.second)
-                    self._state.wait(matchup, pair, prompt, table.band)
+                    self._wait(matchup, pair, prompt, table.band)
                     return matchup
         rule = self.policy.repeats
         raise MatchmakingError(
@@ -163,79 +200,179 @@ class Scheduler:
 
     def record(self, matchup_id: str, outcome: Outcome) -> Matchup:
         """Count the vote on a matchup."""
-        return self._state.vote(matchup_id, OUTCOMES.index(read_outcome(outcome)))
+        cast = OUTCOMES.index(read_outcome(outcome))
+        waiting = self._settled(matchup_id)
+        self._tally.vote(waiting.pair, waiting.prompt, cast, aimed=waiting.aimed)
+        self._gaps.forget(waiting.pair)
+        self._tally.dues.note(waiting.roster, waiting.band, aimed=waiting.aimed)
+        self._meetings.end(waiting.pair, waiting.prompt)
+        first, second = waiting.pair
+        if waiting.matchup.model_a != self._names[first]:
+            first, second = second, first
+        self._open_neighbours.add([Cast(first, second, waiting.prompt, cast)])
+        return waiting.matchup
 
     def cancel(self, matchup_id: str) -> Matchup:
         """Give up waiting for a vote, as if the matchup had not been; its session saw it."""
-        return self._state.cancel(matchup_id)
+        waiting = self._settled(matchup_id)
+        self._tally.show(waiting.pair, waiting.prompt, -1)
+        self._gaps.forget(waiting.pair)
+        self._meetings.end(waiting.pair, waiting.prompt, voted=False)
+        return waiting.matchup
 
     def restore(self, matchup: Matchup, ratings: Mapping[str, Rated]) -> None:
         """Let a matchup wait for its vote again, as one does that was handed out before a restart;
         its models and prompt must be known.
         """
-        state = self._state
-        i, j = (_known(state.tally.models, m, "model") for m in (matchup.model_a, matchup.model_b))
-        prompt = _known(state.tally.prompts, matchup.prompt, "prompt")
-        band = self._ranked(*self._states(ratings))[: self.policy.contenders.band]
-        state.wait(matchup, ordered(i, j), prompt, band)
+        i, j = (_known(self._tally.models, m, "model") for m in (matchup.model_a, matchup.model_b))
+        prompt = _known(self._tally.prompts, matchup.prompt, "prompt")
+        self._wait(matchup, ordered(i, j), prompt, self._band(ratings))
 
     def remember(self, shown: Iterable[tuple[str, str, str, str]]) -> None:
         """Say what sessions were shown (session, two models, prompt), oldest first, instead of what
         their votes tell: skipped and lost matchups count, too.
         """
-        self._state.remember(shown)
+        self._sessions = Sessions(self.policy.repeats)
+        for each in shown:
+            self.note_shown(*each)
 
     def note_shown(self, session: str, first: str, second: str, prompt: str) -> None:
-        """Say that a session was shown two models on a prompt elsewhere."""
-        self._state.note_shown([(session, first, second, prompt)])
+        """Say that a session was shown two models on a prompt elsewhere; what is not known cannot
+        come again.
+        """
+        models, asked = self._tally.models, self._tally.prompts.get(prompt)
+        if first in models and second in models and asked is not None:
+            self._sessions.add(session, ordered(models[first], models[second]), asked)
 
     def was_shown(self, session: str, first: str, second: str, prompt: str) -> bool:
         """Whether a session was shown two models on a prompt within its gap (11)."""
-        return self._state.was_shown(session, first, second, prompt)
+        models = self._tally.models
+        if first not in models or second not in models:
+            return False
+        seen = self._sessions.seen(session, ordered(models[first], models[second]))
+        return self._tally.prompts.get(prompt) in seen
+
+    def _add(self, models: Collection[str] = (), prompts: Collection[str] = ()) -> None:
+        """Number new names; a new one has a response everywhere, and may not meet anybody yet."""
+        self._tally.add(models, prompts)
+        self._available = grown(self._available, *self._tally.by_prompt.shape, rest=True)
+        self._names, self._prompt_names = list(self._tally.models), list(self._tally.prompts)
+        self._survey()
+
+    def _survey(self) -> None:
+        """Derive who may meet whom, which holds until models or prompts change: `_can` (a response
+        to an active prompt, of an enabled model), `_shared` (prompts on which two models both can),
+        `_mates` (who may meet whom), `_asked` (prompts on which somebody may), `_gaps` (what is
+        lacking on prompts), `_by_name` (the place of each name by alphabet), `_roster` (who may be
+        met from now on) and `_cause` (why no two models can meet).
+        """
+        enabled, active = self._tally.enabled, self._tally.active
+        self._can: Bools = self._available & enabled[:, None] & active[None, :]
+        cells = self._can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
+        with one_thread():
+            self._shared = (cells @ cells.T).astype(np.int64)
+        self._mates: Bools = self._shared > 0
+        np.fill_diagonal(self._mates, False)  # noqa: FBT003
+        self._asked = np.flatnonzero(self._can.sum(axis=0) >= 2)
+        self._gaps = PromptGaps(self.policy.prompts, self._can, active, self._tally.by_prompt)
+        self._by_name = np.argsort(np.argsort(np.array(self._names, object)))
+        self._n_enabled = int(enabled.sum())
+        if not np.array_equal(self._roster.present, enabled):
+            self._roster = Roster(self.policy, enabled)
+        self._cause = self._why_none()
+
+    def _why_none(self) -> str | None:
+        if self._n_enabled < 2:
+            return f"{self._n_enabled} of {len(self._names)} models enabled, 2 needed"
+        if not self._tally.active.any():
+            return f"none of {len(self._prompt_names)} prompts is active"
+        if not self._mates.any():
+            return "no two enabled models both have a response to the same active prompt"
+        return None
+
+    def _due(self, band: Numbers) -> Floats:
+        """Exposures due to each model in the window, in what waits for its vote and in one more."""
+        more = len(self._pending) - self._aims.total() + 1
+        due, _ = self._tally.due(self._roster, band, more)
+        for pair, n in self._aims.items():
+            due[list(pair)] += n
+        return due
+
+    def _wait(self, matchup: Matchup, pair: Pair, prompt: int, band: Numbers) -> None:
+        """Count a matchup as handed out, its vote to come."""
+        waiting = _Waiting(matchup, pair, prompt, self._roster, band)
+        self._pending[matchup.matchup_id] = waiting
+        if waiting.aimed:
+            self._aims[pair] += 1
+        self._tally.show(pair, prompt)
+        self._gaps.forget(pair)
+        self._meetings.begin(pair, prompt)
+        self._sessions.add(matchup.session, pair, prompt)
+
+    def _settled(self, matchup_id: str) -> _Waiting:
+        if matchup_id not in self._pending:
+            raise MatchmakingError(f"matchup {matchup_id!r} does not wait for a vote")
+        waiting = self._pending.pop(matchup_id)
+        if waiting.aimed:
+            self._aims[waiting.pair] -= 1
+        return waiting
+
+    def _replay(self, battles: BattleLog, models: Sequence[str], prompts: Sequence[str]) -> None:
+        """Remember votes of the past, in their order, as if they had been handed out here."""
+        self._tally = Tally.of(battles, self.policy, models, prompts)
+        self._joined = joined(_first_votes(battles, self._tally)) - len(battles)
+        numbers = [self._tally.models[name] for name in battles.models]
+        asked_on = [*(self._tally.prompts[name] for name in battles.prompts), -1]
+        cast = _cast(battles, np.array(numbers), np.array(asked_on))
+        self._open_neighbours.add(cast)
+        first, second, asked, _ = cast.T
+        low, high = np.minimum(first, second), np.maximum(first, second)
+        if len(cast):
+            self._meetings.add_all(low, high, asked)
+        if battles.session is not None:
+            columns = (each.tolist() for each in (battles.session.values(), low, high, asked))
+            for session, i, j, prompt in zip(*columns, strict=True):
+                self._sessions.add(session, (i, j), prompt)
 
     def _table(self, ratings: Mapping[str, Rated]) -> Table:
-        state, tally = self._state, self._state.tally
+        tally = self._tally
         rating, rd = self._states(ratings)
         order = self._ranked(rating, rd)
         band = order[: self.policy.contenders.band]
-        due = state.due(band)
-        state.gaps.look(band)
+        due = self._due(band)
+        self._gaps.look(band)
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
         return Table(
             policy=self.policy,
             rng=self.rng,
-            names=state.model_names,
+            tally=tally,
+            names=self._names,
             rating=rating,
             rd=rd,
             order=order,
             band=band,
-            mates=state.mates,
-            can=state.can,
-            asked=state.asked,
-            shared=state.shared,
-            exposure=tally.exposure,
+            mates=self._mates,
+            can=self._can,
+            asked=self._asked,
+            shared=self._shared,
             due=due,
             want=(1 - tally.exposure / np.maximum(due, 1e-9)) / self.policy.exposure.tolerance,
-            shown=tally.shown,
-            by_prompt=tally.by_prompt,
-            by_pair=tally.by_pair,
-            pair_prompts=tally.pair_prompts,
-            met=tally.met,
-            enabled=tally.enabled,
-            outlook=state.outlook,
-            gaps=state.gaps,
+            open_neighbours=self._open_neighbours,
+            gaps=self._gaps,
         )
 
     def _states(self, ratings: Mapping[str, Rated]) -> tuple[Floats, Floats]:
         """Rating and RD of every model; one without is new."""
-        states = [ratings.get(name, self._fresh) for name in self._state.model_names]
+        states = [ratings.get(name, self.policy.glicko) for name in self._names]
         return np.array([s.rating for s in states]), np.array([s.rd for s in states])
 
     def _ranked(self, rating: Floats, rd: Floats) -> NDArray[np.intp]:
         """Enabled models by conservative score, best first, equals by name."""
-        state = self._state
-        score = np.where(state.tally.enabled, rating - self.policy.deviations * rd, -np.inf)
-        return np.lexsort((state.by_name, -score))[: state.n_enabled]
+        score = np.where(self._tally.enabled, rating - self.policy.deviations * rd, -np.inf)
+        return np.lexsort((self._by_name, -score))[: self._n_enabled]
+
+    def _band(self, ratings: Mapping[str, Rated]) -> NDArray[np.intp]:
+        return self._ranked(*self._states(ratings))[: self.policy.contenders.band]
 
     def _prompt_for(
         self, lane: Lane, table: Table, proposal: Proposal, session: str | None
@@ -246,16 +383,16 @@ class Scheduler:
         i, j = proposal.first, proposal.second
         pair = ordered(i, j)
         allowed = table.can[i] & table.can[j]
-        for prompt in self._state.meetings.used_up(pair, int(table.shared[i, j])):
+        for prompt in self._meetings.used_up(pair, int(table.shared[i, j])):
             allowed[prompt] = False
-        for prompt in self._state.sessions.seen(session, pair):
+        for prompt in self._sessions.seen(session, pair):
             allowed[prompt] = False
         options = allowed.nonzero()[0]
         if not len(options):
             return None
         if lane is Lane.EXPLORATION:
             return explored_prompt(table, proposal, options)
-        return best_prompt(table, proposal, options, self._state.tally.on_prompts(pair))
+        return best_prompt(table, proposal, options, self._tally.on_prompts(pair))
 
     def _matchup(
         self,
@@ -272,12 +409,12 @@ class Scheduler:
         """
         sides = proposal.first, proposal.second
         a, b = sides if self.rng.random() < 0.5 else sides[::-1]
-        names = self._state.model_names
+        names = self._names
         return Matchup(
             matchup_id=token_hex(16),
             model_a=names[a],
             model_b=names[b],
-            prompt=self._state.prompt_names[prompt],
+            prompt=self._prompt_names[prompt],
             lane=lane,
             reason=proposal.reason,
             fallen_through=through,
@@ -289,3 +426,51 @@ def _known(numbers: Mapping[str, int], name: str, what: str) -> int:
     if name not in numbers:
         raise MatchmakingError(f"unknown {what} {name!r}; known: {', '.join(numbers)}")
     return numbers[name]
+
+
+def _in_order(battles: BattleLog) -> BattleLog:
+    """The votes by time; one that is there twice is refused."""
+    if (twice := battles.repeat()) is not None:
+        first, second = twice
+        name = battles.battle_id[first] if battles.battle_id is not None else None
+        raise DataError(f"the vote {name!r} is there twice, in rows {first} and {second}")
+    return battles.select(replay_order(battles))
+
+
+def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> Counts:
+    """The votes of a log in its order, a row like `Cast` each, by the numbers of its models and
+    prompts, the last of which is that of none.
+    """
+    none = np.full(len(battles), -1)
+    asked = none if battles.question_id is None else battles.question_id.codes
+    outcome = np.where(battles.flags(), BOTH_BAD, battles.outcome)
+    return np.stack([models[battles.a], models[battles.b], prompts[asked], outcome], axis=1)
+
+
+def _first_votes(battles: BattleLog, tally: Tally) -> Counts:
+    """How many votes there are before the first of each model; all of them where it has none."""
+    first = np.full(len(tally.models), len(battles))
+    numbers = np.array([tally.models[name] for name in battles.models], np.int64)
+    for side in (battles.a, battles.b):
+        np.minimum.at(first, numbers[side], np.arange(len(battles)))
+    return first
+
+
+def _available(table: ArrayLike | None, rows: int, columns: int) -> Bools:
+    """Which model has a response to which prompt; without a table all have one to all."""
+    if table is None:
+        return np.ones((rows, columns), bool)
+    available: Bools = np.array(table, bool)
+    if available.shape != (rows, columns):
+        raise ValueError(
+            f"available must have {rows} rows (models) and {columns} columns (prompts), "
+            f"not the shape {available.shape}"
+        )
+    return available
+
+
+def _check_known(given: Collection[str], known: Collection[str], what: str) -> None:
+    if isinstance(given, str):
+        raise MatchmakingError(f"a list of {what}s is needed, not the text {given!r}")
+    if unknown := sorted(set(given) - set(known)):
+        raise MatchmakingError(f"unknown {what}s {', '.join(unknown)}; known: {', '.join(known)}")

@@ -1,38 +1,134 @@
-"""A whole arena, run under the policy and under the scheme that it replaces.
+"""A whole arena, run under the policy and under the scheme that it replaces, beside the truth.
 
 Both meet the same planted models, prompts and voters: the voter of the n-th matchup sees
 with the same error whoever is shown, so that the two can be compared in pairs.
+
+Two things are claimed of a board: that it keeps the rules, which calls it officially stable and
+so declares the order of its top, and which orders of that top are decided.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from statistics import fmean
-from typing import Any, NamedTuple
+from itertools import combinations, pairwise
+from statistics import fmean, median
+from typing import NamedTuple
 
 import numpy as np
 
-from arena_kit.battles.battle import OUTCOMES, Battle, Outcome
+from arena_kit.battles.battle import OUTCOMES, Outcome
 from arena_kit.battles.log import BattleLog, Labels
-from arena_kit.matchmaking.accuracy import (
-    Checkpoint,
-    Duel,
-    Run,
-    checkpoint,
-    fitted,
-    fitted_closeness,
-)
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.matchmaking.world import Planted, World, planted
 from arena_kit.policy.constants import Phase, Policy
+from arena_kit.policy.order import PairOrder, Verdict, order_status
+from arena_kit.policy.ratings import strengths
+from arena_kit.policy.rules import (
+    Badge,
+    PublicationLabel,
+    Standing,
+    provisional_state,
+    publication_status,
+    ranked,
+    ranked_neighbours,
+    stability_badge,
+)
+from arena_kit.rating.base import Ratings, rated_or_none
+from arena_kit.rating.claims import claims
 
 EVERY = 250
+#: Points by which neighbours may truly stand the other way round in a claim that still holds.
+CLAIM_MARGIN = 20.0
+
+Truth = Mapping[str, float]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Checkpoint:
+    """What is known of a run after so many votes, beside the truth: a row of a table.
+
+    Parameters
+    ----------
+    models
+        How many have joined; all else is about these.
+    correlation, order_accuracy
+        Of the published order: its rank correlation with the truth, and the share of the pairs of
+        the true top that it has the right way round.
+    bradley_terry_correlation, bradley_terry_order_accuracy
+        The same of the Bradley–Terry order of all votes; None where it does not rank all models.
+    exposure_deviation
+        The largest relative deviation from the exposure due in the rolling window.
+    coverage_mean, coverage_least, median_rd
+        Over models, of the share of prompts with the floor of decisive votes, and of RD.
+    adjacent_share
+        Share of neighbours in the contender band that have the floor of comparisons.
+    official, inversion
+        Whether the rules are kept, so that the board may be called officially stable, and by how
+        many points neighbours of the top that this declares truly stand the other way round, at
+        most; None where nothing is declared.
+    neighbours, settled, settled_by_votes
+        Neighbours of the top, those of them whose order is decided as it stands or equivalent,
+        and those of the same models in the order of all votes (Bradley–Terry).
+    decided, wrong, equivalent, apart
+        Pairs of the top, neighbours or not, that are decided either way round and those of them
+        that truly stand otherwise; pairs that are equivalent, and those that truly lie apart by
+        more than the margin.
+    stable, wrongly_stable
+        Models with the badge Stable, and those of them that truly stand otherwise to a neighbour
+        than the badge says.
+    """
+
+    votes: int
+    models: int
+    correlation: float
+    order_accuracy: float
+    bradley_terry_correlation: float | None
+    bradley_terry_order_accuracy: float | None
+    exposure_deviation: float
+    coverage_mean: float
+    coverage_least: float
+    median_rd: float
+    adjacent_share: float
+    official: bool
+    inversion: float | None
+    neighbours: int = 0
+    settled: int = 0
+    settled_by_votes: int = 0
+    decided: int = 0
+    wrong: int = 0
+    equivalent: int = 0
+    apart: int = 0
+    stable: int = 0
+    wrongly_stable: int = 0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Run:
+    """One system's way through a world.
+
+    `drawn` and `served` are the shares of matchups for which each lane was drawn, and which it then
+    served; the baseline has a single one. `left` is the share of matchups in which the truly
+    better model stood on the left, and `outcomes` the share of votes of each kind.
+    """
+
+    checkpoints: tuple[Checkpoint, ...]
+    drawn: Mapping[str, float]
+    served: Mapping[str, float]
+    left: float
+    outcomes: Mapping[str, float]
+
+
+class Duel(NamedTuple):
+    """The same world under the policy and under the baseline."""
+
+    v2: Run
+    baseline: Run
 
 
 class Vote(NamedTuple):
@@ -76,7 +172,11 @@ def season(
     times = (begin + moments.astype("timedelta64[us]")).tolist()
     width = len(str(world.matchups))
     return BattleLog.from_battles(
-        _battle(vote, battle_id=f"vote-{vote.number + 1:0{width}}", timestamp=times[vote.number])
+        vote.matchup.battle(
+            vote.outcome,
+            battle_id=f"vote-{vote.number + 1:0{width}}",
+            timestamp=times[vote.number],
+        )
         for vote in played(drawn, arena)
     )
 
@@ -90,15 +190,13 @@ def run(drawn: Planted, arena: Arena, *, every: int = EVERY) -> Run:
         votes.append(vote)
         log.add(vote)
         if len(votes) % every == 0 or len(votes) == drawn.world.matchups:
-            checkpoints.append(_measured(arena, truth, log.battles()))
+            checkpoints.append(checkpoint(arena, truth, log.battles()))
     return Run(
-        ordered_by=arena.policy.phase.orders_by,
         checkpoints=tuple(checkpoints),
         drawn=_shares((vote.matchup.drawn for vote in votes), lanes),
         served=_shares((vote.matchup.lane for vote in votes), lanes),
         left=fmean(truth[v.matchup.model_a] > truth[v.matchup.model_b] for v in votes),
         outcomes=_shares((vote.outcome for vote in votes), Outcome),
-        bradley_terry=fitted_closeness(log.battles(), truth, arena.policy.contenders.band),
     )
 
 
@@ -151,27 +249,107 @@ def _matched(arena: Arena, session: str) -> Matchup:
         return arena.next_matchup()
 
 
-def _measured(arena: Arena, truth: Mapping[str, float], battles: BattleLog) -> Checkpoint:
-    coverage = arena.scheduler.coverage()
+def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Checkpoint:
+    """Measure an arena as it stands after these votes."""
+    policy, top = arena.policy, arena.policy.contenders.band
+    coverage, order = arena.scheduler.coverage(), arena.order()
+    standings = coverage.standings(arena.ratings)
     fairness = coverage.fairness(arena.scheduler.exposure_due(arena.ratings))
-    return checkpoint(
-        coverage,
-        coverage.standings(arena.ratings),
-        arena.elo,
-        truth,
-        band=arena.order()[: arena.policy.contenders.band],
+    adjacent = coverage.adjacent(order[:top])
+    status = publication_status(policy, standings, coverage.pair)
+    official = status.status is PublicationLabel.OFFICIAL
+    named = (status.top or [s.model for s in ranked(policy, standings)])[:top]
+    covered = [s.prompt_coverage for s in standings]
+    fit = rated_or_none(lambda log: strengths(log, policy), battles)
+    ranked_all = fit is not None and set(fit.models) == set(order)
+    by_votes = fit.order if fit and ranked_all else ()
+    return Checkpoint(
+        votes=len(battles),
+        models=len(order),
+        correlation=rank_correlation(order, truth),
+        order_accuracy=order_accuracy(order, truth, top),
+        bradley_terry_correlation=rank_correlation(by_votes, truth) if by_votes else None,
+        bradley_terry_order_accuracy=order_accuracy(by_votes, truth, top) if by_votes else None,
         exposure_deviation=max(abs(each.deviation or 0.0) for each in fairness),
-        fit=fitted(battles, arena.policy),
+        coverage_mean=fmean(covered),
+        coverage_least=min(covered),
+        median_rd=median(s.rd for s in standings),
+        adjacent_share=fmean(pair.meets_floor for pair in adjacent),
+        official=official,
+        inversion=inversion(policy, standings, truth) if official else None,
+        **(order_counts(policy, named, fit, truth) if fit else {}),
+        **(badge_counts(policy, standings, fit, truth) if fit else {}),
     )
+
+
+def rank_correlation(order: Sequence[str], truth: Truth) -> float:
+    """Spearman's correlation of an order of two models or more, best first, with the true one."""
+    true_rank = np.argsort(np.argsort([-truth[model] for model in order]))
+    return float(np.corrcoef(np.arange(len(order)), true_rank)[0, 1])
+
+
+def order_accuracy(order: Sequence[str], truth: Truth, top: int) -> float:
+    """Share of the pairs of the true top that an order puts the right way round."""
+    place = {model: n for n, model in enumerate(order)}
+    true_top = sorted(order, key=lambda model: -truth[model])[:top]
+    return fmean(place[better] < place[worse] for better, worse in combinations(true_top, 2))
+
+
+def inversion(policy: Policy, standings: Sequence[Standing], truth: Truth) -> float:
+    """By how many points neighbours truly stand the other way round, at most, in the order that
+    calling this board officially stable declares: the contender band, without provisional models
+    (5.3).
+    """
+    settled = [s for s in standings if not provisional_state(policy, s).provisional]
+    top = [s.model for s in ranked(policy, settled)[: policy.contenders.band]]
+    gaps = (truth[below] - truth[above] for above, below in pairwise(top))
+    return max([0.0, *gaps])
+
+
+def order_counts(policy: Policy, top: Sequence[str], fit: Ratings, truth: Truth) -> dict[str, int]:
+    """What the votes decide about the order of a top, best first, beside the truth."""
+    margin = policy.publication.margin
+    rated = [model for model in top if model in fit.models]
+    pairs = claims.between(fit, combinations(rated, 2), margin)
+    decided, alike = (
+        [truth[pair.above] - truth[pair.below] for pair in pairs if pair.state == state]
+        for state in ("decided", "equivalent")
+    )
+    status = order_status(policy, top, fit)
+    return {
+        "neighbours": len(status.pairs),
+        "settled": sum(pair.settled for pair in status.pairs),
+        "settled_by_votes": sum(pair.settled for pair in status.by_votes),
+        "decided": len(decided),
+        "wrong": sum(gap < 0 for gap in decided),
+        "equivalent": len(alike),
+        "apart": sum(abs(gap) > margin for gap in alike),
+    }
+
+
+def badge_counts(
+    policy: Policy, standings: Sequence[Standing], fit: Ratings, truth: Truth
+) -> dict[str, int]:
+    """How many models have the badge Stable, and for how many of them it is false."""
+    near = ranked_neighbours(policy, standings, fit)
+    stable = [
+        near[s.model]
+        for s in standings
+        if s.model in near and stability_badge(policy, s, near[s.model]).badge is Badge.STABLE
+    ]
+    margin = policy.publication.margin
+    wrong = sum(any(_is_false(pair, truth, margin) for pair in each) for each in stable)
+    return {"stable": len(stable), "wrongly_stable": wrong}
+
+
+def _is_false(pair: PairOrder, truth: Truth, margin: float) -> bool:
+    gap = truth[pair.above] - truth[pair.below]
+    return abs(gap) > margin if pair.verdict is Verdict.EQUIVALENT else gap < 0
 
 
 def _shares(labels: Iterable[StrEnum], kinds: Iterable[StrEnum]) -> dict[str, float]:
     counts = Counter(labels)
     return {kind: counts[kind] / counts.total() for kind in kinds}
-
-
-def _battle(vote: Vote, **more: Any) -> Battle:
-    return vote.matchup.battle(vote.outcome, **more)
 
 
 def _utc(moment: datetime) -> datetime:

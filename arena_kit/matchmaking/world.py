@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from math import inf
+from typing import Annotated
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as settings
 
 from arena_kit.battles.battle import OUTCOMES, Outcome
+from arena_kit.policy.constants import STRICT, Count, NonNegative, Positive, Share
 from arena_kit.policy.exposure import Bools, Counts
-from arena_kit.rating.base import check_settings
-from arena_kit.rating.glicko2.steps import SCALE
+from arena_kit.rating.glicko2.replay import SCALE
 
 Floats = NDArray[np.float64]
 
@@ -19,7 +21,7 @@ _CENTRE = 1500.0
 _EARLIEST, _LATEST = 0.3, 0.5  # when newcomers join, as parts of the whole
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@settings(frozen=True, slots=True, kw_only=True, config=STRICT)
 class World:
     """The settings of a simulated arena; strengths are in rating points around 1500.
 
@@ -45,36 +47,23 @@ class World:
         Share of prompts that a model has a response to; the first prompt is answered by all.
     """
 
-    models: int = 20
-    prompts: int = 15
-    matchups: int = 6000
-    newcomers: int = 2
-    skill_sd: float = 120.0
-    prompt_sd: float = 60.0
-    tie_gap: float = 60.0
+    models: Annotated[int, Field(ge=2)] = 20
+    prompts: Count = 15
+    matchups: Count = 6000
+    newcomers: Annotated[int, Field(ge=0)] = 2
+    skill_sd: Positive = 120.0
+    prompt_sd: NonNegative = 60.0
+    tie_gap: NonNegative = 60.0
     bad_below: float = 1430.0
-    bad_sd: float = 40.0
-    noise: float = 0.1
-    session_length: float = 8.0
-    answered: float = 1.0
+    bad_sd: NonNegative = 40.0
+    noise: Share = 0.1
+    session_length: Annotated[float, Field(ge=1, le=1e9)] = 8.0
+    answered: Annotated[float, Field(gt=0, le=1)] = 1.0
 
     def __post_init__(self) -> None:
-        most = self.models - 2
-        check_settings(
-            self,
-            ("models", self.models >= 2, "2 or more"),
-            ("prompts", self.prompts >= 1, "1 or more"),
-            ("matchups", self.matchups >= 1, "1 or more"),
-            ("newcomers", 0 <= self.newcomers <= most, f"from 0 to {most}, as 2 models begin"),
-            ("skill_sd", 0 < self.skill_sd < inf, "a finite number above 0"),
-            ("prompt_sd", 0 <= self.prompt_sd < inf, "a finite number, 0 or more"),
-            ("tie_gap", 0 <= self.tie_gap < inf, "a finite number, 0 or more"),
-            ("bad_below", -inf < self.bad_below < inf, "a finite number"),
-            ("bad_sd", 0 <= self.bad_sd < inf, "a finite number, 0 or more"),
-            ("noise", 0 <= self.noise <= 1, "from 0 to 1"),
-            ("session_length", 1 <= self.session_length <= 1e9, "from 1 to 1,000,000,000"),
-            ("answered", 0 < self.answered <= 1, "above 0 and at most 1"),
-        )
+        if self.newcomers > self.models - 2:
+            most = self.models - 2
+            raise ValueError(f"newcomers must be at most {most}, as 2 models begin")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)

@@ -7,9 +7,10 @@ above whom. That rests on Bradley–Terry and on claims for repeated looks (docs
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass
 from enum import StrEnum
 from itertools import pairwise
+from typing import Any
 
 import numpy as np
 
@@ -53,8 +54,8 @@ class PairOrder:
 
     above: str
     below: str
-    verdict: Verdict
-    gap: float | None
+    verdict: Verdict = Verdict.OPEN
+    gap: float | None = None
     becomes: Verdict | None = None
     more: int | None = None
     weeks: float | None = None
@@ -134,13 +135,22 @@ class OrderStatus:
             f"in Bradley–Terry's own order {settled} of {n} are decided or equivalent",
         ]
         if wrong := self.of(Verdict.REVERSED):
-            told = ", ".join(f"{pair.below} above {pair.above}" for pair in wrong[:_NAMED])
-            parts.append(f"against the board the votes decide {told}{_more(wrong)}")
+            named = ", ".join(f"{pair.below} above {pair.above}" for pair in wrong[:_NAMED])
+            rest = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
+            parts.append(f"against the board the votes decide {named}{rest}")
         waiting = [pair for pair in self.of(Verdict.OPEN) if pair.more is not None]
         if waiting:
             pair = min(waiting, key=lambda each: each.more or 0)
             parts.append(f"the next, {pair.above} over {pair.below}, takes {pair.needs}")
         return f"{'; '.join(parts)}; claims are about {self.about.replace('_', ' ')}"
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return asdict(self) | {
+            "whole": self.whole,
+            "counts": {verdict.value: len(self.of(verdict)) for verdict in Verdict},
+            "sentence": self.sentence,
+        }
 
 
 def neighbour_orders(
@@ -153,16 +163,21 @@ def neighbour_orders(
     margin = policy.publication.margin
     states = claims.between(strengths, known, margin)
     alike = claims.until_equivalent(strengths, known, margin)
-    told = {
-        pair: _pair_order(pair, state, until, strengths)
+    placed_orders = {
+        pair: _pair_order(pair, state, until, strengths, per_week)
         for pair, state, until in zip(known, states, alike, strict=True)
     }
-    orders = (told.get(pair) or _unplaced(*pair) for pair in pairs)
-    return tuple(replace(each, weeks=_weeks_until(each.more, per_week)) for each in orders)
+    return tuple(
+        placed_orders.get(pair) or PairOrder(above=pair[0], below=pair[1]) for pair in pairs
+    )
 
 
 def _pair_order(
-    pair: tuple[str, str], state: claims.Neighbours, alike: int | None, strengths: Ratings
+    pair: tuple[str, str],
+    state: claims.Neighbours,
+    alike: int | None,
+    strengths: Ratings,
+    per_week: float | None,
 ) -> PairOrder:
     above, below = pair
     gap = strengths[above].rating - strengths[below].rating
@@ -175,13 +190,11 @@ def _pair_order(
         (n, end) for n, end in ((state.more, way), (alike, Verdict.EQUIVALENT)) if n is not None
     ]
     more, becomes = min(ends, default=(None, None))
+    weeks = more / per_week if more is not None and per_week else None
     return PairOrder(
-        above=above, below=below, verdict=Verdict.OPEN, gap=gap, becomes=becomes, more=more
-    )
-
-
-def _unplaced(above: str, below: str) -> PairOrder:
-    return PairOrder(above=above, below=below, verdict=Verdict.OPEN, gap=None)
+        above=above, below=below, verdict=Verdict.OPEN, gap=gap, becomes=becomes, more=more,
+        weeks=weeks,
+    )  # fmt: skip
 
 
 def order_status(
@@ -213,17 +226,9 @@ def votes_per_week(battles: BattleLog) -> float | None:
     return float(counted.sum() / (span / _WEEK))
 
 
-def _weeks_until(votes: int | None, per_week: float | None) -> float | None:
-    return votes / per_week if votes is not None and per_week else None
-
-
 def _weeks(weeks: float) -> str:
     if weeks < 1:
         return "less than a week"
     return (
         "about a week" if round(weeks) == 1 else f"about {claims.two_digits(round(weeks)):,} weeks"
     )
-
-
-def _more(pairs: Sequence[PairOrder]) -> str:
-    return f" and {len(pairs) - _NAMED} more" if len(pairs) > _NAMED else ""

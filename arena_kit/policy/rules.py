@@ -10,7 +10,7 @@ from statistics import fmean, median
 from typing import Protocol
 
 from arena_kit.policy.constants import Policy, Threshold
-from arena_kit.policy.feasibility import stable_rd
+from arena_kit.policy.exposure import stable_rd
 from arena_kit.policy.order import PairOrder, neighbour_orders
 from arena_kit.rating.base import Ratings
 
@@ -99,22 +99,6 @@ class StabilityBadge:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Confidence:
-    """RD as a percentage, which says nothing about evidence beyond RD."""
-
-    percent: int
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ContenderBand:
-    """The models at the top (4), best first."""
-
-    models: tuple[str, ...]
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
 class QualityFloor:
     """How seldom a model's battles end in both-bad (8.3), and whether it should be looked at.
 
@@ -165,12 +149,14 @@ def stability_badge(
     if not established:
         return StabilityBadge(badge=Badge.PROVISIONAL, reasons=lacking)
     threshold = replace(policy.stable, rd=stable_rd(policy))
-    told = [
+    neighbour_conditions = [
         (pair.settled, pair.seen_by(standing.model, policy.publication.margin))
         for pair in neighbours
     ]
     alone = [(False, "no officially ranked neighbour to be told apart from")]
-    stable, reasons = _all_met([*_conditions(threshold, standing), *(told or alone)])
+    stable, reasons = _all_met(
+        [*_conditions(threshold, standing), *(neighbour_conditions or alone)]
+    )
     return StabilityBadge(badge=Badge.STABLE if stable else Badge.ESTABLISHED, reasons=reasons)
 
 
@@ -186,12 +172,12 @@ def ranked_neighbours(
     return {model: pairs[max(0, n - 1) : n + 1] for n, model in enumerate(named)}
 
 
-def confidence(policy: Policy, rd: float) -> Confidence:
-    """An RD as a percentage between the smallest and the largest there is."""
+def confidence(policy: Policy, rd: float) -> int:
+    """An RD as a percentage between the smallest and the largest there is; it says nothing about
+    evidence beyond RD.
+    """
     best, span = policy.confidence.rd_best, policy.confidence.rd_span
-    percent = min(100, max(0, round(100 * (1 - (rd - best) / span))))
-    reason = f"RD {rd:.4g}, where {best:g} is 100 % and {best + span:g} is 0 %"
-    return Confidence(percent=percent, reasons=(reason,))
+    return min(100, max(0, round(100 * (1 - (rd - best) / span))))
 
 
 def ranked(policy: Policy, standings: Iterable[Standing]) -> list[Standing]:
@@ -199,20 +185,9 @@ def ranked(policy: Policy, standings: Iterable[Standing]) -> list[Standing]:
     return sorted(standings, key=lambda s: (-s.conservative(policy), s.model))
 
 
-def contender_band(policy: Policy, standings: Iterable[Standing]) -> ContenderBand:
-    """The top models by conservative score."""
-    rows = ranked(policy, standings)
-    band, rest = rows[: policy.contenders.band], rows[policy.contenders.band :]
-    if not rest:
-        why = f"all {len(band)} models, as the band holds {policy.contenders.band}"
-    else:
-        last, next_one = band[-1], rest[0]
-        why = (
-            f"top {len(band)} of {len(rows)} by rating - {policy.deviations:g} RD: last in is "
-            f"{last.model} at {last.conservative(policy):.1f}, first out {next_one.model} at "
-            f"{next_one.conservative(policy):.1f}"
-        )
-    return ContenderBand(models=tuple(s.model for s in band), reasons=(why,))
+def contender_band(policy: Policy, standings: Iterable[Standing]) -> tuple[str, ...]:
+    """The top models by conservative score (4), best first."""
+    return tuple(s.model for s in ranked(policy, standings)[: policy.contenders.band])
 
 
 def quality_floor(policy: Policy, standing: Standing) -> QualityFloor:

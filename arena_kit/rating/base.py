@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
@@ -285,11 +284,6 @@ def known(value: float) -> float | None:
     return float(value) if isfinite(value) else None
 
 
-def numba_pays(work: float, least: float) -> bool:
-    """Whether compiled code pays for its start, where Numba is installed."""
-    return work >= least and importlib.util.find_spec("numba") is not None
-
-
 def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:
     """The ratings of battles; None where no rating exists."""
     try:
@@ -355,12 +349,6 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
         group[alone] = np.flatnonzero(alone)  # beat nobody who is left, or lost to nobody
         left = group < 0
     return group
-
-
-def strongly_connected(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> bool:
-    """Whether every model beat every other, directly or through others."""
-    beat, every = _adjacency(n_models, winner, loser), np.ones(n_models, bool)
-    return all(_reached(way, 0, every).all() for way in (beat, np.ascontiguousarray(beat.T)))
 
 
 def _adjacency(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.bool_]:

@@ -1,263 +1,167 @@
-"""The cluster bootstrap: whole questions are resampled, for battles on one are not independent."""
+"""The bootstrap by hash: how often a cluster stands in a resample is a function of the two alone.
+
+SplitMix64 serves as a counter-based generator, without state, so that clusters may come in any
+order, in parts of any size and on any machine (Chamandy, Muralidharan, Najmi and Naidu 2012). A
+cluster, which is a question or voter with all its battles, stands in a resample a Poisson number of
+times. One draw of 64 bits serves four resamples: 16 bits each give Poisson numbers with mean 1 and
+variance 0.99997.
+"""
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache
+from typing import Any, Self, TypeVar
 
 import numpy as np
-from numpy.random import SeedSequence
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import MIN_QUESTIONS, questions_seen, together
-from arena_kit.rating.elo.replay import Games
-from arena_kit.rating.splitmix import draw
+from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
 
-_AHEAD = 8  # resamples whose clusters are drawn before they are counted
-_SUMS = 2048  # rows counted at once: what a processor's nearest cache holds
+Floats = NDArray[np.float64]
+Hashes = NDArray[np.uint64]
+Bits = TypeVar("Bits", np.uint64, Hashes)
+
+GAMMA = np.uint64(0x9E3779B97F4A7C15)
+_MIX1 = np.uint64(0xBF58476D1CE4E5B9)
+_MIX2 = np.uint64(0x94D049BB133111EB)
+_S27, _S30, _S31, _S32 = (np.uint64(n) for n in (27, 30, 31, 32))
+#: Streams of random numbers under one seed.
+ORDERS, RESAMPLED_ORDERS, RESAMPLES = range(3)
+LANES = 4  # resamples that share 64 bits
+_VALUES = 2**16
+_LARGE = 32  # votes alike, from which their Poisson number is a transformed normal deviate
+_PARTS = 8  # Poisson tables per vote, for weights that are no whole numbers
 #: Indices held at once; larger logs are resampled in several chunks.
 _CHUNK = 20_000_000
 
 
-def resampled_sets(
-    clusters: NDArray[np.int32], n: int, *, seed: int
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32]]]:
-    """Bootstrap samples of battles, drawn as whole clusters with replacement.
+def mix(z: Bits) -> Bits:
+    """SplitMix64's finalizer; NumPy runs it on arrays, and the Elo kernel compiles it."""
+    z = (z ^ (z >> _S30)) * _MIX1
+    z = (z ^ (z >> _S27)) * _MIX2
+    return z ^ (z >> _S31)
 
-    Yields chunks of (indices, sizes): row i of `indices` holds `sizes[i]` battle numbers,
-    the rest of the row is padding. Each sample has its own child of `seed`, so chunking
-    and threads change nothing.
+
+def random_bits(seeds: Hashes | np.uint64, counters: Hashes) -> Hashes:
+    """64 random bits for each seed and counter, broadcast against each other."""
+    return mix(seeds + counters * GAMMA)
+
+
+def split_seed(seed: int, n: int, stream: int) -> Hashes:
+    """`n` unrelated 64-bit seeds; those of other streams are unrelated, too."""
+    state = np.random.SeedSequence([seed, stream]).generate_state(n, np.uint64)
+    return state.astype(np.uint64)
+
+
+@cache
+def poisson_table(mean: float = 1.0) -> NDArray[np.uint8]:
+    """The Poisson number of every 16 bits, by the inverse of the distribution function."""
+    k = np.arange(_VALUES >> 8)
+    logs = k * np.log(mean) - np.concatenate([[0.0], np.cumsum(np.log(k[1:]))])
+    ends = np.round(np.cumsum(np.exp(logs - mean)) * _VALUES).astype(int)
+    ends[-1] = _VALUES
+    return np.repeat(k, np.diff(ends, prepend=0)).astype(np.uint8)
+
+
+@cache
+def _normal_table() -> Floats:
+    """The normal deviate of every 16 bits."""
+    from scipy.special import ndtri
+
+    return np.asarray(ndtri((np.arange(_VALUES) + 0.5) / _VALUES))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class PoissonWeights:
+    """How often clusters stand in resamples, by their hashes; a seed serves four resamples."""
+
+    seeds: Hashes
+
+    @classmethod
+    def of(cls, seed: int, n: int) -> Self:
+        """The weights of `n` resamples, or a few more."""
+        return cls(split_seed(seed, -(-n // LANES), RESAMPLES))
+
+    @property
+    def lanes(self) -> int:
+        """Resamples, those included that only fill the last 64 bits."""
+        return LANES * len(self.seeds)
+
+    def times(self, clusters: Hashes, some: slice, counts: Floats | None = None) -> NDArray[Any]:
+        """A row per cluster and a column per resample, the first of them a multiple of four. Where
+        a cluster is a number (`counts`) of votes alike, each of these is drawn by itself.
+        """
+        seeds = self.seeds[some.start // LANES : -(-some.stop // LANES)]
+        bits = random_bits(seeds[None, :], clusters[:, None]).astype("<u8").view("<u2")
+        bits = bits[:, : some.stop - some.start]
+        return poisson_table().take(bits) if counts is None else _of_counts(bits, counts)
+
+
+def _of_counts(bits: NDArray[np.uint16], counts: Floats) -> Floats:
+    """The Poisson number of every 16 bits in rows of these means: below `_LARGE` by the table of
+    the nearest eighth, scaled; from there on by the expansion of Cornish and Fisher.
     """
-    lengths = np.bincount(clusters)
-    starts = np.concatenate([[0], np.cumsum(lengths)[:-1]])
-    grouped = together(clusters).astype(np.int32)
-    rows = max(1, _CHUNK // max(1, len(clusters)))
-    for first in range(0, n, rows):
-        draws = np.stack(
-            [
-                drawn_clusters(child_generator(seed, number), len(lengths))
-                for number in range(first, min(n, first + rows))
-            ]
-        )
-        yield _expand(draws, lengths, starts, grouped)
+    drawn, step = np.empty(bits.shape), np.maximum(1, np.round(_PARTS * counts))
+    step[counts >= _LARGE] = np.inf
+    for each in np.unique(step):
+        rows = np.flatnonzero(step == each)
+        mean = counts[rows, None]
+        if np.isinf(each):
+            normal = _normal_table().take(bits[rows])
+            drawn[rows] = mean + np.sqrt(mean) * normal + (normal**2 - 1) / 6
+        else:
+            drawn[rows] = _PARTS / each * mean * poisson_table(each / _PARTS).take(bits[rows])
+    return drawn
+
+
+def _multinomial(seed: np.uint64, n: int) -> NDArray[np.intp]:
+    """How often each of `n` clusters comes up in `n` draws."""
+    bits = random_bits(seed, np.arange(n, dtype=np.uint64)) >> _S32
+    return np.bincount(((bits * np.uint64(n)) >> _S32).astype(np.intp), minlength=n)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Games:
+    """Games to replay: who met whom and what the first side scored (1, 0.5 or 0)."""
+
+    a: NDArray[np.int32]
+    b: NDArray[np.int32]
+    score: Floats
+    n_models: int
 
 
 def evidence_sets(
     games: Games, clusters: NDArray[np.int32], n: int, *, seed: int
 ) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]]:
-    """Chunks of `resampled_sets` with the models that each resample rates, a row per resample.
+    """Chunks of resamples: the games of each in a padded row, how many they are, and which models
+    it rates.
 
-    A model is rated where it was drawn, and only if it was seen on enough questions to say
-    how sure its rating is; without such a model there are no chunks.
+    Where a replay ends depends on how many games it has, so that a resample has as many clusters as
+    there are, drawn by hash with replacement: Poisson numbers, given their sum. A model is rated
+    where it was drawn, and only if it was seen on enough questions to say how sure its rating is;
+    without such a model there are no chunks.
     """
-    if not n:
-        return
     enough = questions_seen(games.a, games.b, clusters, games.n_models) >= MIN_QUESTIONS
     if not enough.any():
         return
-    for sets, sizes in resampled_sets(clusters, n, seed=seed):
-        yield sets, sizes, _drawn(games, sets, sizes) & enough
+    seeds, n_clusters = split_seed(seed, n, RESAMPLES), int(clusters.max()) + 1
+    width = max(1, _CHUNK // len(clusters))
+    for first in range(0, n, width):
+        times = np.stack([_multinomial(each, n_clusters) for each in seeds[first : first + width]])
+        times = times[:, clusters]
+        sizes = times.sum(axis=1, dtype=np.int32)
+        sets = np.zeros((len(times), sizes.max()), np.int32)
+        seen = np.zeros((len(times), games.n_models), bool)
+        for row, met, size, drawn in zip(sets, seen, sizes, times, strict=True):
+            row[:size] = battles = np.repeat(np.arange(len(drawn)), drawn)
+            met[games.a[battles]] = met[games.b[battles]] = True
+        yield sets, sizes, seen & enough
 
 
-def _drawn(games: Games, sets: NDArray[np.int32], sizes: NDArray[np.int32]) -> NDArray[np.bool_]:
-    """Which models take part in each resample."""
-    seen = np.zeros((len(sets), games.n_models), bool)
-    for row, battles, size in zip(seen, sets, sizes, strict=True):
-        row[games.a[battles[:size]]] = True
-        row[games.b[battles[:size]]] = True
-    return seen
-
-
-def _expand(
-    draws: NDArray[np.uint32],
-    lengths: NDArray[np.intp],
-    starts: NDArray[np.intp],
-    grouped: NDArray[np.int32],
-) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
-    """The battle numbers behind drawn clusters, padded to the longest sample."""
-    sizes = np.array([lengths[row].sum() for row in draws], np.int32)
-    sets = np.zeros((len(draws), sizes.max()), np.int32)
-    for row, battles, size in zip(draws, sets, sizes, strict=True):
-        taken = lengths[row]
-        shift = starts[row] - (np.cumsum(taken) - taken)
-        battles[:size] = grouped[np.arange(size) + np.repeat(shift, taken)]
-    return sets, sizes
-
-
-class Redraw:
-    """How often each row stands in a resample, given the resample's number."""
-
-    __slots__ = ()
-
-    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
-        raise NotImplementedError
-
-    def each(
-        self, numbers: Sequence[int], *, compiled: bool = False
-    ) -> Iterator[NDArray[np.float64]]:
-        """The same for several resamples."""
-        return (self(number, compiled=compiled) for number in numbers)
-
-
-@dataclass(frozen=True, slots=True)
-class ClusterRedraw(Redraw):
-    """The cluster bootstrap: whole clusters drawn with replacement, as `resampled_sets` draws
-    them; of a row that counts `several` votes and has no question, each vote by itself. Rows that
-    are alike share a cell, and are counted there: the `order` brings them together, and those of
-    cell c end before `ends[c]`.
-    """
-
-    clusters: NDArray[np.uint32]
-    ends: NDArray[np.uint32]
-    seed: int
-    n_clusters: int
-    order: NDArray[np.intp]
-    several: NDArray[np.bool_] | None = None
-    by_vote: PoissonRedraw | None = None
-
-    @classmethod
-    def of(
-        cls,
-        clusters: NDArray[np.int32],
-        seed: int,
-        counts: NDArray[np.float64],
-        cells: NDArray[np.int32] | None = None,
-    ) -> ClusterRedraw:
-        cells = np.arange(len(clusters), dtype=np.int32) if cells is None else cells
-        order, ends = together(cells), np.cumsum(np.bincount(cells)).astype(np.uint32)
-        rows, n = clusters[order].astype(np.uint32), int(clusters.max()) + 1
-        several = counts[order] != 1
-        if not several.any():
-            return cls(rows, ends, seed, n, order)
-        return cls(rows, ends, seed, n, order, several, PoissonRedraw.of(counts, seed))
-
-    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
-        """The multiplicity of each cell."""
-        if compiled and self.by_vote is None:
-            return np.asarray(self._tallied([self._drawn(number)])[0])
-        drawn = np.bincount(self._drawn(number), minlength=self.n_clusters)
-        times = drawn.astype(float)[self.clusters]
-        if self.by_vote is not None and self.several is not None:
-            by_vote = self.by_vote(number, compiled=compiled)[self.order]
-            times = np.where(self.several, by_vote, times)
-        return np.add.reduceat(times, np.append(0, self.ends[:-1]))
-
-    def each(
-        self, numbers: Sequence[int], *, compiled: bool = False
-    ) -> Iterator[NDArray[np.float64]]:
-        """The same for several resamples; compiled, some are drawn and then two counted at once, as
-        each of these finds in the processor's cache what it needs.
-        """
-        if not compiled or self.by_vote is not None:
-            yield from Redraw.each(self, numbers, compiled=compiled)
-            return
-        for first in range(0, len(numbers), _AHEAD):
-            drawn = [self._drawn(number) for number in numbers[first : first + _AHEAD]]
-            for two in range(0, len(drawn), 2):
-                yield from self._tallied(drawn[two : two + 2])
-
-    def _drawn(self, number: int) -> NDArray[np.uint32]:
-        return drawn_clusters(child_generator(self.seed, number), self.n_clusters)
-
-    def _tallied(self, drawn: list[NDArray[np.uint32]]) -> NDArray[np.float64]:
-        """The multiplicities of one resample or two, a row each, by the clusters drawn for them."""
-        from arena_kit.rating import kernels
-
-        times, sums = np.zeros(self.n_clusters, np.uint64), np.empty(_SUMS, np.uint64)
-        out = np.empty((2, len(self.ends)))
-        kernels.tally(drawn[0], drawn[-1], self.clusters, self.ends, times, sums, *out)
-        return out[: len(drawn)]
-
-
-@dataclass(frozen=True, slots=True)
-class PoissonRedraw(Redraw):
-    """The Poisson bootstrap of single votes: of `counts[i]` alike, a Poisson number is drawn,
-    which costs no more for a million of them than for one.
-
-    Row i looks its number up in the distribution's table, which begins at `first[i]`, has
-    `size[i]` steps and starts from `least[i]`; the same table serves all equal counts. A table
-    of the same shape, `guide` (a guide table), says how many steps are surely passed.
-    """
-
-    seed: int
-    first: NDArray[np.int64]
-    size: NDArray[np.int64]
-    least: NDArray[np.float64]
-    steps: NDArray[np.float64]
-    guide: NDArray[np.int64]
-
-    @classmethod
-    def of(cls, counts: NDArray[np.float64], seed: int) -> PoissonRedraw:
-        means, row = np.unique(counts, return_inverse=True)
-        tables = [_poisson_table(float(mean)) for mean in means]
-        sizes = np.array([len(steps) for _, steps in tables])
-        ends = np.cumsum(sizes)
-        return cls(
-            seed,
-            (ends - sizes)[row],
-            sizes[row],
-            np.array([least for least, _ in tables])[row],
-            np.concatenate([steps for _, steps in tables]),
-            np.concatenate([_guide(steps) for _, steps in tables]),
-        )
-
-    def __call__(self, number: int, *, compiled: bool = False) -> NDArray[np.float64]:
-        """The multiplicity of each row."""
-        key = SeedSequence(self.seed, spawn_key=(number,)).generate_state(1, np.uint64)[0]
-        if compiled:
-            from arena_kit.rating import kernels
-
-            out = np.empty(len(self.first))
-            kernels.lookup(key, self.first, self.size, self.least, self.steps, self.guide, out)
-            return out
-        return self.least + self._passed(uniforms(key, len(self.first)))
-
-    def _passed(self, u: NDArray[np.float64]) -> NDArray[np.int64]:
-        """How many steps of its table each number has passed (binary search)."""
-        low, high = np.zeros_like(self.size), self.size.copy()
-        while np.any(low < high):
-            middle = (low + high) // 2
-            open_ = low < high
-            beyond = open_ & (self.steps[np.minimum(self.first + middle, len(self.steps) - 1)] <= u)
-            low = np.where(beyond, middle + 1, low)
-            high = np.where(open_ & ~beyond, middle, high)
-        return low
-
-
-def _poisson_table(mean: float) -> tuple[float, NDArray[np.float64]]:
-    """The least number that matters, and the probability to stay at or below each from there."""
-    reach = 9 * np.sqrt(mean) + 20
-    k = np.arange(max(0, int(mean - reach)), int(mean + reach) + 1)
-    logs = np.concatenate([[0.0], np.cumsum(np.log(mean) - np.log(k[1:]))])
-    chance = np.exp(logs - logs.max())
-    steps = np.cumsum(chance / chance.sum())
-    steps[-1] = 1.0
-    return float(k[0]), steps
-
-
-def _guide(steps: NDArray[np.float64]) -> NDArray[np.int64]:
-    """How many steps every number from i/n on has passed, of n."""
-    return np.searchsorted(steps, np.arange(len(steps)) / len(steps), side="right")
-
-
-def uniforms(key: np.uint64, n: int) -> NDArray[np.float64]:
-    """Uniform numbers from 0 to 1, the same on every machine."""
-    bits = draw(key, np.arange(1, n + 1, dtype=np.uint64))
-    return (bits >> np.uint64(11)).astype(float) * 2.0**-53
-
-
-def child_generator(seed: int, number: int) -> np.random.Generator:
-    """The generator of one resample: the seed's child of that number."""
-    return np.random.default_rng(SeedSequence(seed, spawn_key=(number,)))
-
-
-def drawn_clusters(rng: np.random.Generator, n: int) -> NDArray[np.uint32]:
-    """As many of `n` clusters as there are, with replacement."""
-    return rng.integers(0, n, n, np.uint32)
-
-
-def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDArray[np.float64]:
+def denoised(replicates: Floats, noise: Floats) -> Floats:
     """Replicates, shaped (…, resamples, models), without the variance `noise` that has nothing
     to do with what was resampled: each is drawn towards the mean of all.
 
@@ -277,9 +181,7 @@ def denoised(replicates: NDArray[np.float64], noise: NDArray[np.float64]) -> NDA
     return np.asarray(centre + kept * (replicates - centre))
 
 
-def interval(
-    replicates: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]]:
+def interval(replicates: Floats) -> tuple[Floats, Floats, Floats]:
     """Standard deviation and 95 % percentile interval of each column, ignoring NaN.
 
     NaN for a column without two different values: resampling unanimous evidence shows no

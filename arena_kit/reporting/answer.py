@@ -28,6 +28,8 @@ QUESTIONS = {
     "cheapest judge that does?",
     "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
     "may its leaderboard be called, and which of its orders are decided?",
+    "model_pages": "What do the votes say of each of these models: its record, its neighbours, "
+    "where it lacks votes, and how its rating came about?",
     "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
     "be without them?",
 }

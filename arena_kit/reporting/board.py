@@ -20,7 +20,7 @@ from arena_kit.files import DataError, read_json, write_json
 from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, known, rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.fragility import Fragility, fragility
+from arena_kit.rating.claims.power import Fragility, fragility
 from arena_kit.reporting.tables import DASH, Shown, Table, number, percent, ranks_text, span
 
 if TYPE_CHECKING:

@@ -12,7 +12,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.fragility import Fragility, fragility
+from arena_kit.rating.claims.power import Fragility, fragility
 from arena_kit.reporting.tables import Table
 
 Row = dict[str, Any]

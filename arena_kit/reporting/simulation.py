@@ -1,174 +1,145 @@
-"""Simulated arenas: how the policy fares against the scheme before it, in numbers and words."""
+"""Simulated arenas: how the policy fares against the scheme before it, as frames, words, a picture.
+
+`looks_frame` has a row per system, seed and checkpoint, `metrics_frame` one per system and seed.
+The baseline knows no RD or label: both are computed in its shadow.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from math import sqrt
-from statistics import fmean, stdev
-from typing import Any
+from statistics import fmean
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from arena_kit.judging.quality.estimates import t_quantile
-from arena_kit.matchmaking.accuracy import CLAIM_MARGIN, Duel, Run
-from arena_kit.policy.constants import Phase, Policy
-from arena_kit.policy.feasibility import feasibility
+from arena_kit.matchmaking.simulation import CLAIM_MARGIN, Duel
+from arena_kit.policy.constants import Policy
+from arena_kit.reporting.figures import (
+    ACCENT,
+    LINE,
+    SOFT,
+    WARM,
+    legend_below,
+    panels_of,
+    plot,
+)
+
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
 
 #: Seeds of which the exposure promise holds; the lanes draw at random, so no bound is certain.
 _FAIR_SEEDS = 0.95
+_BAND = (10, 90)  # percentiles of the seeds that bands span
+_OF_ALL_VOTES = ("bradley_terry_correlation", "bradley_terry_order_accuracy")
+_SYSTEMS = {"v2": ("policy v2", ACCENT), "baseline": ("baseline", WARM)}
 
 
-@dataclass(frozen=True, slots=True)
-class Metric:
-    """One number of a run: how it is called, read and written; `better` is 1 where more is."""
+class Metric(NamedTuple):
+    """How a metric of a run is named and written; `better` is 1 where more is, -1 where less is."""
 
-    key: str
     label: str
-    of: Callable[[Run], float | None]
-    text: str = "{:.3f}"
-    better: int = 0
+    text: str = "{:.1%}"
+    better: int = 1
 
 
-#: *At the end* is one noisy moment; *on the way* is the mean of all checkpoints. Bradley–Terry
-#: fits all votes at once. The baseline knows no RD or label: both are computed in its shadow.
-METRICS = (
-    Metric("correlation", "rank correlation, at the end",
-           lambda run: run.published(run.end).correlation, "{:.3f}", 1),
-    Metric("correlation_on_the_way", "rank correlation, on the way",
-           lambda run: fmean(run.published(c).correlation for c in run.checkpoints), "{:.3f}", 1),
-    Metric("order_accuracy", "top pairs in order, at the end",
-           lambda run: run.published(run.end).order_accuracy, "{:.1%}", 1),
-    Metric("order_accuracy_on_the_way", "top pairs in order, on the way",
-           lambda run: fmean(run.published(c).order_accuracy for c in run.checkpoints),
-           "{:.1%}", 1),
-    Metric("bradley_terry_correlation", "Bradley–Terry: rank correlation",
-           lambda run: run.bradley_terry.correlation if run.bradley_terry else None, "{:.3f}", 1),
-    Metric("bradley_terry_order_accuracy", "Bradley–Terry: top pairs in order",
-           lambda run: run.bradley_terry.order_accuracy if run.bradley_terry else None,
-           "{:.1%}", 1),
-    Metric("exposure_deviation", "exposure off its due, at most",
-           lambda run: run.end.exposure_deviation, "{:.1%}", -1),
-    Metric("coverage_mean", "prompt coverage, mean",
-           lambda run: run.end.coverage_mean, "{:.1%}", 1),
-    Metric("coverage_least", "prompt coverage, least",
-           lambda run: run.end.coverage_least, "{:.1%}", 1),
-    Metric("adjacent_share", "adjacent contenders with the floor",
-           lambda run: run.end.adjacent_share, "{:.1%}", 1),
-    Metric("median_rd", "median RD",
-           lambda run: run.end.median_rd, "{:.1f}"),
-    Metric("stable_at", "rules kept: votes until officially stable",
-           lambda run: run.stable_at, "{:.0f}", -1),
-    Metric("false_claims", f"rules kept: claims false by over {CLAIM_MARGIN:g} points",
-           lambda run: _share([claim.false for claim in run.claims]), "{:.1%}", -1),
-    Metric("strictly_false_claims", "rules kept: claims false at all",
-           lambda run: _share([claim.strictly_false for claim in run.claims]), "{:.1%}", -1),
-    Metric("order_settled", "order decided: top neighbours, at the end",
-           lambda run: _part(run.end.order.settled, run.end.order.neighbours)
-           if run.end.order else None, "{:.1%}", 1),
-    Metric("order_settled_by_votes", "the same in Bradley–Terry's own order",
-           lambda run: _part(run.end.order.settled_by_votes, run.end.order.neighbours)
-           if run.end.order else None, "{:.1%}", 1),
-    Metric("false_orders", "order decided: looks with a false one",
-           lambda run: _share([order.false for order in run.orders]), "{:.1%}", -1),
-    Metric("false_order_seasons", "order decided: seasons with a false one",
-           lambda run: float(any(order.false for order in run.orders)), "{:.1%}", -1),
-    Metric("stable_badges", "badge Stable: models, at the end",
-           lambda run: run.end.stable, "{:.1f}", 1),
-    Metric("false_badges", "badge Stable: false ones, of all looks",
-           lambda run: _part(sum(at.wrongly_stable for at in run.checkpoints),
-                             sum(at.stable for at in run.checkpoints)), "{:.1%}", -1),
-)  # fmt: skip
+#: *At the end* is one noisy moment; *on the way* is the mean of all checkpoints.
+METRICS = {
+    "correlation": Metric("rank correlation, at the end", "{:.3f}"),
+    "correlation_on_the_way": Metric("rank correlation, on the way", "{:.3f}"),
+    "order_accuracy": Metric("top pairs in order, at the end"),
+    "order_accuracy_on_the_way": Metric("top pairs in order, on the way"),
+    "bradley_terry_correlation": Metric("Bradley–Terry: rank correlation", "{:.3f}"),
+    "bradley_terry_order_accuracy": Metric("Bradley–Terry: top pairs in order"),
+    "exposure_deviation": Metric("exposure off its due, at most", better=-1),
+    "coverage_mean": Metric("prompt coverage, mean"),
+    "coverage_least": Metric("prompt coverage, least"),
+    "adjacent_share": Metric("adjacent contenders with the floor"),
+    "median_rd": Metric("median RD", "{:.1f}", 0),
+    "stable_at": Metric("rules kept: votes until officially stable", "{:.0f}", -1),
+    "false_claims": Metric(f"rules kept: claims false by over {CLAIM_MARGIN:g} points", better=-1),
+    "strictly_false_claims": Metric("rules kept: claims false at all", better=-1),
+    "order_settled": Metric("order decided: top neighbours, at the end"),
+    "order_settled_by_votes": Metric("the same in Bradley–Terry's own order"),
+    "false_orders": Metric("order decided: looks with a false one", better=-1),
+    "false_order_seasons": Metric("order decided: seasons with a false one", better=-1),
+    "stable_badges": Metric("badge Stable: models, at the end", "{:.1f}"),
+    "false_badges": Metric("badge Stable: false ones, of all looks", better=-1),
+}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Difference:
-    """Policy minus baseline over the seeds in which both have the number.
-
-    `half` is half the width of the 95 % interval of the mean (Student's t over seeds), None
-    with a single seed.
+def looks_frame(duels: Sequence[Duel]) -> pd.DataFrame:
+    """Every checkpoint of every run, with whether what it claims of either kind is false: 0 or 1,
+    NaN where nothing is claimed.
     """
+    import pandas as pd
 
-    mean: float
-    half: float | None
-    seeds: int
-    higher: int
-
-    @property
-    def clear(self) -> bool:
-        """Whether the interval leaves 0 out; two seeds may agree by chance."""
-        return self.seeds > 2 and self.half is not None and abs(self.mean) > self.half
-
-
-def difference(metric: Metric, duels: Sequence[Duel]) -> Difference | None:
-    """How far apart the two systems are, compared seed by seed; None where they cannot be."""
-    pairs = [(metric.of(duel.v2), metric.of(duel.baseline)) for duel in duels]
-    gaps = [v2 - baseline for v2, baseline in pairs if v2 is not None and baseline is not None]
-    if not gaps:
-        return None
-    n = len(gaps)
-    half = t_quantile(n - 1) * stdev(gaps) / sqrt(n) if n > 1 else None
-    return Difference(mean=fmean(gaps), half=half, seeds=n, higher=sum(gap > 0 for gap in gaps))
+    looks = pd.DataFrame(
+        {"system": system, "seed": seed, **asdict(at)}
+        for seed, duel in enumerate(duels)
+        for system, run in duel._asdict().items()
+        for at in run.checkpoints
+    ).astype(dict.fromkeys(("inversion", *_OF_ALL_VOTES), float))
+    claimed = looks["official"]
+    return looks.assign(
+        false_claim=(looks["inversion"] > CLAIM_MARGIN).where(claimed).astype(float),
+        strictly_false_claim=(looks["inversion"] > 0).where(claimed).astype(float),
+        false_order=(looks["wrong"] + looks["apart"] > 0)
+        .where(looks["decided"] + looks["equivalent"] > 0)
+        .astype(float),
+    )
 
 
-def spread(values: Sequence[float | None]) -> dict[str, float | int | None]:
-    """Mean, standard deviation and range of those there are, and how many that is."""
-    known = [float(value) for value in values if value is not None]
-    return {
-        "mean": fmean(known) if known else None,
-        "sd": stdev(known) if len(known) > 1 else None,
-        "least": min(known, default=None),
-        "most": max(known, default=None),
-        "seeds": len(known),
-    }
+def metrics_frame(looks: pd.DataFrame) -> pd.DataFrame:
+    """A row per system and seed and a column per metric, NaN where a run does not have it."""
+    keys = ["system", "seed"]
+    runs = looks.groupby(keys)
+    end = runs.tail(1).set_index(keys)
+    return end.assign(
+        correlation_on_the_way=runs["correlation"].mean(),
+        order_accuracy_on_the_way=runs["order_accuracy"].mean(),
+        stable_at=looks[looks["official"]].groupby(keys)["votes"].min(),
+        false_claims=runs["false_claim"].mean(),
+        strictly_false_claims=runs["strictly_false_claim"].mean(),
+        order_settled=end["settled"] / end["neighbours"],
+        order_settled_by_votes=end["settled_by_votes"] / end["neighbours"],
+        false_orders=runs["false_order"].mean(),
+        false_order_seasons=runs["false_order"].max().fillna(0.0),
+        stable_badges=end["stable"],
+        false_badges=runs["wrongly_stable"].sum() / runs["stable"].sum(),
+    )[list(METRICS)].astype(float)
+
+
+def summary_frame(metrics: pd.DataFrame) -> pd.DataFrame:
+    """A row per metric: mean, SD and range of each system over seeds, and policy minus baseline
+    over the seeds in which both have it, with half the width of its 95 % interval (Student's t).
+    """
+    import pandas as pd
+
+    names = {"mean": "mean", "std": "sd", "min": "least", "max": "most", "count": "seeds"}
+    runs = {system: pd.DataFrame(metrics.loc[system]) for system in _SYSTEMS}
+    parts = {s: frame.agg(list(names)).T.rename(columns=names) for s, frame in runs.items()}
+    gap = runs["v2"] - runs["baseline"]
+    n, higher = gap.count(), (runs["v2"] > runs["baseline"]).sum()
+    half = [t_quantile(k - 1) * sd / sqrt(k) if k > 1 else None
+            for k, sd in zip(n, gap.std(), strict=True)]  # fmt: skip
+    apart = pd.DataFrame({"mean": gap.mean(), "half": half, "seeds": n, "higher": higher})
+    apart["clear"] = (n > 2) & (apart["mean"].abs() > apart["half"].astype(float))
+    return pd.concat(parts | {"difference": apart}, axis=1)
 
 
 def summary(duels: Sequence[Duel]) -> dict[str, Any]:
-    """Every metric over the seeds, for each system, and how far they are apart."""
-    apart = {metric.key: difference(metric, duels) for metric in METRICS}
-    return {
-        "v2": {m.key: spread([m.of(duel.v2) for duel in duels]) for m in METRICS},
-        "baseline": {m.key: spread([m.of(duel.baseline) for duel in duels]) for m in METRICS},
-        "difference": {
-            key: None if gap is None else asdict(gap) | {"clear": gap.clear}
-            for key, gap in apart.items()
-        },
-    }
+    """Every metric over the seeds for each system, and how far they are apart, for JSON."""
+    import pandas as pd
 
-
-def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
-    """What the policy promises of its matchups, beside the worst seed."""
-    runs = [duel.v2 for duel in duels]
-    lanes = max(
-        abs(share - policy.lane_shares[lane]) for run in runs for lane, share in run.drawn.items()
-    )
-    left = max(abs(run.left - 0.5) for run in runs)
-    exposure = [run.end.exposure_deviation for run in runs]
-    fair = fmean(each <= policy.exposure.tolerance + 1e-9 for each in exposure)
-    adjacent = fmean(run.end.adjacent_share for run in runs)
-    coverage = min(run.end.coverage_mean for run in runs)
-    rule = policy.publication
-    rows = (
-        ("lane shares as drawn, off their weights at most", lanes, 0.02, -1),
-        ("better model on the left, off one half at most", left, 0.015, -1),
-        (
-            "exposure in the last window, off its due at most",
-            max(exposure),
-            policy.exposure.tolerance,
-            -1,
-        ),
-        ("seeds in which it lies within that bound, of all", fair, _FAIR_SEEDS, 1),
-        ("adjacent contenders with the floor, mean of seeds", adjacent, rule.pair_share, 1),
-        ("mean prompt coverage, at least", coverage, rule.prompt_coverage, 1),
-    )
-    return [
-        {"promise": text, "value": value, "bound": bound,
-         "met": value * sign >= bound * sign - 1e-9}
-        for text, value, bound, sign in rows
-    ]  # fmt: skip
-
-
-def limits(policy: Policy, n_models: int, n_prompts: int) -> tuple[str, ...]:
-    """What cannot be promised to so many models and prompts, and why."""
-    return feasibility(replace(policy, phase=Phase.GOVERNANCE), n_models, n_prompts).reasons
+    frame = summary_frame(metrics_frame(looks_frame(duels))).astype(object)
+    known = frame.where(frame.notna(), None)
+    parts = (*_SYSTEMS, "difference")
+    return {part: pd.DataFrame(known[part]).to_dict("index") for part in parts}
 
 
 def table_rows(duels: Sequence[Duel]) -> list[dict[str, str | None]]:
@@ -177,93 +148,142 @@ def table_rows(duels: Sequence[Duel]) -> list[dict[str, str | None]]:
     return [
         {
             "what": metric.label,
-            "policy v2": _with_spread(metric, values["v2"][metric.key]),
-            "baseline": _with_spread(metric, values["baseline"][metric.key]),
-            "difference (95 %)": _difference_text(metric, difference(metric, duels)),
+            **{label: _with_spread(metric, values[s][key], "sd")
+               for s, (label, _) in _SYSTEMS.items()},
+            "difference (95 %)": _difference_text(metric, values["difference"][key]),
         }
-        for metric in METRICS
+        for key, metric in METRICS.items()
+    ]  # fmt: skip
+
+
+def _with_spread(metric: Metric, values: Mapping[str, Any], spread: str) -> str | None:
+    if values["mean"] is None:
+        return None
+    mean = metric.text.format(values["mean"])
+    return mean if values[spread] is None else f"{mean} ± {metric.text.format(values[spread])}"
+
+
+def _difference_text(metric: Metric, gap: Mapping[str, Any]) -> str | None:
+    if gap["mean"] == gap["half"] == 0:
+        return "none"
+    signed = metric._replace(text=metric.text.replace("{:", "{:+"))
+    text = _with_spread(signed, gap, "half")
+    if text is None or gap["half"] is None:
+        return text
+    verdict = "" if gap["clear"] else " unclear"
+    if gap["clear"] and metric.better:
+        verdict = " better" if gap["mean"] * metric.better > 0 else " worse"
+    return text.replace("± +", "± ") + verdict
+
+
+def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
+    """What the policy promises of its matchups, beside the worst seed."""
+    runs, shares = [duel.v2 for duel in duels], policy.lane_shares
+    off = [abs(share - shares[lane]) for run in runs for lane, share in run.drawn.items()]
+    left = [abs(run.left - 0.5) for run in runs]
+    ends = [run.checkpoints[-1] for run in runs]
+    exposure = [end.exposure_deviation for end in ends]
+    rule, tolerance = policy.publication, policy.exposure.tolerance
+    fair = fmean(each <= tolerance + 1e-9 for each in exposure)
+    adjacent = fmean(end.adjacent_share for end in ends)
+    coverage = min(end.coverage_mean for end in ends)
+    rows = (
+        ("lane shares as drawn, off their weights at most", max(off), 0.02, -1),
+        ("better model on the left, off one half at most", max(left), 0.015, -1),
+        ("exposure in the last window, off its due at most", max(exposure), tolerance, -1),
+        ("seeds in which it lies within that bound, of all", fair, _FAIR_SEEDS, 1),
+        ("adjacent contenders with the floor, mean of seeds", adjacent, rule.pair_share, 1),
+        ("mean prompt coverage, at least", coverage, rule.prompt_coverage, 1),
+    )
+    return [
+        {"promise": text, "value": value, "bound": bound, "met": value * s >= bound * s - 1e-9}
+        for text, value, bound, s in rows
     ]
 
 
 def sentence(duels: Sequence[Duel], policy: Policy) -> str:
-    """How the comparison falls, whichever way."""
-    by_key = {metric.key: metric for metric in METRICS}
-    top = _fares(
-        by_key["order_accuracy_on_the_way"], duels, f"the true top {top_size(duels, policy)}"
-    )
-    every = _fares(by_key["correlation_on_the_way"], duels, "all models")
-    votes = duels[0].v2.end.votes
-    return (
-        f"On average of all measurements up to {votes} votes the policy {top} and {every}; "
-        f"under it {_rules_kept(duels)}, and {_order_decided(duels)}."
-    )
+    """How the comparison of the orders falls, whichever way."""
+    values, votes = summary(duels), duels[0].v2.checkpoints[-1].votes
+    parts = {
+        "order_accuracy_on_the_way": f"the true top {_top_size(duels, policy)}",
+        "correlation_on_the_way": "all models",
+    }
+    fares = " and ".join(_fares(key, values, what) for key, what in parts.items())
+    return f"On average of all measurements up to {votes} votes the policy {fares}."
 
 
-def _rules_kept(duels: Sequence[Duel]) -> str:
-    """How often the label of a board that keeps the rules was false."""
-    claims = [claim for duel in duels for claim in duel.v2.claims]
-    if not claims:
-        return "“officially stable” (rules kept) was never claimed"
-    return (
-        f"{sum(claim.false for claim in claims)} of {len(claims)} claims of “officially stable” "
-        f"(rules kept) were false by more than {CLAIM_MARGIN:g} points and "
-        f"{sum(claim.strictly_false for claim in claims)} at all"
-    )
-
-
-def _order_decided(duels: Sequence[Duel]) -> str:
-    """How often what was called decided or equivalent was false."""
-    orders = [order for duel in duels for order in duel.v2.orders]
-    if not orders:
-        return "no order was decided"
-    false = sum(order.false for order in orders)
-    return (
-        f"{false} of {len(orders)} looks at decided orders had a false one among the top (of "
-        f"{sum(order.claimed for order in orders):,} pairs "
-        f"{sum(order.wrong + order.apart for order in orders):,})"
-    )
-
-
-def top_size(duels: Sequence[Duel], policy: Policy) -> int:
+def _top_size(duels: Sequence[Duel], policy: Policy) -> int:
     """How many models the true top has: the contender band, or all there are."""
-    return min(policy.contenders.band, duels[0].v2.end.models)
+    return min(policy.contenders.band, duels[0].v2.checkpoints[-1].models)
 
 
-def _fares(metric: Metric, duels: Sequence[Duel], what: str) -> str:
-    gap = difference(metric, duels)
-    values = " against ".join(
-        metric.text.format(fmean(float(metric.of(run) or 0.0) for run in runs))
-        for runs in ([duel.v2 for duel in duels], [duel.baseline for duel in duels])
+def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
+    gap, metric = values["difference"][key], METRICS[key]
+    means = " against ".join(metric.text.format(values[s][key]["mean"]) for s in _SYSTEMS)
+    clear = "better" if gap["mean"] > 0 else "worse"
+    how = clear if gap["clear"] else "neither clearly better nor worse"
+    return f"orders {what} {how} than the baseline ({means})"
+
+
+@plot("against_votes", "what votes buy")
+def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
+    """What both systems reach with how many votes, and what they claim of it."""
+    looks, top = looks_frame(duels), _top_size(duels, policy)
+    figure, axes = panels_of(
+        9, 3.1, 4, "What do votes buy, under the policy and under the scheme before it?", most=2
     )
-    if gap is None or not gap.clear:
-        return f"orders {what} neither clearly better nor worse than the baseline ({values})"
-    return f"orders {what} {'better' if gap.mean > 0 else 'worse'} than the baseline ({values})"
+    _lines(axes[0], looks, "order_accuracy", f"Is the true top {top} in order?",
+           "share of its pairs ordered right")  # fmt: skip
+    _lines(axes[1], looks, "exposure_deviation", "Is every model shown as often as due?",
+           "largest deviation (dotted: tolerance)")  # fmt: skip
+    axes[1].axhline(policy.exposure.tolerance, color=SOFT, linewidth=1, linestyle=":")
+    _lines(axes[2], looks, "official", "When is it “officially stable”?", "share of seeds")
+    _false_claims(axes[3], looks)
+    handles, labels = axes[0].get_legend_handles_labels()
+    legend_below(figure, handles, labels, columns=2)
+    return figure
 
 
-def _with_spread(metric: Metric, values: Mapping[str, Any]) -> str | None:
-    if values["mean"] is None:
-        return None
-    mean = metric.text.format(values["mean"])
-    return mean if values["sd"] is None else f"{mean} ± {metric.text.format(values['sd'])}"
+def _by_votes(looks: pd.DataFrame, value: str, system: str) -> pd.DataFrame:
+    """A row per number of votes and a column per seed."""
+    own = looks[looks["system"] == system]
+    return own.pivot(index="votes", columns="seed", values=value).astype(float)
 
 
-def _difference_text(metric: Metric, gap: Difference | None) -> str | None:
-    if gap is None:
-        return None
-    mean = metric.text.replace("{:", "{:+").format(gap.mean)
-    if gap.half is None:
-        return mean
-    if gap.mean == gap.half == 0:
-        return "none"
-    verdict = "" if gap.clear else "unclear"
-    if gap.clear and metric.better:
-        verdict = "better" if gap.mean * metric.better > 0 else "worse"
-    return f"{mean} ± {metric.text.format(gap.half)} {verdict}".rstrip()
+def _lines(ax: Axes, looks: pd.DataFrame, value: str, title: str, label: str) -> None:
+    """The mean over seeds against votes, with a band that most seeds lie in."""
+    for system, (name, colour) in _SYSTEMS.items():
+        table = _by_votes(looks, value, system)
+        if value != "official":
+            low, high = np.percentile(table, _BAND, axis=1)
+            ax.fill_between(table.index, low, high, color=colour, alpha=0.15, linewidth=0)
+        ax.plot(table.index, table.mean(axis=1), color=colour, linewidth=1.8,
+                label=f"{name}: mean of {table.shape[1]} seeds")  # fmt: skip
+    _dress(ax, title, label)
 
 
-def _share(outcomes: Sequence[bool]) -> float | None:
-    return _part(sum(outcomes), len(outcomes))
+def _false_claims(ax: Axes, looks: pd.DataFrame) -> None:
+    """Share of false claims up to each checkpoint, all seeds together."""
+    kinds = {"false_claim": "-", "strictly_false_claim": ":", "false_order": "--"}
+    for system, (_, colour) in _SYSTEMS.items():
+        for value, style in kinds.items():
+            table = _by_votes(looks, value, system)
+            claimed, wrong = table.count(axis=1).cumsum(), table.sum(axis=1).cumsum()
+            ax.plot(table.index, wrong / claimed, style, color=colour, linewidth=1.8)
+    ax.set_ylim(-0.02, 1.05)
+    ax.annotate(
+        f"rules kept, solid: by over {CLAIM_MARGIN:g} points,\ndotted: at all; "
+        "dashed: order decided",
+        (0.03, 0.06), xycoords="axes fraction", fontsize=8, color=SOFT,
+    )  # fmt: skip
+    _dress(ax, "How many claims are false?", "share of claims so far")
 
 
-def _part(some: int, all_: int) -> float | None:
-    return some / all_ if all_ else None
+def _dress(ax: Axes, title: str, label: str) -> None:
+    from matplotlib.ticker import MaxNLocator, PercentFormatter
+
+    ax.set(title=title, ylabel=label, xlabel="votes")
+    ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.grid(axis="y", color=LINE, linewidth=0.6)
+    ax.tick_params(length=0)

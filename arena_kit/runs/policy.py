@@ -1,35 +1,38 @@
-"""The weekly validity report, from a battles file to a record. The notebook's door."""
+"""Votes under the ranking validity policy, from a battles file to a record, step by step.
+
+`read_season` reads, `Season.report` and `Season.pages` compute, `publish_policy` writes.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
-from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, read_json, write_json, write_text
 from arena_kit.policy.constants import Phase, Policy
-from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.tally import check_single_votes
-from arena_kit.reporting import board_tables, weekly_tables
+from arena_kit.policy.coverage import Coverage, check_single_votes
+from arena_kit.reporting import model_pages, policy_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
 from arena_kit.reporting.board import ABOUT
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.record.inputs import keep_inputs
-from arena_kit.runs.record.record import Record, Recorded, find_root
+from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import read_policy
-from arena_kit.runs.settings.parameters import PolicyParams, told
-from arena_kit.validity.formats import detail_values, earlier_of, to_dict, validity_values
-from arena_kit.validity.integrity import Integrity, LaneShare, integrity, lane_mix
-from arena_kit.validity.leaderboard import Earlier, Leaderboard
+from arena_kit.runs.settings.parameters import PolicyParams, SeasonParams, resolve_parameters
+from arena_kit.validity.leaderboard import Earlier, earlier_of
 from arena_kit.validity.model_page import ModelDetail, model_detail
-from arena_kit.validity.weekly import Retired, Validity, weekly_report
+from arena_kit.validity.sentences import validity_values
+from arena_kit.validity.weekly import Retired, WeeklyReport, weekly_report
+
+if TYPE_CHECKING:
+    from arena_kit.reporting.figures import Plot
 
 MODE = "policy_validity"
 SHOWN, CHECKED = 3, 2
@@ -42,214 +45,209 @@ _PHASES = {
 
 
 @dataclass(frozen=True, kw_only=True)
-class PolicyStudy(Recorded):
-    """An arena under the ranking validity policy; open one with `PolicyStudy.open`, then ask
-    for its `report`, `board` and `details`, and `save()` the artifacts.
-    """
+class Season:
+    """The votes of an arena, the policy that they are under, and the record of this run."""
 
     root: Path
-    params: PolicyParams
+    mode: str
+    params: SeasonParams
     policy: Policy
     battles: BattleLog = field(repr=False)
-
-    @classmethod
-    def open(cls, namespace: Mapping[str, Any] | None = None, /, **parameters: Any) -> PolicyStudy:
-        """Validate parameters, read policy and battles, then claim a record.
-
-        A notebook passes its `globals()`, of which the parameters are taken.
-        """
-        root = find_root()
-        params = told(PolicyParams, MODE, namespace, parameters)
-        policy, battles = read_inputs(params, root)
-        record = Record.begin(MODE, params.model_dump(mode="json"), root)
-        study = cls(root=root, params=params, policy=policy, battles=battles, record=record)
-        study._describe()
-        return study
-
-    @cached_property
-    def report(self) -> Validity:
-        """The figures of the report."""
-        with self.record.failing():
-            return weekly_report(
-                self.battles,
-                self.policy,
-                week=self.params.week,
-                compare_week=self.params.compare_week,
-                earlier=self._earlier(),
-                retired=Retired(self.params.retired_models, self.params.retired_prompts),
-            )
-
-    @property
-    def board(self) -> Leaderboard:
-        """The leaderboard at the end of the week."""
-        return self.report.now
-
-    @cached_property
-    def details(self) -> tuple[ModelDetail, ...]:
-        """The pages of the models asked for, by default of the top three and of two more at
-        most that are due a quality check.
-        """
-        with self.record.failing():
-            top = list(self.board.order[:SHOWN])
-            due = [each.model for each in self.board.checks if each.model not in top]
-            names = self.params.detail or top + due[:CHECKED]
-            for name in names:
-                if name not in self.board.order:
-                    known = ", ".join(self.board.order)
-                    raise DataError(f"detail: no model {name!r} on the board; on it: {known}")
-            return tuple(model_detail(self.board, name) for name in names)
-
-    @cached_property
-    def lanes(self) -> tuple[LaneShare, ...]:
-        """How much of the queue each lane served; empty where the file does not say."""
-        return lane_mix(self.board.battles, self.policy, self.report.in_week)
-
-    @cached_property
-    def controls(self) -> Integrity:
-        """What the file tells about sides and repeats."""
-        return integrity(self.board.battles, self.policy)
-
-    @property
-    def note(self) -> str:
-        """What is to be known about the votes: as the parameters say, else as the sessions do."""
-        return arena_note(self.battles, self.params.note)
+    record: Record
 
     @property
     def arena(self) -> str:
-        """The arena's name with what must be said of it: as the parameters say, else its file's."""
-        return arena_name(self.params.battles, self.params.arena, self.note)
+        """The arena's name with what must be said of its votes."""
+        return arena_name(self.params.battles, self.params.arena, arena_note(self.battles, ""))
 
-    def answer(self) -> RunAnswer:
-        """Which objectives are met, what the board may be called and which of its orders are
-        decided, and what not to conclude; kept in answer.json.
+    def report(self) -> WeeklyReport:
+        """The weekly report on the week of the parameters."""
+        params, compare_week, earlier = self.params, "", None
+        with self.record.failing():
+            if isinstance(params, PolicyParams):
+                compare_week, earlier = params.compare_week, _earlier(self.root, params.earlier)
+            return weekly_report(
+                self.battles,
+                self.policy,
+                week=params.week,
+                compare_week=compare_week,
+                earlier=earlier,
+                retired=_retired(self.battles, params),
+            )
+
+    def pages(self, report: WeeklyReport) -> tuple[ModelDetail, ...]:
+        """The pages of the models that the parameters name, by default of the top three and of
+        two more at most that are due a quality check.
         """
-        votes = [f"The votes: {self.note}."] if self.note else []
-        facts = self.facts()
+        board = report.now
+        top = list(board.order[:SHOWN])
+        due = [each.model for each in board.checks if each.model not in top]
+        named = getattr(self.params, "models", [])
+        with self.record.failing():
+            for name in named:
+                if name not in board.order:
+                    known = ", ".join(board.order)
+                    raise DataError(f"models: no model {name!r} on the board; on it: {known}")
+            return tuple(model_detail(board, name) for name in named or top + due[:CHECKED])
+
+    def facts(self, report: WeeklyReport) -> dict[str, str]:
+        """What the report is about, in words."""
+        board, votes = report.now, report.now.battles
+        retired = _retired(self.battles, self.params)
+        in_week = f"; {report.in_week.sum()} in the week" if report.week else ""
+        since = f"with those of {getattr(self.params, 'earlier', '') or 'the comparison week'}"
+        return {
+            "arena": self.arena,
+            "week": _week(report),
+            "compared with": report.compared.label if report.compared else report.note,
+            "votes": f"{len(votes)}, of which {votes.decisive().sum()} decisive{in_week}",
+            "models": f"{len(board.rows)}, {len(board.band)} of them contenders"
+            + _without(retired.models),
+            "prompts": _prompts(board.coverage) + _without(retired.prompts),
+            "policy": self.params.policy,
+            "rollout phase": _PHASES[self.policy.phase],
+            "ordered by": board.epoch,
+            "claims": ABOUT[board.order_decided.about],
+            "ranks compared": board.movement or since,
+        }
+
+    def answer(self, report: WeeklyReport, pages: Sequence[ModelDetail] = ()) -> RunAnswer:
+        """Which objectives are met, what the board may be called and which of its orders are
+        decided, or a sentence for each of the pages; and what not to conclude.
+        """
+        note, facts = arena_note(self.battles, ""), self.facts(report)
         return RunAnswer(
-            question=QUESTIONS[MODE],
-            sentences=weekly_tables.answer(self.report),
-            caveats=[*votes, facts["claims"]],
+            question=QUESTIONS[self.mode],
+            sentences=model_pages.sentences(pages, report.now)
+            if pages
+            else policy_tables.answer(report),
+            caveats=[*([f"The votes: {note}."] if note else []), facts["claims"]],
             facts={name: facts[name] for name in ("arena", "week", "votes", "models", "prompts")}
             | {"judge": "none: votes alone", "cost": "nothing", "policy": facts["rollout phase"]}
             | self.record.facts,
         )
 
-    def facts(self) -> dict[str, str]:
-        """What the report is about, in words."""
-        report, coverage, votes = self.report, self.board.coverage, self.board.battles
-        return {
-            "arena": self.arena,
-            "week": _week(report),
-            "compared with": report.compared.label if report.compared else report.note,
-            "votes": f"{len(votes)}, of which {votes.decisive().sum()} decisive"
-            + (f"; {report.in_week.sum()} in the week" if report.week else ""),
-            "models": f"{len(self.board.rows)}, {len(self.board.band.models)} of them contenders"
-            + _without(self.params.retired_models),
-            "prompts": _prompts(coverage) + _without(self.params.retired_prompts),
-            "policy": self.params.policy,
-            "rollout phase": _PHASES[self.policy.phase],
-            "ordered by": self.board.epoch,
-            "claims": ABOUT[self.board.order_decided.about],
-            "ranks compared": self.board.movement
-            or f"with those of {self.params.earlier or 'the comparison week'}",
-        }
 
-    def save(self) -> Record:
-        """Write the leaderboard (JSON, CSV, Markdown, LaTeX), validity.json, model_detail.json."""
-        with self.record.failing():
-            folder = self.record.path
-            write_json(folder / "leaderboard.json", {"arena": self.arena} | to_dict(self.board))
-            board_tables.to_board(self.board, self.arena).write(folder)
-            printed = board_tables.printed(self.board)
-            write_text(folder / "leaderboard.csv", board_tables.every_metric(self.board).csv)
-            write_text(folder / "leaderboard.md", printed.markdown)
-            write_text(folder / "leaderboard.tex", printed.latex)
-            values = validity_values(self.report, self.lanes, self.controls)
-            write_json(folder / "validity.json", {"arena": self.arena} | values)
-            write_json(folder / "model_detail.json", self._pages())
-            write_json(folder / ANSWER_FILE, self.answer().as_dict())
-            self.record.update(
-                status_of_board=values["status"] | {"sentence": self.board.status.sentence},
-                order_decided=self.board.order_decided.sentence,
-                week=values["week"],
-                compare_week=values["compare_week"],
-                epoch=self.board.epoch,
-            )
-        return self.record.close()
-
-    def _pages(self) -> dict[str, Any]:
-        """The pages of all models."""
-        least = self.policy.prompt_scores.min_votes
-        return {
-            model: detail_values(model_detail(self.board, model), least)
-            for model in self.board.order
-        }
-
-    def _describe(self) -> None:
-        params = self.params
-        votes = battles_file(self.root / params.battles)
-        suffixes = votes.suffixes[-2:] if votes.suffix == ".gz" else [votes.suffix]
-        kept = {f"battles{''.join(suffixes)}": votes, "policy.yaml": self.root / params.policy}
-        with self.record.failing():
-            keep_inputs(self.record, kept, params.inputs)
-        self.record.update(
-            arena=self.arena,
-            battles={
-                "file": params.battles,
-                "sha256": file_hash(votes),
-                "n": len(self.battles),
-                "note": self.note,
-            },
-            policy={
-                "file": params.policy,
-                "sha256": file_hash(self.root / params.policy),
-                "phase": int(self.policy.phase),
-            },
-        )
-
-    def _earlier(self) -> Earlier | None:
-        if not self.params.earlier:
-            return None
-        path = self.root / self.params.earlier
-        file = path / "leaderboard.json" if path.is_dir() else path
-        return earlier_of(read_json(file), str(self.params.earlier))
+def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
+    """Validate the parameters of a notebook, read policy and votes, and begin a record that keeps
+    both.
+    """
+    root = find_root()
+    params: SeasonParams = resolve_parameters(mode, parameters)
+    policy, battles = read_inputs(params, root)
+    record = Record.begin(mode, params.model_dump(mode="json"), root)
+    season = Season(
+        root=root, mode=mode, params=params, policy=policy, battles=battles, record=record
+    )
+    _describe(season)
+    return season
 
 
-def read_inputs(params: PolicyParams, root: Path) -> tuple[Policy, BattleLog]:
-    """Read policy and battles, and refuse parameters that do not fit them."""
+def publish_policy(
+    season: Season,
+    report: WeeklyReport,
+    pages: Sequence[ModelDetail] = (),
+    *,
+    figures: Sequence[Plot] = (),
+) -> Record:
+    """Write the answer, and the pages (model_detail.json) or, without any, the leaderboard (JSON,
+    CSV, Markdown, LaTeX), board.json, validity.json and the pages of all models.
+    """
+    files = {ANSWER_FILE: season.answer(report, pages).as_dict()}
+    if not pages:
+        pages = [model_detail(report.now, model) for model in report.now.order]
+        files |= _board_files(season, report)
+    least = season.policy.prompt_scores.min_votes
+    files["model_detail.json"] = {page.model: page.as_dict(least) for page in pages}
+    with season.record.failing():
+        for name, values in files.items():
+            write = write_text if isinstance(values, str) else write_json
+            write(season.record.path / name, values)
+        for plot in figures:
+            season.record.keep_figure(plot)
+    return season.record.close()
+
+
+def _board_files(season: Season, report: WeeklyReport) -> dict[str, Any]:
+    """The board and the figures of the weekly report by file, of which the manifest has some."""
+    board, arena = report.now, {"arena": season.arena}
+    values, printed = validity_values(report), policy_tables.printed(board)
+    season.record.update(
+        status_of_board=values["status"] | {"sentence": board.status.sentence},
+        order_decided=board.order_decided.sentence,
+        week=values["week"],
+        compare_week=values["compare_week"],
+        epoch=board.epoch,
+    )
+    return {
+        "leaderboard.json": arena | board.as_dict(),
+        "board.json": policy_tables.to_board(board, season.arena).as_dict(),
+        "leaderboard.csv": policy_tables.every_metric(board).csv,
+        "leaderboard.md": printed.markdown,
+        "leaderboard.tex": printed.latex,
+        "validity.json": arena | values,
+    }
+
+
+def _describe(season: Season) -> None:
+    """Keep votes and policy in the record, and say in its manifest what they are."""
+    params, record = season.params, season.record
+    votes, policy = battles_file(season.root / params.battles), season.root / params.policy
+    suffixes = votes.suffixes[-2:] if votes.suffix == ".gz" else [votes.suffix]
+    with record.failing():
+        kept = {f"battles{''.join(suffixes)}": votes, "policy.yaml": policy}
+        keep_inputs(record, kept, params.inputs)
+    record.update(
+        arena=season.arena,
+        battles={
+            "file": params.battles,
+            "sha256": file_hash(votes),
+            "n": len(season.battles),
+            "note": arena_note(season.battles, ""),
+        },
+        policy={
+            "file": params.policy,
+            "sha256": file_hash(policy),
+            "phase": int(season.policy.phase),
+        },
+    )
+
+
+def read_inputs(params: SeasonParams, root: Path) -> tuple[Policy, BattleLog]:
+    """Read policy and battles, one vote per row, and refuse parameters that do not fit them."""
     policy = read_policy(root / params.policy)
     if params.phase:
         policy = replace(policy, phase=Phase(params.phase))
-    battles = _votes(root, params)
-    _check_retired(battles, params)
-    return policy, battles
-
-
-def _votes(root: Path, params: PolicyParams) -> BattleLog:
-    """The battles of the parameters' dimension, one vote per row."""
     battles = battles_of(params.battles, root, winner=params.winner, dimension=params.dimension)
     if not len(battles):
         raise DataError(f"{params.battles}: holds no battles")
     check_single_votes(battles)
-    return battles
-
-
-def _check_retired(battles: BattleLog, params: PolicyParams) -> None:
-    """Refuse to retire what there is not, or all but one model."""
-    for what, names, known in (
-        ("model", params.retired_models, battles.models),
-        ("prompt", params.retired_prompts, battles.prompts),
-    ):
-        for name in names:
-            if name not in known:
-                raise DataError(f"retired_{what}s: no {what} {name!r} in {params.battles}; "
-                                f"there: {', '.join(known) or 'none'}")  # fmt: skip
-    left = len(set(battles.models) - set(params.retired_models))
+    left = len(set(battles.models) - set(_retired(battles, params).models))
     if left < 2:
-        raise DataError(f"retired_models: {left} of {len(battles.models)} are left, 2 needed")
+        raise DataError(f"retired: {left} of {len(battles.models)} models are left, 2 needed")
+    return policy, battles
 
 
-def _week(report: Validity) -> str:
+def _earlier(root: Path, name: str) -> Earlier | None:
+    """The published ranks of an earlier record."""
+    file = root / name / "leaderboard.json" if (root / name).is_dir() else root / name
+    return earlier_of(read_json(file), name) if name else None
+
+
+def _retired(battles: BattleLog, params: SeasonParams) -> Retired:
+    """The retired models and prompts; a name must be that of one of them."""
+    for name in params.retired:
+        if (name in battles.models) == (name in battles.prompts):
+            both = "both a model and a prompt" if name in battles.models else "no model or prompt"
+            raise DataError(f"retired: {name!r} is {both} of {params.battles}")
+    models, prompts = (
+        [name for name in params.retired if name in known]
+        for known in (battles.models, battles.prompts)
+    )
+    return Retired(models, prompts)
+
+
+def _week(report: WeeklyReport) -> str:
     if report.week is None:
         return "none: all battles of the file"
     partly = "" if report.complete else ", not over when the last vote came"
@@ -258,7 +256,7 @@ def _week(report: Validity) -> str:
     return f"{report.week.label}, {report.week.monday} to {sunday}{partly}{later}"
 
 
-def _without(retired: list[str]) -> str:
+def _without(retired: Collection[str]) -> str:
     return f"; retired: {', '.join(retired)}" if retired else ""
 
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
 from arena_kit.matchmaking.lanes import lane_weights
-from arena_kit.matchmaking.state import Meetings, Sessions, meetings_in_order
+from arena_kit.matchmaking.repeats import Meetings, Sessions, meetings_in_order
 from arena_kit.policy.constants import Policy, Repeats
 
 _RARE = 0.01  # how often some model would be further off, if sides are drawn evenly

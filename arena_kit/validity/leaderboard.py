@@ -6,16 +6,18 @@ Numbers in docstrings are sections of the policy.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from itertools import count
-from typing import NamedTuple
+from dataclasses import asdict, dataclass, field
+from itertools import count, groupby
+from typing import Any, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from arena_kit.battles.battle import A_WINS, TIE
+from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
-from arena_kit.policy.constants import Phase, Policy
+from arena_kit.files import DataError
+from arena_kit.policy.constants import Phase, Policy, PromptScores
 from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.order import (
     OrderStatus,
@@ -27,7 +29,6 @@ from arena_kit.policy.order import (
 from arena_kit.policy.ratings import epoch_of, exposure_due, final_states, legacy_elo, rated
 from arena_kit.policy.rules import (
     Badge,
-    ContenderBand,
     PublicationStatus,
     QualityFloor,
     Standing,
@@ -41,12 +42,18 @@ from arena_kit.policy.rules import (
     ranked_neighbours,
     stability_badge,
 )
-from arena_kit.rating.base import Rating, RatingError, Ratings
+from arena_kit.rating.base import RatingError, Ratings, expected_share, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.fragility import Fragile, fragility
+from arena_kit.rating.claims.power import Fragile, fragility
 from arena_kit.rating.glicko2.method import GlickoHistory, GlickoState
-from arena_kit.validity.prompt_scores import ScoreSummary, adjusted_scores, raw_scores
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: A model's scores over prompts; None where there are too few prompts to say.
+Scores = dict[str, float | int | None]
+
+_NO_SCORES: Scores = {"avg_score": None, "spread": None, "consistency": None, "prompts": 0}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -68,10 +75,10 @@ class Leaderboard:
     computed from.
     """
 
-    rows: tuple[BoardRow, ...]
+    rows: tuple[LeaderboardRow, ...]
     status: PublicationStatus
     order_decided: OrderStatus
-    band: ContenderBand
+    band: tuple[str, ...]
     checks: tuple[QualityFloor, ...]
     fairness: tuple[ExposureFairness, ...]
     movement: str
@@ -82,25 +89,21 @@ class Leaderboard:
     strengths: Ratings = field(repr=False)
 
     def _repr_html_(self) -> str:
-        """The rows as a small table; `board_tables.board` is the published form."""
+        """The rows as a small table; `policy_tables.board` is the published form."""
         legacy = self.policy.phase.orders_by == "legacy_elo"
         rows = [
             {
                 "#": row.rank,
                 "model": row.model,
                 "badge": str(row.badge),
-                "rating": f"{row.legacy_elo:.0f}"
-                if legacy
-                else f"{row.conservative:.0f} (raw {row.rating:.0f})",
-                "confidence": f"{row.confidence}%",
-                "coverage": f"{100 * row.prompt_coverage:.0f}%",
+                "rating": f"{row.legacy_elo if legacy else row.conservative:.0f}",
                 "votes": row.votes,
             }
             for row in self.rows
         ]
         return html_table(rows, title=f"Leaderboard ordered by {self.epoch}")
 
-    def __getitem__(self, model: str) -> BoardRow:
+    def __getitem__(self, model: str) -> LeaderboardRow:
         for row in self.rows:
             if row.model == model:
                 return row
@@ -140,6 +143,43 @@ class Leaderboard:
         ranks = {r.model: r.official_rank for r in self.rows if r.official_rank is not None}
         return Earlier(epoch=self.epoch, ranks=ranks)
 
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        phase, fragile = self.policy.phase, self.fragility()
+        status = {"status": self.status.status, "reasons": self.status.reasons}
+        return {
+            "phase": int(phase),
+            "ordered_by": phase.orders_by,
+            "epoch": self.epoch,
+            "rank_changes": self.movement or "within the epoch",
+            "n_votes": len(self.battles),
+            "status": {"published": phase.publishes_status, **status},
+            "order_decided": self.order_decided.as_dict(),
+            "fragility": fragile and asdict(fragile) | {"sentence": fragile.sentence},
+            "tiers": self.tiers,
+            "contender_band": self.band,
+            "rows": [asdict(row) for row in self.rows],
+        }
+
+    @property
+    def tiers(self) -> list[list[str]]:
+        """The models of each tier, as Bradley–Terry orders them."""
+        by_strength = sorted(
+            (row for row in self.rows if row.tier is not None),
+            key=lambda row: (row.tier, -(row.bt_rating or 0.0), row.model),
+        )
+        return [[row.model for row in group] for _, group in groupby(by_strength, lambda r: r.tier)]
+
+
+def earlier_of(board: Mapping[str, Any], source: str) -> Earlier:
+    """What an earlier board's JSON says of its ranks."""
+    try:
+        ranked = [row for row in board["rows"] if row["official_rank"] is not None]
+        ranks = {str(row["model"]): int(row["official_rank"]) for row in ranked}
+        return Earlier(epoch=str(board["epoch"]), ranks=ranks)
+    except (KeyError, TypeError, ValueError):
+        raise DataError(f"{source}: not a leaderboard of this kind (epoch, rows)") from None
+
 
 def leaderboard(
     battles: BattleLog,
@@ -163,21 +203,24 @@ def leaderboard(
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(exposure_due(history, policy, order, battles))
     pace = votes_per_week(battles)
-    facts = _facts(
-        battles,
-        coverage,
-        strengths,
-        states=states,
-        fairness=fairness,
-        order=order,
-        neighbours=ranked_neighbours(policy, standings, strengths, pace),
+    metrics = _metrics(
+        policy,
+        standings,
+        ranked_neighbours(policy, standings, strengths, pace),
+        {model: {"volatility": state.volatility} for model, state in states.items()},
+        {model: {"pair_coverage": score} for model, score in coverage.pair_scores(order).items()},
+        records(battles),
+        _exposures(fairness),
+        _strengths(strengths, order),
+        _legacy(battles, policy, order),
+        _named("raw", prompt_scores(battles, policy.prompt_scores)),
+        _named("adjusted", prompt_scores(battles, policy.prompt_scores, strengths)),
     )
     movement = _movement(epoch_of(policy), earlier)
-    before = earlier.ranks if earlier and not movement else {}
     status = publication_status(policy, standings, coverage.pair)
     top = status.top or order[: policy.publication.top]
     return Leaderboard(
-        rows=_published(standings, facts, before),
+        rows=_published(policy, metrics, earlier.ranks if earlier and not movement else {}),
         status=status,
         order_decided=order_status(policy, top, strengths, pace),
         band=contender_band(policy, standings),
@@ -212,18 +255,15 @@ def _movement(epoch: str, earlier: Earlier | None) -> str:
     return ""
 
 
-_NOTHING = ScoreSummary(average=None, spread=None, consistency=None, prompts=0)
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
-class BoardRow:
+class LeaderboardRow:
     """One model with every metric of the policy (9.1, 9.2).
 
     `rank` is the place in the published order and `conservative_rank` that by conservative
-    score; `official_rank` counts only models that official claims may name (5.3). `raw` and
-    `adjusted` are scores per prompt. `bt_*` are Bradley–Terry's: what the evidence says,
-    where RD does not. `tier` counts groups of models, each decidedly above all later ones; None
-    where the evidence does not reach.
+    score; `official_rank` counts only models that official claims may name (5.3). `bt_*` are
+    Bradley–Terry's: what the evidence says, where RD does not. Scores per prompt are *raw*, or
+    *adjusted* for opponents. `tier` counts groups of models, each decidedly above all later ones;
+    None where the evidence does not reach.
     """
 
     rank: int
@@ -241,81 +281,127 @@ class BoardRow:
     provisional: bool
     provisional_reasons: tuple[str, ...]
     prompt_coverage: float
-    pair_coverage: float | None
-    raw: ScoreSummary
-    adjusted: ScoreSummary
-    wins: int
-    losses: int
-    ties: int
-    votes: int
-    decisive: int
-    both_bad: int
-    quality_floor: float | None
-    quality_check: bool
-    exposure: int
-    exposure_target: float
-    exposure_equal_target: float
-    exposure_within: bool
-    bt_rating: float | None
-    bt_se: float | None
-    bt_low: float | None
-    bt_high: float | None
-    tier: int | None
-    legacy_elo: float
-    legacy_rank: int
+    pair_coverage: float | None = None
+    wins: int = 0
+    losses: int = 0
+    ties: int = 0
+    votes: int = 0
+    decisive: int = 0
+    both_bad: int = 0
+    quality_floor: float | None = None
+    quality_check: bool = False
+    exposure: int = 0
+    exposure_target: float = 0.0
+    exposure_equal_target: float = 0.0
+    exposure_within: bool = True
+    bt_rating: float | None = None
+    bt_se: float | None = None
+    bt_low: float | None = None
+    bt_high: float | None = None
+    tier: int | None = None
+    legacy_elo: float = 0.0
+    legacy_rank: int = 0
+    avg_score_raw: float | None = None
+    spread_raw: float | None = None
+    consistency_raw: int | None = None
+    prompts_raw: int = 0
+    avg_score_adjusted: float | None = None
+    spread_adjusted: float | None = None
+    consistency_adjusted: int | None = None
+    prompts_adjusted: int = 0
 
 
-class _Facts(NamedTuple):
-    """What is known of every model beside its standing, by name, under the policy."""
+def _published(
+    policy: Policy, metrics: Sequence[Mapping[str, Any]], before: Mapping[str, int]
+) -> tuple[LeaderboardRow, ...]:
+    """A row per model in the published order (5.2, 12); `metrics` are by conservative score.
 
-    policy: Policy
-    state: Mapping[str, GlickoState]
-    fairness: Mapping[str, ExposureFairness]
-    pairs: Mapping[str, float]
-    record: Mapping[str, tuple[int, int, int]]
-    raw: Mapping[str, ScoreSummary]
-    adjusted: Mapping[str, ScoreSummary]
-    strength: Mapping[str, Rating]
-    tier: Mapping[str, int]
-    neighbours: Mapping[str, tuple[PairOrder, ...]]
-    legacy: Mapping[str, float]
-
-
-def _facts(
-    battles: BattleLog,
-    coverage: Coverage,
-    strengths: Ratings,
-    *,
-    states: Mapping[str, GlickoState],
-    fairness: Iterable[ExposureFairness],
-    order: Sequence[str],
-    neighbours: Mapping[str, tuple[PairOrder, ...]],
-) -> _Facts:
-    """Collect what the rows need; `order` is that of the conservative score."""
-    policy = coverage.policy
-    start = dict.fromkeys(states, policy.legacy_elo.initial)
-    return _Facts(
-        policy=policy,
-        state=states,
-        fairness={each.model: each for each in fairness},
-        pairs=coverage.pair_scores(order),
-        record=records(battles),
-        raw=raw_scores(battles, policy.prompt_scores),
-        adjusted=adjusted_scores(battles, strengths, policy.prompt_scores),
-        strength={row.model: row for row in strengths.ratings},
-        tier=_tiers(strengths, order),
-        neighbours=neighbours,
-        legacy=start | legacy_elo(battles, policy.legacy_elo),
-    )
+    Before the migration every model is officially ranked, by legacy Elo; after it only models
+    that are not provisional. `before` has the official ranks that may be compared: a model that
+    had none then, or has none now, did not move.
+    """
+    if policy.phase.orders_by == "legacy_elo":
+        metrics = sorted(metrics, key=lambda each: each["legacy_rank"])
+    official, everybody, rows = count(1), policy.phase < Phase.MIGRATION, []
+    for rank, each in enumerate(metrics, 1):
+        named = next(official) if everybody or not each["provisional"] else None
+        was = before.get(each["model"])
+        moved = None if named is None or was is None else was - named
+        rows.append(LeaderboardRow(rank=rank, official_rank=named, rank_change=moved, **each))
+    return tuple(rows)
 
 
-def _tiers(strengths: Ratings, enabled: Collection[str]) -> dict[str, int]:
-    """The number of each model's tier; tiers of which no model is enabled do not count."""
+def _metrics(
+    policy: Policy,
+    standings: Sequence[Standing],
+    neighbours: Mapping[str, Sequence[PairOrder]],
+    *columns: Mapping[str, Mapping[str, Any]],
+) -> list[dict[str, Any]]:
+    """What is known of every model, best conservative score first: `columns` have some metrics
+    of each, by its name.
+    """
+    rows = []
+    for n, standing in enumerate(standings, 1):
+        own = _rules(policy, standing, neighbours.get(standing.model, ()))
+        for column in columns:
+            own |= column.get(standing.model, {})
+        rows.append({"conservative_rank": n} | own)
+    return rows
+
+
+def _rules(policy: Policy, standing: Standing, neighbours: Sequence[PairOrder]) -> dict[str, Any]:
+    """What the rules say of a model."""
+    badge = stability_badge(policy, standing, neighbours)
+    provisional = provisional_state(policy, standing)
+    floor = quality_floor(policy, standing)
+    return asdict(standing) | {
+        "conservative": standing.conservative(policy),
+        "confidence": confidence(policy, standing.rd),
+        "badge": badge.badge,
+        "badge_reasons": badge.reasons,
+        "provisional": provisional.provisional,
+        "provisional_reasons": provisional.reasons,
+        "quality_floor": floor.score,
+        "quality_check": floor.check,
+    }
+
+
+def _exposures(fairness: Iterable[ExposureFairness]) -> dict[str, dict[str, Any]]:
+    return {
+        each.model: {
+            "exposure": each.exposure,
+            "exposure_target": each.target,
+            "exposure_equal_target": each.equal_target,
+            "exposure_within": each.within,
+        }
+        for each in fairness
+    }
+
+
+def _strengths(strengths: Ratings, enabled: Collection[str]) -> dict[str, dict[str, Any]]:
+    """Bradley–Terry of every model; tiers of which no model is enabled do not count."""
     shown = [[m for m in group if m in enabled] for group in claims.tiers(strengths)]
-    return {model: n for n, group in enumerate(filter(None, shown), 1) for model in group}
+    tier = {model: n for n, group in enumerate(filter(None, shown), 1) for model in group}
+    return {
+        row.model: {
+            "bt_rating": row.rating,
+            "bt_se": row.extra["se"],
+            "bt_low": row.ci_low,
+            "bt_high": row.ci_high,
+            "tier": tier.get(row.model),
+        }
+        for row in strengths.ratings
+    }
 
 
-def records(battles: BattleLog) -> dict[str, tuple[int, int, int]]:
+def _legacy(battles: BattleLog, policy: Policy, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+    """Legacy Elo of these models, and their rank by it."""
+    elo = dict.fromkeys(names, policy.legacy_elo.initial) | legacy_elo(battles, policy.legacy_elo)
+    by_elo = sorted(names, key=lambda model: (-elo[model], model))
+    return {m: {"legacy_elo": elo[m], "legacy_rank": n} for n, m in enumerate(by_elo, 1)}
+
+
+def records(battles: BattleLog) -> dict[str, dict[str, int]]:
     """Wins, losses and draws of every model; a draw is a tie, whatever its share (8.2)."""
     n, tied = len(battles.models), (battles.outcome == TIE) & ~battles.flags()
     first_won, decided = battles.outcome == A_WINS, battles.decisive()
@@ -323,81 +409,97 @@ def records(battles: BattleLog) -> dict[str, tuple[int, int, int]]:
     loser = np.where(first_won, battles.b, battles.a)[decided]
     drawn = np.concatenate([side[tied] for side in (battles.a, battles.b)])
     counts = [np.bincount(each, minlength=n).tolist() for each in (winner, loser, drawn)]
-    return {model: (w, x, d) for model, w, x, d in zip(battles.models, *counts, strict=True)}
+    rows = zip(battles.models, *counts, strict=True)
+    return {model: {"wins": w, "losses": x, "ties": d} for model, w, x, d in rows}
 
 
-def _published(
-    standings: Sequence[Standing], facts: _Facts, before: Mapping[str, int]
-) -> tuple[BoardRow, ...]:
-    """A row per standing, in the published order (5.2, 12); `standings` are best first.
+class Sides(NamedTuple):
+    """Every vote twice, as each of its models saw it; models and prompts in codes of the log.
 
-    Before the migration every model is officially ranked, by legacy Elo; after it only models
-    that are not provisional. `before` has the official ranks that may be compared: a model that
-    had none then, or has none now, did not move.
+    `score` is 1, 0.5 or 0, and NaN where the vote compares nothing: both-bad, or a judgment
+    whose orders disagree. `battle` is the vote's row in the log; -1 is no prompt.
     """
-    phase, names = facts.policy.phase, [standing.model for standing in standings]
-    by_elo = sorted(names, key=lambda model: (-facts.legacy[model], model))
-    rows = [
-        _row(standing, facts, conservative_rank=n, legacy_rank=by_elo.index(standing.model) + 1)
-        for n, standing in enumerate(standings, 1)
-    ]
-    if phase.orders_by == "legacy_elo":
-        rows.sort(key=lambda row: row.legacy_rank)
-    official, everybody, placed = count(1), phase < Phase.MIGRATION, []
-    for rank, row in enumerate(rows, 1):
-        named = next(official) if everybody or not row.provisional else None
-        moved = None if named is None or row.model not in before else before[row.model] - named
-        placed.append(replace(row, rank=rank, official_rank=named, rank_change=moved))
-    return tuple(placed)
+
+    battle: Ints
+    model: Ints
+    other: Ints
+    prompt: Ints
+    score: Floats
+
+    @classmethod
+    def of(cls, battles: BattleLog) -> Self:
+        """Both sides of every vote, first all first sides."""
+        nothing = (battles.outcome == BOTH_BAD) | battles.flags()
+        first = np.where(nothing, np.nan, scores(battles))
+        asked = battles.question_id
+        prompt = np.full(len(battles), -1) if asked is None else asked.codes.astype(np.int64)
+        a, b = battles.a.astype(np.int64), battles.b.astype(np.int64)
+        return cls(
+            np.tile(np.arange(len(battles)), 2),
+            np.concatenate([a, b]),
+            np.concatenate([b, a]),
+            np.tile(prompt, 2),
+            np.concatenate([first, 1 - first]),
+        )
+
+    def where(self, mask: NDArray[np.bool_] | NDArray[np.intp]) -> Self:
+        """Some of the rows: a mask, or indices in a new order."""
+        battle, model, other, prompt = (
+            each[mask] for each in (self.battle, self.model, self.other, self.prompt)
+        )
+        return type(self)(battle, model, other, prompt, self.score[mask])
 
 
-def _row(
-    standing: Standing, facts: _Facts, *, conservative_rank: int, legacy_rank: int
-) -> BoardRow:
-    """One model, its ranks in the published order still open."""
-    policy = facts.policy
-    model = standing.model
-    badge = stability_badge(policy, standing, facts.neighbours.get(model, ()))
-    provisional = provisional_state(policy, standing)
-    floor, fair = quality_floor(policy, standing), facts.fairness[model]
-    wins, losses, ties = facts.record.get(model, (0, 0, 0))
-    strength = facts.strength.get(model)
-    return BoardRow(
-        rank=0,
-        model=model,
-        official_rank=None,
-        rank_change=None,
-        conservative_rank=conservative_rank,
-        conservative=standing.conservative(policy),
-        rating=standing.rating,
-        rd=standing.rd,
-        volatility=facts.state[model].volatility,
-        confidence=confidence(policy, standing.rd).percent,
-        badge=badge.badge,
-        badge_reasons=badge.reasons,
-        provisional=provisional.provisional,
-        provisional_reasons=provisional.reasons,
-        prompt_coverage=standing.prompt_coverage,
-        pair_coverage=facts.pairs.get(model),
-        raw=facts.raw.get(model, _NOTHING),
-        adjusted=facts.adjusted.get(model, _NOTHING),
-        wins=wins,
-        losses=losses,
-        ties=ties,
-        votes=standing.votes,
-        decisive=standing.decisive,
-        both_bad=standing.both_bad,
-        quality_floor=floor.score,
-        quality_check=floor.check,
-        exposure=fair.exposure,
-        exposure_target=fair.target,
-        exposure_equal_target=fair.equal_target,
-        exposure_within=fair.within,
-        bt_rating=None if strength is None else strength.rating,
-        bt_se=None if strength is None else strength.extra["se"],
-        bt_low=None if strength is None else strength.ci_low,
-        bt_high=None if strength is None else strength.ci_high,
-        tier=facts.tier.get(model),
-        legacy_elo=facts.legacy[model],
-        legacy_rank=legacy_rank,
-    )
+def prompt_scores(
+    battles: BattleLog, rule: PromptScores, strengths: Ratings | None = None
+) -> dict[str, Scores]:
+    """Every model's scores per prompt: average, spread and consistency (9.1).
+
+    A raw score depends on whom a model was matched with. With `strengths` the scores are adjusted:
+    less what a model of average rating would be expected to score against the same opponents.
+    """
+    sides = Sides.of(battles)
+    if strengths is not None:
+        rating = rating_of(battles, strengths)
+        expected = expected_share(float(np.nanmean(rating)) - rating[sides.other])
+        sides = sides._replace(score=sides.score - expected)
+    use = (sides.prompt >= 0) & ~np.isnan(sides.score)
+    width = int(sides.prompt.max(initial=0)) + 1
+    size = len(battles.models) * width
+    cell = (sides.model * width + sides.prompt)[use]
+    votes = np.bincount(cell, minlength=size).reshape(-1, width)
+    total = np.bincount(cell, sides.score[use], minlength=size).reshape(-1, width)
+    counted = votes >= rule.min_votes
+    return {
+        model: score_summary(total[i, counted[i]] / votes[i, counted[i]], rule)
+        for i, model in enumerate(battles.models)
+    }
+
+
+def score_summary(per_prompt: Floats, rule: PromptScores) -> Scores:
+    """Mean and population standard deviation of scores, one of each prompt that counts, and
+    consistency: 100 where there is no spread and 0 from the cap on.
+    """
+    n, cap = len(per_prompt), rule.spread_cap
+    if not n:
+        return _NO_SCORES
+    spread = float(np.std(per_prompt)) if n >= rule.min_prompts else None
+    return {
+        "avg_score": float(np.mean(per_prompt)),
+        "spread": spread,
+        "consistency": None if spread is None else round(100 * (1 - min(cap, spread) / cap)),
+        "prompts": n,
+    }
+
+
+def _named(how: str, scores: Mapping[str, Scores]) -> dict[str, Scores]:
+    return {
+        model: {f"{name}_{how}": value for name, value in own.items()}
+        for model, own in scores.items()
+    }
+
+
+def rating_of(battles: BattleLog, strengths: Ratings) -> Floats:
+    """The ratings of a log's models, NaN where there is none."""
+    known = {row.model: row.rating for row in strengths.ratings}
+    return np.array([known.get(model, np.nan) for model in battles.models])

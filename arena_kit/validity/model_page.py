@@ -1,94 +1,27 @@
-"""One model in detail (9.1, 9.2): summary, prompts, opponents, neighbours, quality and history."""
+"""One model in detail (9.1, 9.2): summary, prompts, opponents, neighbours, quality and history.
+
+Each part of a page is rows: plain records, which JSON and tables are derived from.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import datetime
+from dataclasses import asdict, dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.log import BattleLog
-from arena_kit.policy.order import PairOrder
 from arena_kit.rating.base import expected_share, known
 from arena_kit.rating.claims import claims
 from arena_kit.rating.glicko2.method import replay_order
-from arena_kit.validity.leaderboard import Leaderboard
-from arena_kit.validity.prompt_scores import Sides, rating_of
-from arena_kit.validity.weeks import numbered, untimed, week_numbers
-
-Floats = NDArray[np.float64]
+from arena_kit.validity.leaderboard import Floats, Leaderboard, Sides, rating_of
+from arena_kit.validity.weekly import Row, numbered, untimed, week_numbers
 
 RECENT = 10  # votes behind recent form and recent delta
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Summary:
-    """The head of the page; `form` has a letter per recent vote, the latest last.
-
-    W, L and D are a win, a loss and a draw, B is both-bad. `win_rate` is of decisive votes,
-    `delta` the rating change over the recent votes.
-    """
-
-    votes: int
-    win_rate: float | None
-    score: float | None
-    form: str
-    delta: float | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Breakdown:
-    """Votes of a model on one prompt, or against one opponent.
-
-    `score` is raw; `surprise` is how far it lies above what the ratings of both models
-    promise. Times are None where the log has none.
-    """
-
-    name: str
-    votes: int
-    decisive: int
-    both_bad: int
-    score: float | None
-    surprise: float | None
-    first_seen: datetime | None
-    last_seen: datetime | None
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbour:
-    """The record against an immediate neighbour in rank, and whether it has the floor (7.3).
-
-    `above` is how probable Bradley–Terry finds it that the model is above this neighbour, for this
-    pair alone and one look; `order` is whether the votes decide the order of the two.
-    """
-
-    model: str
-    rank: int
-    wins: int
-    losses: int
-    ties: int
-    votes: int
-    prompts: int
-    meets_floor: bool
-    above: float | None
-    order: PairOrder
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Trend:
-    """Both-bad votes of a model in one stretch of time (8.3)."""
-
-    label: str
-    votes: int
-    both_bad: int
-
-    @property
-    def quality_floor(self) -> float | None:
-        """The share of votes that were not both-bad."""
-        return 1 - self.both_bad / self.votes if self.votes else None
+_LISTED = 200  # prompts named at most in JSON
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -110,9 +43,18 @@ class Deficits:
         """What a vote of each cell would reduce: both parts together (6.1)."""
         return self.on_prompt[None, :] + self.against[:, None]
 
+    def as_dict(self) -> dict[str, Any]:
+        """What is missing, in parts of 1; a cell of the heatmap is the sum of its two."""
+        parts = zip(self.prompts, self.on_prompt.tolist(), strict=True)
+        lacking = sorted((-part, name) for name, part in parts if part > 0)[:_LISTED]
+        return {
+            "prompts_lacking": int(np.count_nonzero(self.on_prompt)),
+            "by_prompt": {name: round(-part, 3) for part, name in lacking},
+            "by_opponent": dict(zip(self.opponents, self.against.round(3).tolist(), strict=True)),
+        }
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class Path:
+
+class History(NamedTuple):
     """Rating and RD after each vote of a model; `moments` is None where the log has no times."""
 
     moments: NDArray[np.datetime64] | None
@@ -122,30 +64,68 @@ class Path:
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class ModelDetail:
-    """Everything on one model's page."""
+    """Everything on one model's page.
+
+    Parameters
+    ----------
+    summary
+        Votes, the win rate of decisive ones, the mean score, a letter per recent vote, the latest
+        last (W win, L loss, D draw, B both bad), and the rating change over them.
+    neighbours
+        The record against the immediate neighbours in rank and whether it has the floor (7.3);
+        `above` is how probable Bradley–Terry finds it that the model is above this neighbour, for
+        this pair alone and one look; `order` is whether the votes decide the order of the two.
+    trend
+        Both-bad votes by week, or by tenths of the votes (8.3).
+    prompts, opponents
+        Votes on each prompt and against each opponent; `score` is raw, and `surprise` how far it
+        lies above what the ratings of both models promise.
+    """
 
     model: str
-    summary: Summary
+    summary: Row
     deficits: Deficits
-    neighbours: tuple[Neighbour, ...]
-    trend: tuple[Trend, ...]
-    path: Path
-    prompts: tuple[Breakdown, ...]
-    opponents: tuple[Breakdown, ...]
+    neighbours: Sequence[Row]
+    trend: Sequence[Row]
+    history: History
+    prompts: Sequence[Row]
+    opponents: Sequence[Row]
+
+    def as_dict(self, least: int = 1) -> dict[str, Any]:
+        """Plain values, for JSON; rating and RD as they stood after each vote.
+
+        Prompts with fewer than `least` votes of the model are left out, as they count nowhere.
+        """
+        moments = self.history.moments
+        return {
+            "model": self.model,
+            "recent_votes": len(self.summary["form"]),
+            "summary": self.summary,
+            "neighbours": [{**each, "order": asdict(each["order"])} for each in self.neighbours],
+            "both_bad_trend": self.trend,
+            "deficits": self.deficits.as_dict(),
+            "prompts": [each for each in self.prompts if each["votes"] >= least],
+            "opponents": self.opponents,
+            "confidence_history": {
+                "time": None if moments is None else [_time(each) for each in moments],
+                "rating": np.round(self.history.rating, 3).tolist(),
+                "rd": np.round(self.history.rd, 3).tolist(),
+            },
+        }
 
 
 def model_detail(board: Leaderboard, model: str) -> ModelDetail:
     """The page of a model of the board."""
     board[model]  # raises where it is not on the board
     sides = _own(board.battles, model)
-    path = _path(board, model)
+    history = _history(board, model)
     return ModelDetail(
         model=model,
-        summary=_summary(board.battles, sides, path, board.policy.glicko.rating),
+        summary=_summary(board.battles, sides, history, board.policy.glicko.rating),
         deficits=_deficits(board, model, sides),
         neighbours=_neighbours(board, model, sides),
         trend=_trend(board.battles, sides),
-        path=path,
+        history=history,
         prompts=_breakdown(board, sides, board.battles.prompts, sides.prompt),
         opponents=_breakdown(board, sides, board.battles.models, sides.other),
     )
@@ -161,18 +141,19 @@ def _own(battles: BattleLog, model: str) -> Sides:
     return own.where(order)
 
 
-def _summary(battles: BattleLog, sides: Sides, path: Path, initial: float) -> Summary:
+def _summary(battles: BattleLog, sides: Sides, history: History, initial: float) -> Row:
     decided = sides.where(battles.decisive()[sides.battle])
     counted = sides.score[~np.isnan(sides.score)]
     recent = sides.where(np.arange(len(sides.battle)) >= len(sides.battle) - RECENT)
-    start = path.rating[-RECENT - 1] if len(path.rating) > RECENT else initial
-    return Summary(
-        votes=len(sides.battle),
-        win_rate=float(np.mean(_won(battles, decided))) if len(decided.score) else None,
-        score=float(np.mean(counted)) if len(counted) else None,
-        form="".join(_letters(battles, recent)),
-        delta=float(path.rating[-1] - start) if len(path.rating) else None,
-    )
+    rating = history.rating
+    start = rating[-RECENT - 1] if len(rating) > RECENT else initial
+    return {
+        "votes": len(sides.battle),
+        "win_rate": float(np.mean(_won(battles, decided))) if len(decided.score) else None,
+        "score": float(np.mean(counted)) if len(counted) else None,
+        "form": "".join(_letters(battles, recent)),
+        "delta": float(rating[-1] - start) if len(rating) else None,
+    }
 
 
 def _letters(battles: BattleLog, sides: Sides) -> list[str]:
@@ -196,8 +177,8 @@ def _deficits(board: Leaderboard, model: str, sides: Sides) -> Deficits:
     others = tuple(name for name in board.order if name != model)
     rows = [coverage.index(name) for name in others]
     own, rule = coverage.index(model), board.policy.prompts
-    wanted = rule.top_target if model in board.band.models else rule.floor
-    lack = coverage.prompt_deficits(board.band.models)[own] / wanted
+    wanted = rule.top_target if model in board.band else rule.floor
+    lack = coverage.prompt_deficits(board.band)[own] / wanted
     met = coverage.by_pair[own, rows]
     equal = max(1e-9, float(met.mean())) if len(met) else 1.0
     against = np.maximum(0.0, 1 - met / equal)
@@ -230,28 +211,28 @@ def _places(known: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
     return np.array([*(place.get(name, -1) for name in known), -1], np.int64)
 
 
-def _neighbours(board: Leaderboard, model: str, sides: Sides) -> tuple[Neighbour, ...]:
+def _neighbours(board: Leaderboard, model: str, sides: Sides) -> list[Row]:
     order, rated = board.conservative_order, board.strengths.models
     place, above = order.index(model), claims.above(board.strengths)
-    neighbours = []
-    for i in (place - 1, place + 1):
-        if not 0 <= i < len(order):
-            continue
+    rows = []
+    for i in (n for n in (place - 1, place + 1) if 0 <= n < len(order)):
         other, pair = order[i], board.coverage.pair(model, order[i])
         both = model in rated and other in rated
-        neighbours.append(
-            Neighbour(
-                model=other,
-                rank=i + 1,
+        rows.append(
+            {
+                "model": other,
+                "rank": i + 1,
                 **_record(board.battles, sides, other),
-                votes=pair.votes,
-                prompts=pair.prompts,
-                meets_floor=pair.meets_floor(board.policy),
-                above=known(float(above[rated.index(model), rated.index(other)])) if both else None,
-                order=board.adjacent[min(i, place)],
-            )
+                "votes": pair.votes,
+                "prompts": pair.prompts,
+                "meets_floor": pair.meets_floor(board.policy),
+                "above": known(float(above[rated.index(model), rated.index(other)]))
+                if both
+                else None,
+                "order": board.adjacent[min(i, place)],
+            }
         )
-    return tuple(neighbours)
+    return rows
 
 
 def _record(battles: BattleLog, sides: Sides, other: str) -> dict[str, int]:
@@ -261,7 +242,7 @@ def _record(battles: BattleLog, sides: Sides, other: str) -> dict[str, int]:
     return {"wins": letters.count("W"), "losses": letters.count("L"), "ties": letters.count("D")}
 
 
-def _trend(battles: BattleLog, sides: Sides) -> tuple[Trend, ...]:
+def _trend(battles: BattleLog, sides: Sides) -> list[Row]:
     """By week; by tenths of the model's votes where weeks cannot be told."""
     bad = battles.outcome[sides.battle] == BOTH_BAD
     n = len(sides.battle)
@@ -271,68 +252,55 @@ def _trend(battles: BattleLog, sides: Sides) -> tuple[Trend, ...]:
     else:
         part = np.arange(n) * 10 // max(1, n)
         labels = {int(i): f"{10 * i}–{10 * i + 10} %" for i in np.unique(part)}
-    return tuple(
-        Trend(label=label, votes=int((part == i).sum()), both_bad=int(bad[part == i].sum()))
-        for i, label in labels.items()
-    )
+    rows = []
+    for i, label in labels.items():
+        votes, both_bad = int((part == i).sum()), int(bad[part == i].sum())
+        floor = 1 - both_bad / votes if votes else None
+        rows.append({"label": label, "votes": votes, "both_bad": both_bad, "quality_floor": floor})
+    return rows
 
 
-def _path(board: Leaderboard, model: str) -> Path:
+def _history(board: Leaderboard, model: str) -> History:
     times = None if untimed(board.battles) else board.battles.timestamp
     if model not in board.history.models:
-        empty = np.zeros(0)
-        return Path(moments=None if times is None else times[:0], rating=empty, rd=empty)
+        return History(None if times is None else times[:0], np.zeros(0), np.zeros(0))
     votes, rating, rd, _ = board.history.of(model)
-    return Path(moments=None if times is None else times[votes], rating=rating, rd=rd)
+    return History(None if times is None else times[votes], rating, rd)
 
 
 def _breakdown(
     board: Leaderboard, sides: Sides, names: Sequence[str], codes: NDArray[np.int64]
-) -> tuple[Breakdown, ...]:
+) -> list[Row]:
     """The votes by what `codes` stand for, most votes first."""
+    import pandas as pd
+
     battles, rating = board.battles, rating_of(board.battles, board.strengths)
-    surprise = sides.score - expected_share(rating[sides.model] - rating[sides.other])
-    present, first, group = np.unique(codes, return_index=True, return_inverse=True)
-    last = len(codes) - 1 - np.unique(codes[::-1], return_index=True)[1]
-    columns = zip(
-        present.tolist(),
-        np.bincount(group, minlength=len(present)).tolist(),
-        np.bincount(group, battles.decisive()[sides.battle]).tolist(),
-        np.bincount(group, battles.outcome[sides.battle] == BOTH_BAD).tolist(),
-        _means(sides.score, group),
-        _means(surprise, group),
-        sides.battle[first].tolist(),
-        sides.battle[last].tolist(),
-        strict=True,
+    times = battles.timestamp
+    votes = pd.DataFrame(
+        {
+            "name": np.array([*names, ""], object)[codes],
+            "decisive": battles.decisive()[sides.battle],
+            "both_bad": battles.outcome[sides.battle] == BOTH_BAD,
+            "score": sides.score,
+            "surprise": sides.score - expected_share(rating[sides.model] - rating[sides.other]),
+            "battle": sides.battle,
+        }
     )
+    groups = votes[codes >= 0].groupby("name")
+    sums, means = groups[["decisive", "both_bad"]].sum(), groups[["score", "surprise"]].mean()
+    table = groups["battle"].agg(votes="size", first="first", last="last").join([sums, means])
     rows = [
-        Breakdown(
-            name=str(names[code]),
-            votes=votes,
-            decisive=int(decisive),
-            both_bad=int(both_bad),
-            score=known(score),
-            surprise=known(gap),
-            first_seen=_moment(battles, first_seen),
-            last_seen=_moment(battles, last_seen),
-        )
-        for code, votes, decisive, both_bad, score, gap, first_seen, last_seen in columns
-        if code >= 0
+        {
+            "name": name,
+            **{column: int(row[column]) for column in ("votes", "decisive", "both_bad")},
+            **{column: known(row[column]) for column in ("score", "surprise")},
+            "first_seen": None if times is None else _time(times[int(row["first"])]),
+            "last_seen": None if times is None else _time(times[int(row["last"])]),
+        }
+        for name, row in table.iterrows()
     ]
-    return tuple(sorted(rows, key=lambda row: (-row.votes, row.name)))
+    return sorted(rows, key=lambda row: (-row["votes"], row["name"]))
 
 
-def _means(values: Floats, group: NDArray[np.intp]) -> list[float]:
-    """The mean of each group's values that are known, NaN where none is."""
-    there = ~np.isnan(values)
-    total = np.bincount(group, np.where(there, values, 0.0))
-    with np.errstate(invalid="ignore"):
-        means: list[float] = (total / np.bincount(group, there)).tolist()
-    return means
-
-
-def _moment(battles: BattleLog, row: int) -> datetime | None:
-    if battles.timestamp is None:
-        return None
-    moment: datetime | None = battles.timestamp[row].astype("datetime64[s]").item()
-    return moment
+def _time(moment: np.datetime64) -> str | None:
+    return None if np.isnat(moment) else f"{moment.astype('datetime64[s]')}Z"

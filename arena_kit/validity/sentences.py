@@ -1,15 +1,54 @@
-"""The weekly validity report (12) in words: a sentence for each of its checks."""
+"""The weekly validity report (12) in words: its checks and objectives, a sentence each."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from statistics import median
+from collections.abc import Sequence
+from dataclasses import asdict
+from statistics import fmean, median
+from typing import Any
 
 import numpy as np
 
+from arena_kit.policy.exposure import settled_rd
 from arena_kit.rating.base import some
+from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import Leaderboard
-from arena_kit.validity.weekly import Validity
+from arena_kit.validity.weekly import Row, WeeklyReport
+
+
+def validity_values(report: WeeklyReport) -> dict[str, Any]:
+    """Everything in the report under plain names, for JSON."""
+    board = report.now
+    phase, settled = board.policy.phase, settled_rd(board.policy.glicko)
+    return {
+        "phase": int(phase),
+        "published": report.published,
+        "week": report.week and report.week.label,
+        "week_complete": report.complete if report.week else None,
+        "compare_week": report.compared and report.compared.label,
+        "comparison": report.note or "compared",
+        "n_votes": len(board.battles),
+        "n_votes_in_the_week": int(report.in_week.sum()),
+        "n_votes_after_the_week": report.later,
+        "status": {
+            "published": phase.publishes_status,
+            "status": board.status.status,
+            "reasons": board.status.reasons,
+            "before": report.before and report.before.status.status,
+        },
+        "order_decided": board.order_decided.as_dict(),
+        "objectives": objectives(report),
+        "sentences": sentences(report),
+        "feasibility": report.feasibility,
+        "coverage_fairness": [row.as_dict() for row in board.fairness],
+        "prompt_fairness": report.prompts,
+        "pair_completeness": report.pairs,
+        "confidence_stability": {"settled_rd": settled, "models": report.confidence},
+        "top_rank_churn": report.churn,
+        "quality_checks": [asdict(each) for each in board.checks],
+        "lanes": [asdict(each) for each in lane_mix(board.battles, board.policy, report.in_week)],
+        "integrity": asdict(integrity(board.battles, board.policy)),
+    }
 
 
 def order_note(board: Leaderboard) -> str:
@@ -19,7 +58,7 @@ def order_note(board: Leaderboard) -> str:
     return "Ranks in this report are by conservative score; the published order is legacy Elo's."
 
 
-def rules(report: Validity) -> str:
+def rules(report: WeeklyReport) -> str:
     """What the board may be called by the rules it keeps, and what a week before (10)."""
     now, before = report.now.status, report.before
     if before is None:
@@ -30,7 +69,7 @@ def rules(report: Validity) -> str:
     return f"{now.sentence}. In the comparison week it was {was.sentence}."
 
 
-def order(report: Validity) -> str:
+def order(report: WeeklyReport) -> str:
     """What the votes decide about the order of the top, now and a week before."""
     now, before = report.now.order_decided, report.before
     if before is None:
@@ -38,7 +77,7 @@ def order(report: Validity) -> str:
     return f"{_upper(now.sentence)}. In the comparison week: {before.order_decided.counts}."
 
 
-def fairness(report: Validity) -> str:
+def fairness(report: WeeklyReport) -> str:
     """Coverage fairness, judged against the lane-adjusted target."""
     rows, rule = report.now.fairness, report.now.policy.exposure
     outside = [
@@ -56,55 +95,72 @@ def fairness(report: Validity) -> str:
     )
 
 
-def prompts(report: Validity) -> str:
+def prompts(report: WeeklyReport) -> str:
     """How equally prompts are covered."""
-    shares = [row.coverage for row in report.prompts]
-    top = [row.target for row in report.prompts if row.contender]
+    shares = [row["coverage"] for row in report.prompts]
+    top = [row["target"] for row in report.prompts if row["contender"]]
     coverage, rule = report.now.coverage, report.now.policy.prompts
     low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
     spread = f"is {low} %" if low == high else f"lies between {low} and {high} %"
     cells = coverage.by_prompt[np.ix_(coverage.enabled, coverage.active)]
     return (
         f"Prompt coverage ({rule.floor} decisive votes or more on a prompt) {spread}; contenders "
-        f"have the top-band target of {rule.top_target} on {100 * float(np.mean(top)):.0f} % of "
+        f"have the top-band target of {rule.top_target} on {100 * fmean(top):.0f} % of "
         f"prompts; {int((cells == 0).sum()):,} of {cells.size:,} model-prompt cells have no "
         "decisive vote."
     )
 
 
-def pairs(report: Validity) -> str:
+def pairs(report: WeeklyReport) -> str:
     """Pair completeness of the contender band."""
     rule = report.now.policy.pairs
-    met = sum(pair.meets_floor for pair in report.pairs)
+    met = sum(pair["meets_floor"] for pair in report.pairs)
     sentence = (
         f"{met} of {len(report.pairs)} adjacent contender pairs have the floor of {rule.votes} "
         f"decisive votes on {rule.prompts} prompts"
     )
     if report.before is None:
         return f"{sentence}."
-    then = report.before.coverage.adjacent(report.before.band.models)
+    then = report.before.coverage.adjacent(report.before.band)
     had = sum(pair.meets_floor for pair in then)
     return f"{sentence}; of the pairs adjacent in the comparison week, {had} of {len(then)} had it."
 
 
-def confidence(report: Validity) -> str:
+def confidence(report: WeeklyReport) -> str:
     """Confidence stability, and what RD cannot say."""
     top = report.confidence[: report.now.policy.publication.top]
-    rd = _median([row.rd for row in top], [row.rd_before for row in top])
-    se = _median([row.se for row in top], [row.se_before for row in top])
     return (
-        f"Median RD of the top {len(top)} is {rd}; it stops falling near "
-        f"{report.feasibility.settled_rd:.1f} whatever the evidence. How sure the evidence makes a "
-        f"rating is its Bradley–Terry standard error: the median is {se}."
+        f"Median RD of the top {len(top)} is {_median(top, 'rd')}; it stops falling near "
+        f"{settled_rd(report.now.policy.glicko):.1f} whatever the evidence. How sure the evidence "
+        "makes a rating is its Bradley–Terry standard error: the median is "
+        f"{_median(top, 'se')}."
     )
 
 
-def churn(report: Validity) -> str:
+def churn(report: WeeklyReport) -> str:
     """Who changed places at the top."""
-    return report.note if report.churn is None else report.churn.sentence
+    change = report.churn
+    if change is None:
+        return report.note
+    top, moves, swaps = change["top"], change["moves"], change["pairs_swapped"]
+    if not moves:
+        return f"No model of the top {top} changed rank."
+    left = [move for move in moves if move["now"] is None or move["now"] > top]
+    gone = ", ".join(f"{m['model']} ({m['before']} → {m['now'] or 'gone'})" for m in left)
+    moved = f"{len(moves) - len(left)} of the top {top} changed rank"
+    moved += f", and {gone} left it" if left else ""
+    if not swaps:
+        return f"{moved}; no two models that were there before changed order."
+    pairs = "1 pair" if swaps == 1 else f"{swaps} pairs"
+    outside = swaps - change["pairs_swapped_inside_bands"]
+    if not outside:
+        overlap = "its bands overlap" if swaps == 1 else "all with bands that overlap"
+        return f"{moved}; {pairs} changed order, {overlap}: sampling noise alone may do that."
+    named = ", ".join(f"{m['model']} ({', '.join(m['apart'])})" for m in moves if m["apart"])
+    return f"{moved}; {pairs} changed order, {outside} of them with bands that lie apart: {named}."
 
 
-def sentences(report: Validity) -> dict[str, str]:
+def sentences(report: WeeklyReport) -> dict[str, str]:
     """The report in a sentence each (12)."""
     return {
         "Rules kept": rules(report),
@@ -122,81 +178,71 @@ def _upper(text: str) -> str:
     return text[:1].upper() + text[1:]
 
 
-def _median(now: list[float | None] | list[float], before: list[float | None]) -> str:
-    known = [value for value in now if value is not None]
-    then = [value for value in before if value is not None]
-    if not known:
+def _median(rows: Sequence[Row], name: str) -> str:
+    """The median of a column, and of the same in the comparison week."""
+    now, then = ([row[n] for row in rows if row[n] is not None] for n in (name, f"{name}_before"))
+    if not now:
         return "unknown"
-    was = f" ({median(then):.1f} in the comparison week)" if then else ""
-    return f"{median(known):.1f}{was}"
+    return f"{median(now):.1f}" + (f" ({median(then):.1f} in the comparison week)" if then else "")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Objective:
-    """One objective; `met` is None where the votes cannot tell. `rule` is what decides."""
-
-    objective: str
-    met: bool | None
-    why: str
-    rule: str
+def objectives(report: WeeklyReport) -> list[Row]:
+    """What the policy is to achieve (3), whether this arena has it, None where the votes cannot
+    tell, and the rule that decides.
+    """
+    return [_robust(report), _compared(report), _prompt_luck(report), _visible(report)]
 
 
-def objectives(report: Validity) -> tuple[Objective, ...]:
-    """What the policy is to achieve, and whether this arena has it."""
-    return _robust(report), _compared(report), _prompts(report), _visible(report)
-
-
-def verdict(judged: tuple[Objective, ...]) -> str:
+def verdict(judged: Sequence[Row]) -> str:
     """How many objectives are met, in a sentence."""
-    met = sum(each.met is True for each in judged)
-    unknown = sum(each.met is None for each in judged)
+    met, unknown = (sum(each["met"] is state for each in judged) for state in (True, None))
     more = f", {unknown} cannot be told" if unknown else ""
     return f"{met} of {len(judged)} objectives are met{more}."
 
 
-def _robust(report: Validity) -> Objective:
-    swapped = report.churn is not None and report.churn.swaps_inside > 0
-    return Objective(
-        objective="Top ranks are robust to sampling noise",
-        met=report.now.order_decided.whole and not swapped,
-        why=f"{_upper(report.now.order_decided.counts)}. {churn(report)}",
-        rule="all neighbours at the top are decided or equivalent, and no two of the top changed "
-        "order while their bands overlap",
-    )
+def _robust(report: WeeklyReport) -> Row:
+    swapped = report.churn is not None and report.churn["pairs_swapped_inside_bands"] > 0
+    return {
+        "objective": "Top ranks are robust to sampling noise",
+        "met": report.now.order_decided.whole and not swapped,
+        "why": f"{_upper(report.now.order_decided.counts)}. {churn(report)}",
+        "rule": "all neighbours at the top are decided or equivalent, and no two of the top "
+        "changed order while their bands overlap",
+    }
 
 
-def _compared(report: Validity) -> Objective:
+def _compared(report: WeeklyReport) -> Row:
     share = report.now.policy.publication.pair_share
-    met = sum(pair.meets_floor for pair in report.pairs)
-    return Objective(
-        objective="Nearby top models are compared enough",
-        met=met >= share * len(report.pairs) - 1e-9 if report.pairs else None,
-        why=pairs(report),
-        rule=f"{100 * share:g} % of adjacent contenders have the floor",
-    )
+    met = sum(pair["meets_floor"] for pair in report.pairs)
+    return {
+        "objective": "Nearby top models are compared enough",
+        "met": met >= share * len(report.pairs) - 1e-9 if report.pairs else None,
+        "why": pairs(report),
+        "rule": f"{100 * share:g} % of adjacent contenders have the floor",
+    }
 
 
-def _prompts(report: Validity) -> Objective:
+def _prompt_luck(report: WeeklyReport) -> Row:
     least = report.now.policy.established.prompt_coverage
-    below = [row.model for row in report.prompts if row.coverage < least - 1e-9]
-    some = f" Below {100 * least:g} %: {', '.join(below)}." if 0 < len(below) <= 6 else ""
-    return Objective(
-        objective="No model is advantaged by prompt luck",
-        met=not below if report.now.coverage.active.any() else None,
-        why=prompts(report) + some,
-        rule=f"every model covers {100 * least:g} % of prompts",
-    )
+    below = [row["model"] for row in report.prompts if row["coverage"] < least - 1e-9]
+    named = f" Below {100 * least:g} %: {', '.join(below)}." if 0 < len(below) <= 6 else ""
+    return {
+        "objective": "No model is advantaged by prompt luck",
+        "met": not below if report.now.coverage.active.any() else None,
+        "why": prompts(report) + named,
+        "rule": f"every model covers {100 * least:g} % of prompts",
+    }
 
 
-def _visible(report: Validity) -> Objective:
+def _visible(report: WeeklyReport) -> Row:
     rows, phase = report.now.rows, report.now.policy.phase
-    n = sum(row.provisional for row in rows)
     shown = "RD, confidence and badges are shown to readers"
     if not phase.shows_diagnostics:
         shown = f"Nothing of it is shown to readers in phase {int(phase)}"
-    return Objective(
-        objective="Uncertainty is visible",
-        met=phase.shows_diagnostics,
-        why=f"{shown}; {n} of {len(rows)} models are provisional.",
-        rule="readers see it, and provisional models are labelled",
-    )
+    provisional = sum(row.provisional for row in rows)
+    return {
+        "objective": "Uncertainty is visible",
+        "met": phase.shows_diagnostics,
+        "why": f"{shown}; {provisional} of {len(rows)} models are provisional.",
+        "rule": "readers see it, and provisional models are labelled",
+    }

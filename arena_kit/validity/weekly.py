@@ -1,11 +1,18 @@
-"""The figures of the weekly validity report (12): two boards, and what changed between them."""
+"""The weekly validity report (12): two boards, what changed between them, and who moved.
+
+A week is an ISO week, Monday to Sunday in UTC. Each check of the report is a list of rows: plain
+records, which JSON, tables and sentences are derived from.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
-from dataclasses import dataclass
+import re
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import asdict, dataclass
+from datetime import date, timedelta
 from functools import partial
-from typing import NamedTuple
+from itertools import combinations
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,11 +20,112 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.feasibility import Feasibility, feasibility
+from arena_kit.policy.exposure import feasibility
 from arena_kit.rating.base import RatingError
-from arena_kit.validity.churn import Churn, Place, churn
 from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard
-from arena_kit.validity.weeks import Week, chosen_weeks, until, untimed
+
+Row = dict[str, Any]
+
+_WEEK = re.compile(r"(\d{4})-?W(\d{2})\Z")
+_ALLOWED = "an ISO week like 2026-W38, or a date like 2026-09-16"
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Week:
+    """A week by its Monday."""
+
+    monday: date
+
+    @classmethod
+    def parse(cls, text: str) -> Self:
+        """The week of a text: an ISO week, or a date within the week."""
+        try:
+            if written := _WEEK.match(text):
+                return cls(date.fromisocalendar(int(written[1]), int(written[2]), 1))
+            return cls.of(date.fromisoformat(text))
+        except ValueError:
+            raise DataError(f"{text!r} is not a week; allowed: {_ALLOWED}") from None
+
+    @classmethod
+    def of(cls, day: date) -> Self:
+        """The week that a day lies in."""
+        return cls(day - timedelta(days=day.weekday()))
+
+    @property
+    def label(self) -> str:
+        """The week as ISO 8601 writes it."""
+        year, number, _ = self.monday.isocalendar()
+        return f"{year:04d}-W{number:02d}"
+
+    @property
+    def end(self) -> np.datetime64:
+        """The midnight after its Sunday, which no longer belongs to it."""
+        return np.datetime64(self.monday, "us") + np.timedelta64(7, "D")
+
+
+class Chosen(NamedTuple):
+    """The week of a report, whether it was over when the last vote came, and the week to
+    compare with, None where there is no vote so early.
+    """
+
+    week: Week
+    complete: bool
+    compared: Week | None
+
+
+def untimed(battles: BattleLog) -> int:
+    """How many battles have no timestamp."""
+    times = battles.timestamp
+    return len(battles) if times is None else int(np.isnat(times).sum())
+
+
+def chosen_weeks(times: NDArray[np.datetime64], week: str = "", compare: str = "") -> Chosen:
+    """The weeks that a report is about; empty texts take the last complete week with votes,
+    and the last week with votes before it.
+
+    A week is complete when votes reach its Sunday. Where none is, the last one is taken.
+    """
+    first, last = _day(times.min()), _day(times.max())
+    voted = [numbered(n) for n in np.unique(week_numbers(times)).tolist()]
+    asked = Week.parse(week) if week else _last_complete(voted, last)
+    if asked not in voted:
+        raise DataError(f"week {asked.label} has no votes; votes are from {first} to {last}")
+    before = [each for each in voted if each < asked]
+    against = Week.parse(compare) if compare else before[-1] if before else None
+    if against is not None and against >= asked:
+        raise DataError(f"compare_week {against.label} must lie before the week {asked.label}")
+    if compare and against not in voted:
+        raise DataError(f"compare_week {compare} has no votes; the first are of {first}")
+    return Chosen(asked, last >= asked.monday + timedelta(days=6), against)
+
+
+def until(battles: BattleLog, week: Week) -> BattleLog:
+    """The battles up to the end of a week; all need a timestamp."""
+    if battles.timestamp is None:
+        raise DataError("battles without timestamps have no weeks")
+    return battles.select(battles.timestamp < week.end)
+
+
+def week_numbers(times: NDArray[np.datetime64]) -> NDArray[np.int64]:
+    """A number per moment that is equal within a week, and one more in the next."""
+    days: NDArray[np.int64] = times.astype("datetime64[D]").astype(np.int64)
+    return (days + 3) // 7  # day 0 was a Thursday
+
+
+def numbered(number: int) -> Week:
+    """The week of such a number."""
+    return Week(date(1970, 1, 5) + timedelta(weeks=int(number) - 1))
+
+
+def _last_complete(voted: list[Week], last: date) -> Week:
+    """The last week with votes that was over when the last vote came, or the only one."""
+    over = [each for each in voted if last >= each.monday + timedelta(days=6)]
+    return over[-1] if over else voted[-1]
+
+
+def _day(moment: np.datetime64) -> date:
+    day: date = moment.astype("datetime64[D]").item()
+    return day
 
 
 class Retired(NamedTuple):
@@ -31,7 +139,7 @@ NOTHING_RETIRED = Retired()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Validity:
+class WeeklyReport:
     """The figures of one report.
 
     Parameters
@@ -44,6 +152,15 @@ class Validity:
         Votes after the week, which do not count.
     note
         Why nothing is compared; empty where it is.
+    pairs
+        A row per two neighbours in the contender band: how well they are compared (7.3).
+    prompts
+        A row per model, in the published order: its prompt coverage (7.2), and the share of prompts
+        with the top-band target.
+    confidence
+        A row per model, in the published order: RD and the Bradley–Terry standard error.
+    churn
+        How the top changed against its confidence bands, None without a comparison.
     """
 
     now: Leaderboard
@@ -53,11 +170,11 @@ class Validity:
     compared: Week | None
     later: int
     note: str
-    feasibility: Feasibility
-    pairs: tuple[PairCheck, ...]
-    prompts: tuple[PromptCheck, ...]
-    confidence: tuple[ConfidenceCheck, ...]
-    churn: Churn | None
+    feasibility: tuple[str, ...]
+    pairs: Sequence[Row]
+    prompts: Sequence[Row]
+    confidence: Sequence[Row]
+    churn: Row | None
 
     @property
     def published(self) -> bool:
@@ -82,7 +199,7 @@ def weekly_report(
     compare_week: str = "",
     earlier: Earlier | None = None,
     retired: Retired = NOTHING_RETIRED,
-) -> Validity:
+) -> WeeklyReport:
     """The report on a log up to the end of a week, compared with an earlier week.
 
     Empty weeks take the last complete one and the one before it. Without timestamps there is
@@ -159,9 +276,9 @@ def _report(
     complete: bool = True,
     compared: Week | None = None,
     later: int = 0,
-) -> Validity:
+) -> WeeklyReport:
     n_prompts, top = int(now.coverage.active.sum()), now.policy.publication.top
-    return Validity(
+    return WeeklyReport(
         now=now,
         before=before,
         week=week,
@@ -173,103 +290,101 @@ def _report(
         pairs=pair_checks(now, before),
         prompts=prompt_checks(now, before),
         confidence=confidence_checks(now, before),
-        churn=churn(places(before), places(now), top=top) if before else None,
+        churn=churn(confidence_bands(before), confidence_bands(now), top=top) if before else None,
     )
 
 
-def places(board: Leaderboard) -> list[Place]:
-    """The models by conservative score with their confidence bands."""
-    n = board.policy.deviations
-    rows = [board[model] for model in board.conservative_order]
-    return [
-        Place(model=row.model, low=row.rating - n * row.rd, high=row.rating + n * row.rd)
-        for row in rows
-    ]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCheck:
-    """Two neighbours in the contender band, and how well they are compared (7.3)."""
-
-    above: str
-    below: str
-    votes: int
-    prompts: int
-    votes_before: int | None
-    prompts_before: int | None
-    meets_floor: bool
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PromptCheck:
-    """A model's coverage of prompts (7.2); `target` is the share with the top-band target."""
-
-    model: str
-    coverage: float
-    coverage_before: float | None
-    contender: bool
-    target: float
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ConfidenceCheck:
-    """RD and the Bradley–Terry standard error of a model, now and in the comparison week."""
-
-    model: str
-    rd: float
-    rd_before: float | None
-    se: float | None
-    se_before: float | None
-
-
-def pair_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PairCheck, ...]:
-    """Adjacent contenders (7.3), best first."""
-    checks = []
-    for pair in now.coverage.adjacent(now.band.models):
+def pair_checks(now: Leaderboard, before: Leaderboard | None) -> list[Row]:
+    """Adjacent contenders (7.3), best first, beside the same pairs in the comparison week."""
+    rows = []
+    for pair in now.coverage.adjacent(now.band):
         known = before is not None and {pair.above, pair.below} <= set(before.coverage.models)
         then = before.coverage.pair(pair.above, pair.below) if before and known else None
-        checks.append(
-            PairCheck(
-                above=pair.above,
-                below=pair.below,
-                votes=pair.coverage.votes,
-                prompts=pair.coverage.prompts,
-                votes_before=then.votes if then else None,
-                prompts_before=then.prompts if then else None,
-                meets_floor=pair.meets_floor,
-            )
-        )
-    return tuple(checks)
+        votes, prompts = (then.votes, then.prompts) if then else (None, None)
+        rows.append(asdict(pair) | {"votes_before": votes, "prompts_before": prompts})
+    return rows
 
 
-def prompt_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[PromptCheck, ...]:
+def prompt_checks(now: Leaderboard, before: Leaderboard | None) -> list[Row]:
     """Every model's coverage of prompts (7.2), in the published order."""
     coverage, target = now.coverage, now.policy.prompts.top_target
     reached = (coverage.by_prompt[:, coverage.active] >= target).sum(axis=1)
     share = reached / max(1, int(coverage.active.sum()))
     then = {row.model: row.prompt_coverage for row in before.rows} if before else {}
-    return tuple(
-        PromptCheck(
-            model=model,
-            coverage=now[model].prompt_coverage,
-            coverage_before=then.get(model),
-            contender=model in now.band.models,
-            target=float(share[coverage.index(model)]),
-        )
-        for model in now.order
-    )
+    return [
+        {
+            "model": row.model,
+            "coverage": row.prompt_coverage,
+            "coverage_before": then.get(row.model),
+            "contender": row.model in now.band,
+            "target": float(share[coverage.index(row.model)]),
+        }
+        for row in now.rows
+    ]
 
 
-def confidence_checks(now: Leaderboard, before: Leaderboard | None) -> tuple[ConfidenceCheck, ...]:
+def confidence_checks(now: Leaderboard, before: Leaderboard | None) -> list[Row]:
     """Every model's RD and standard error, in the published order."""
-    then = {row.model: row for row in before.rows} if before else {}
-    return tuple(
-        ConfidenceCheck(
-            model=model,
-            rd=now[model].rd,
-            rd_before=then[model].rd if model in then else None,
-            se=now[model].bt_se,
-            se_before=then[model].bt_se if model in then else None,
+    then = {row.model: (row.rd, row.bt_se) for row in before.rows} if before else {}
+    return [
+        {"model": row.model, "rd": row.rd, "se": row.bt_se}
+        | dict(zip(("rd_before", "se_before"), then.get(row.model, (None, None)), strict=True))
+        for row in now.rows
+    ]
+
+
+class Band(NamedTuple):
+    """A model and its confidence band: rating less and plus so many RDs."""
+
+    model: str
+    low: float
+    high: float
+
+    def overlaps(self, other: Band) -> bool:
+        """Whether the two bands have a point in common."""
+        return self.low <= other.high and other.low <= self.high
+
+
+def confidence_bands(board: Leaderboard) -> list[Band]:
+    """The models by conservative score with their confidence bands."""
+    n = board.policy.deviations
+    rows = [board[model] for model in board.conservative_order]
+    return [Band(row.model, row.rating - n * row.rd, row.rating + n * row.rd) for row in rows]
+
+
+def churn(before: Sequence[Band], now: Sequence[Band], *, top: int) -> Row:
+    """How the top changed between two orders, best first; the bands are those of `now`.
+
+    A row of `moves` is a model of either top whose rank changed, None in a week in which it was
+    not there: `crossed` are the models that it changed order with, and `apart` those of them whose
+    band does not overlap with its own, so that chance did not make the move.
+    """
+    rank = {each.model: n for n, each in enumerate(now, 1)}
+    was = {each.model: n for n, each in enumerate(before, 1)}
+    band = {each.model: each for each in now}
+    upper = [m for m in {**rank, **was} if min(rank.get(m, top + 1), was.get(m, top + 1)) <= top]
+    swapped = [
+        (a, b)
+        for a, b in combinations([m for m in rank if m in was], 2)
+        if (rank[a] < rank[b]) != (was[a] < was[b]) and (a in upper or b in upper)
+    ]
+    moves = []
+    for model in (m for m in upper if rank.get(m) != was.get(m)):
+        crossed = [b if a == model else a for a, b in swapped if model in (a, b)]
+        apart = [other for other in crossed if not band[model].overlaps(band[other])]
+        moves.append(
+            {
+                "model": model,
+                "before": was.get(model),
+                "now": rank.get(model),
+                "crossed": crossed,
+                "apart": apart,
+                "inside_bands": not apart,
+            }
         )
-        for model in now.order
-    )
+    return {
+        "top": top,
+        "moves": sorted(moves, key=lambda move: (move["now"] or len(rank) + 1, move["model"])),
+        "pairs_swapped": len(swapped),
+        "pairs_swapped_inside_bands": sum(band[a].overlaps(band[b]) for a, b in swapped),
+    }

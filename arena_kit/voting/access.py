@@ -9,6 +9,7 @@ import secrets
 import time
 from collections import deque
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -142,16 +143,9 @@ class Access:
 
     def _signers(self, role: Role) -> tuple[Signer, Signer]:
         """What signs a cookie: that it was made here, and that its owner brought today's token."""
-        identity, admission = (
-            Signer(
-                self.key,
-                salt.encode("utf-8", "replace"),
-                key_derivation="hmac",
-                digest_method=hashlib.sha256,
-            )
-            for salt in (f"arena_kit {role}", f"arena_kit {role} with {self._token(role)}")
-        )
-        return identity, admission
+        signer = partial(Signer, self.key, key_derivation="hmac", digest_method=hashlib.sha256)
+        today = f"arena_kit {role} with {self._token(role)}".encode("utf-8", "replace")
+        return signer(f"arena_kit {role}"), signer(today)
 
     def _token(self, role: Role) -> str:
         return self.token if role == "voter" else self.board_token

@@ -21,7 +21,7 @@ from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.rules import PublicationStatus, Standing, publication_status, ranked
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.glicko2.method import GlickoState
-from arena_kit.reporting.board_tables import to_board
+from arena_kit.reporting.policy_tables import to_board
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
 from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import StoredVote

@@ -41,7 +41,6 @@ if TYPE_CHECKING:
 MAX_BODY = 4096  # bytes; a vote has about 200
 _BOARD_EVERY = 2.0  # seconds
 _WORKERS = 3  # threads that take turns at the arena; see design/vote-store.md
-_STARLETTE_CODES = {413: "too_large"}
 _ALL_SEEN = "You have seen every pair that you may be shown for now."
 
 Given = TypeVar("Given")
@@ -179,7 +178,7 @@ def _errors(app: FastAPI) -> None:
 
     @app.exception_handler(HTTPException)
     async def refused_by_starlette(_: Request, error: HTTPException) -> Response:
-        code = _STARLETTE_CODES.get(error.status_code, "no_such_page")
+        code = {413: "too_large"}.get(error.status_code, "no_such_page")
         return answer(error.status_code, code, f"{error.detail}.")
 
     @app.exception_handler(SQLAlchemyError)

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_kit.battles.tabular import write_columns
+from arena_kit.battles.write import write_columns
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 
 #: Planted skills in Elo points; nobody votes on dogwood, which is there to be placed.

@@ -9,12 +9,14 @@ import csv
 import gzip
 import io
 import json
+import sqlite3
 import warnings
 from collections.abc import Mapping, Sequence
+from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import duckdb
 import numpy as np
@@ -23,11 +25,12 @@ from click.testing import CliRunner
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Columns, read_battles
+from arena_kit import BradleyTerry, Columns, read_battles, write_battles
 from arena_kit.battles.battle import Battle
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import LeftOutWarning, read_battle_texts
 from arena_kit.battles.readers.formats import FORMATS, format_of
+from arena_kit.battles.write import write_columns
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from tests.samples import ROOT
@@ -39,7 +42,11 @@ TEXT_FILES = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 
 
 def written(path: Path, rows: Rows) -> Path:
-    """Rows as JSON array, JSONL, CSV (JSON in its cells) or Parquet, by the file's name."""
+    """Rows as JSON array, JSONL, CSV (JSON in its cells), Parquet or an AutoArena project, by the
+    file's name.
+    """
+    if path.suffix == ".sqlite":
+        return project(path, *((row["judge"], row["winner"]) for row in rows))
     if path.suffix == ".parquet":
         lines = written(path.with_suffix(".jsonl"), rows)
         with duckdb.connect() as con:
@@ -87,44 +94,42 @@ def battle(a: str, b: str, winner: str, **more: object) -> Battle:
     return Battle(**({"model_a": a, "model_b": b, "winner": winner} | more))  # type: ignore[arg-type]
 
 
+def judged(a: str, b: str, winner: str, **more: object) -> Battle:
+    return battle(a, b, winner, source="llm-judge", **more)
+
+
 def records(log: BattleLog) -> list[Battle]:
     return list(log.to_battles())
 
 
-def outcomes(log: BattleLog) -> list[tuple[str, bool]]:
-    """The winner of each battle, and whether it is inconsistent."""
-    return [(str(each.winner), each.inconsistent) for each in log.to_battles()]
+def outcomes(path: Path) -> list[tuple[str, bool]]:
+    """The winner of each battle of a file, and whether it is inconsistent."""
+    return [(str(each.winner), each.inconsistent) for each in read_battles(path).to_battles()]
 
 
-# FastChat
+# A file of each format, as its makers would write it
+
+
+def at(*moment: int) -> datetime:
+    return datetime(*moment, tzinfo=UTC)  # type: ignore[misc, arg-type]
+
+
+JUNE = 1687222800.0, at(2023, 6, 20, 1)
+NOVEMBER = 1700000000, at(2023, 11, 14, 22, 13, 20)
 
 CLEAN: Rows = [
-    {
-        "model_a": "vicuna-13b", "model_b": "koala-13b", "winner": "model_a",
-        "judge": "arena_user_7", "turn": 1, "anony": True, "language": "English",
-        "tstamp": 1682351591.1322,
-    },
-    {
-        "model_a": "koala-13b", "model_b": "alpaca-13b", "winner": "tie (bothbad)",
-        "judge": "arena_user_8", "turn": 2, "anony": True, "language": "German",
-        "tstamp": 1682351654.6666,
-    },
-    {
-        "model_a": "koala-13b", "model_b": "alpaca-13b", "winner": "model_b",
-        "judge": "arena_user_8", "turn": 1, "anony": False, "language": "German",
-        "tstamp": 1682351700.0,
-    },
+    {"model_a": a, "model_b": b, "winner": winner, "judge": f"arena_user_{n}", "turn": turn,
+     "anony": anony, "language": language, "tstamp": JUNE[0]}
+    for a, b, winner, n, turn, anony, language in [
+        ("vicuna", "koala", "model_a", 7, 1, True, "English"),
+        ("koala", "alpaca", "tie (bothbad)", 8, 2, True, "German"),
+        ("koala", "alpaca", "model_b", 8, 1, False, "German"),
+    ]
 ]  # fmt: skip
 VOTED = [
-    battle(
-        "vicuna-13b", "koala-13b", "model_a", voter="arena_user_7",
-        timestamp=datetime(2023, 4, 24, 15, 53, 11, 132200, UTC),
-    ),
-    battle(
-        "koala-13b", "alpaca-13b", "both_bad", voter="arena_user_8",
-        timestamp=datetime(2023, 4, 24, 15, 54, 14, 666600, UTC),
-    ),
-]  # fmt: skip
+    battle("vicuna", "koala", "model_a", voter="arena_user_7", timestamp=JUNE[1]),
+    battle("koala", "alpaca", "both_bad", voter="arena_user_8", timestamp=JUNE[1]),
+]
 TALKS = [
     {"conversation_a": said("Hi", "Hello"), "conversation_b": said("Hi", "Yo")},
     {
@@ -137,99 +142,25 @@ CONVERSATIONS: Rows = [
     {"question_id": f"q{n}", **row, **talk}
     for n, (row, talk) in enumerate(zip(CLEAN, TALKS, strict=True))
 ]
-
-
-@pytest.mark.parametrize("suffix", TEXT_FILES)
-def test_fastchat_votes_by_hand(suffix: str, tmp_path: Path) -> None:
-    """The judge is the voter, the stamp a time; a vote cast with the names shown is left out."""
-    path = written(tmp_path / f"clean{suffix}", CLEAN)
-    with pytest.warns(LeftOutWarning, match=r"left out 1 votes with the models' names shown"):
-        log = read_battles(path)
-    assert format_of(path).name == "fastchat"
-    assert records(log) == VOTED
-
-
-def test_lines_under_the_name_of_an_array_are_read(tmp_path: Path) -> None:
-    """A file called .json that holds a row per line is read as what it is."""
-    path = tmp_path / "lines.json"
-    path.write_text(_lines(CLEAN[:2]))
-    assert records(read_battles(path)) == VOTED
-
-
-@pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
-@pytest.mark.parametrize("suffix", [".json", ".jsonl", ".csv", ".parquet"])
-def test_fastchat_conversations_by_hand(suffix: str, tmp_path: Path) -> None:
-    """The release with conversations has questions, and the texts of every battle."""
-    path = written(tmp_path / f"conversations{suffix}", CONVERSATIONS)
-    log, texts = read_battle_texts(path)
-    assert format_of(path).name == "fastchat-conversations"
-    assert log.prompts == ("q0", "q1")
-    assert texts.prompt.tolist() == ["Hi", "Why?"]
-    assert texts.response_a.tolist() == ["Hello", "Because"]
-    assert texts.response_b.tolist() == ["Yo", "No idea"]
-    assert texts.turns.tolist() == [1, 2]
-    assert texts.language.tolist() == ["English", "German"]
-
-
-# LMArena's votes
-
-ONE_HOT = ("winner_model_a", "winner_model_b", "winner_tie")
+SHOWN = ["1 votes with the models' names shown (anony is false)"]
 
 
 def vote_55k(number: int, winner: str, prompt: str = '["Hi"]') -> dict[str, Any]:
     """A row of the 55k file; lists are JSON in text."""
+    names = ("winner_model_a", "winner_model_b", "winner_tie")
     return {
-        "id": number, "model_a": "gpt-4", "model_b": "llama-13b", "prompt": prompt,
+        "id": number, "model_a": "gpt-4", "model_b": "llama", "prompt": prompt,
         "response_a": '["Hello", "Again"]', "response_b": '["Yo", null]',
-        **{name: int(name == winner) for name in ONE_HOT},
+        **{name: int(name == winner) for name in names},
     }  # fmt: skip
-
-
-def test_lmarena_55k_by_hand(tmp_path: Path) -> None:
-    """One of three columns is 1: the winner; prompt and answers are the first of their lists."""
-    rows = [
-        vote_55k(30192, "winner_model_a", '["Hi", "And?"]'),
-        vote_55k(53567, "winner_model_b", r'["\ud83d\ude00 or \ud83d?"]'),
-        vote_55k(65089, "winner_tie", '["\\"Quoted\\"\\nline"]'),
-    ]
-    path = written(tmp_path / "train.csv", rows)
-    log, texts = read_battle_texts(path)
-    assert format_of(path).name == "lmarena-55k"
-    assert records(log) == [
-        battle("gpt-4", "llama-13b", "model_a", battle_id="30192"),
-        battle("gpt-4", "llama-13b", "model_b", battle_id="53567"),
-        battle("gpt-4", "llama-13b", "tie", battle_id="65089"),
-    ]
-    assert texts.prompt.tolist() == ["Hi", "\U0001f600 or \ufffd?", '"Quoted"\nline']
-    assert texts.response_a.tolist() == ["Hello"] * 3
-    assert texts.turns.tolist() == [2, 1, 1]
-
-
-def test_numbers_that_pandas_wrote_are_the_same_votes(tmp_path: Path) -> None:
-    """A column with holes becomes one of floats in pandas: 1.0 is still a one, and a yes."""
-    one_hot = {"winner_model_a": 0.0, "winner_model_b": 1.0, "winner_tie": 0.0}
-    path = written(tmp_path / "train.csv", [vote_55k(1, "") | one_hot])
-    assert outcomes(read_battles(path)) == [("model_b", False)]
-    equal = [{**COMPARIA[2], "both_equal": 1.0}, {**COMPARIA[0], "both_equal": 0.0}]
-    path = written(tmp_path / "votes.csv", equal)
-    assert outcomes(read_battles(path)) == [("tie", False), ("model_a", False)]
-
-
-def test_a_vote_for_two_is_refused_with_its_line(tmp_path: Path) -> None:
-    """A row of the 55k file with no winner, or two, is not guessed at."""
-    for wrong in ({"winner_tie": 1}, {"winner_model_a": 0}, {"winner_tie": "maybe"}):
-        rows = [vote_55k(1, "winner_tie"), vote_55k(2, "winner_model_a") | wrong]
-        path = written(tmp_path / "train.csv", rows)
-        with pytest.raises(DataError, match=r"train\.csv:3: not one of winner_model_a, .* is 1"):
-            read_battles(path)
 
 
 VOTES_100K: Rows = [
     {
-        "question_id": "58210e39", "model_a": "gpt-4o", "model_b": "yi-large",
-        "winner": "tie (bothbad)", **TALKS[1], "turn": 2, "anony": True, "language": "English",
-        "tstamp": 1718837310.45, "conv_metadata": {"sum_user_tokens": 12}, "is_code": False,
-        "is_refusal": False, "dedup_tag": {"high_freq": False, "sampled": True},
+        "question_id": "58210e39", "model_a": "gpt-4o", "model_b": "yi", "winner": "tie (bothbad)",
+        **TALKS[1], "turn": 2, "anony": True, "language": "English", "tstamp": JUNE[0],
+        "conv_metadata": {"sum_user_tokens": 12}, "is_code": False, "is_refusal": False,
+        "dedup_tag": {"high_freq": False, "sampled": True},
         "category_tag": {"math_v0.1": {"math": False}}, "judge_hash": "d6e6c2",
     },
 ]  # fmt: skip
@@ -243,207 +174,550 @@ VOTES_140K: Rows = [
         "language": "pl", "is_code": False, "timestamp": "2025-07-10T12:00:00",
     },
 ]  # fmt: skip
-
-
-def test_lmarena_100k_by_hand(tmp_path: Path) -> None:
-    """The hash of the judge is the voter; conversations are lists of structs in Parquet."""
-    path = written(tmp_path / "votes.parquet", VOTES_100K)
-    log, texts = read_battle_texts(path)
-    assert format_of(path).name == "lmarena-100k"
-    assert records(log) == [
-        battle(
-            "gpt-4o", "yi-large", "both_bad", question_id="58210e39", voter="d6e6c2",
-            timestamp=datetime(2024, 6, 19, 22, 48, 30, 450000, UTC),
-        )
-    ]  # fmt: skip
-    assert (texts.prompt[0], texts.response_a[0], texts.response_b[0]) == (
-        "Why?", "Because", "No idea",
-    )  # fmt: skip
-    assert (texts.language[0], texts.turns[0]) == ("English", 2)
-
-
-def test_lmarena_140k_by_hand(tmp_path: Path) -> None:
-    """Contents are lists of parts; turns count what was said before in the session, too."""
-    path = written(tmp_path / "votes.parquet", VOTES_140K)
-    log, texts = read_battle_texts(path)
-    assert format_of(path).name == "lmarena-140k"
-    assert records(log) == [
-        battle(
-            "gpt-5", "o3", "both_bad", battle_id="a1", session="s1",
-            timestamp=datetime(2025, 7, 10, 12, 0, tzinfo=UTC),
-        )
-    ]  # fmt: skip
-    assert (texts.prompt[0], texts.response_a[0], texts.response_b[0]) == ("Hi", "Hello", "Yo")
-    assert (texts.language[0], texts.turns[0]) == ("pl", 2)
-
-
-def test_an_answer_with_a_picture_keeps_its_texts(tmp_path: Path) -> None:
-    """Of the parts of a content, those with a text are joined by lines."""
-    picture = {"type": "image", "text": None, "image": "x.png"}
-    words = [{"type": "text", "text": "Look:", "image": None}, picture]
-    words.append({"type": "text", "text": "a cat", "image": None})
-    answer = [{"role": "user", "content": words}, {"role": "assistant", "content": words[:1]}]
-    rows = [{**VOTES_140K[0], "conversation_a": answer}]
-    _, texts = read_battle_texts(written(tmp_path / "votes.jsonl", rows))
-    assert (texts.prompt[0], texts.response_a[0]) == ("Look:\na cat", "Look:")
-
-
-def test_style_is_controlled_for_from_conversations(tmp_path: Path) -> None:
-    """A covariate of style is measured on the answers within conversations: 1 word against 2."""
-    found = read_battles(written(tmp_path / "v.parquet", VOTES_100K), covariates=["length"])
-    assert found.covariates is not None
-    assert found.covariates["length"].tolist() == [pytest.approx(-1 / 3)]
-
-
-# Votes of compar:IA
-
 COMPARIA: Rows = [
     {
-        "id": 1, "timestamp": "2025-01-31T08:00:00", "model_a_name": "mistral-large",
-        "model_b_name": "gemma-2", "chosen_model_name": chosen, "both_equal": equal,
+        "id": n, "timestamp": "2025-01-31T08:00:00", "model_a_name": "mistral",
+        "model_b_name": "gemma", "chosen_model_name": chosen, "both_equal": equal,
         "conversation_a": said("Bonjour", "Salut"), "conversation_b": said("Bonjour", "Oui"),
     }
-    | {"id": n}
     for n, (chosen, equal) in enumerate(
-        [("mistral-large", False), ("gemma-2", False), (None, True), (None, False)]
+        [("mistral", False), ("gemma", False), (None, True), (None, False)]
     )
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", [".parquet", ".jsonl", ".csv"])
-def test_comparia_votes_by_hand(suffix: str, tmp_path: Path) -> None:
-    """The chosen model wins, both equal is a tie, and a row without a vote is left out."""
-    path = written(tmp_path / f"votes{suffix}", COMPARIA)
-    with pytest.warns(LeftOutWarning, match="left out 1 rows without a vote"):
-        log, texts = read_battle_texts(path)
-    assert format_of(path).name == "comparia"
-    when = datetime(2025, 1, 31, 8, 0, tzinfo=UTC)
-    assert records(log) == [
-        battle("mistral-large", "gemma-2", winner, battle_id=str(n), timestamp=when)
-        for n, winner in enumerate(["model_a", "model_b", "tie"])
-    ]
-    assert texts.response_b.tolist() == ["Oui"] * 3
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"chosen_model_name": "gpt-4"}, "chosen_model_name is neither of the two models"),
-        ({"both_equal": True}, "both_equal is true, and a model is chosen"),
-        ({"both_equal": "peut-être"}, "both_equal is not true or false"),
-    ],
-)
-def test_a_contradicting_comparia_vote_is_refused(wrong: Row, message: str, tmp_path: Path) -> None:
-    """A vote that contradicts itself is named with its line."""
-    path = written(tmp_path / "votes.jsonl", [COMPARIA[2], {**COMPARIA[0], **wrong}])
-    with pytest.raises(DataError, match=rf"votes\.jsonl:2: {message}"):
-        read_battles(path)
-
-
-# MT-bench
-
-
-def judged(question: int, first: str, second: str) -> dict[str, Any]:
+def pair_judgment(first: str | None, second: str | None) -> dict[str, Any]:
     """A pair judgment of MT-bench: who won each game, in the names of the pair."""
     return {
-        "question_id": question, "model_1": "alpaca-13b", "model_2": "claude-v1",
-        "g1_winner": first, "g2_winner": second, "judge": ["gpt-4", "pair-v2"],
-        "g1_user_prompt": "…", "g1_judgment": "[[A]]", "g2_user_prompt": "…",
-        "g2_judgment": "[[B]]", "turn": 1, "tstamp": 1687222800.0,
+        "question_id": 81, "model_1": "alpaca", "model_2": "claude", "g1_winner": first,
+        "g2_winner": second, "judge": ["gpt-4", "pair-v2"], "g1_user_prompt": "…",
+        "g1_judgment": "[[A]]", "g2_user_prompt": "…", "g2_judgment": "[[B]]", "turn": 1,
+        "tstamp": JUNE[0],
     }  # fmt: skip
-
-
-def test_mt_bench_judgments_are_settled_as_ours(tmp_path: Path) -> None:
-    """Games agree: their winner, or a tie; they disagree: inconsistent; an error: no battle."""
-    games = [
-        ("model_1", "model_1"), ("model_2", "model_2"), ("tie", "tie"), ("model_1", "model_2"),
-        ("tie", "model_1"), ("error", "model_1"), ("tie", "error"),
-    ]  # fmt: skip
-    rows = [judged(81 + n, *game) for n, game in enumerate(games)]
-    path = written(tmp_path / "gpt-4_pair.jsonl", rows)
-    with pytest.warns(LeftOutWarning, match="left out 2 judgments with an error"):
-        log = read_battles(path)
-    assert format_of(path).name == "mt-bench-pairs"
-    assert outcomes(log) == [
-        ("model_a", False), ("model_b", False), ("tie", False), ("tie", True), ("tie", True),
-    ]  # fmt: skip
-    assert records(log)[0] == battle(
-        "alpaca-13b", "claude-v1", "model_a", question_id="81", source="llm-judge",
-        judge_model="gpt-4", timestamp=datetime(2023, 6, 20, 1, 0, tzinfo=UTC),
-    )  # fmt: skip
-
-
-def test_a_judge_named_by_a_text_is_the_judge(tmp_path: Path) -> None:
-    """Without its template beside it, the judge is still read."""
-    path = written(tmp_path / "pair.jsonl", [judged(81, "tie", "tie") | {"judge": "gpt-4"}])
-    assert records(read_battles(path))[0].judge_model == "gpt-4"
-
-
-@pytest.mark.parametrize("game", ["model_3", None])
-def test_a_game_without_a_known_end_is_refused(game: str | None, tmp_path: Path) -> None:
-    """A verdict outside the four words is named with its line, though another line is an error."""
-    rows = [judged(81, "error", "tie"), judged(82, "tie", game)]  # type: ignore[arg-type]
-    path = written(tmp_path / "gpt-4_pair.jsonl", rows)
-    with pytest.raises(DataError, match=r":2: g2_winner is none of model_1, model_2, tie, error"):
-        read_battles(path)
 
 
 GRADES: Rows = [
     {
         "question_id": 81, "model": model, "judge": ["gpt-4", "single-v1"], "turn": turn,
-        "user_prompt": "…", "judgment": "[[9]]", "score": score, "tstamp": 1687222800.0,
+        "user_prompt": "…", "judgment": "[[9]]", "score": score, "tstamp": JUNE[0],
     }
     for turn, scores in {1: {"a": 9, "b": 7, "c": 7}, 2: {"a": 5, "b": -1, "c": 8}}.items()
     for model, score in scores.items()
 ]  # fmt: skip
-VOTES: Rows = [
+MT_VOTES: Rows = [
     {
         "question_id": 81, "model_a": "a", "model_b": "b", "turn": 1, **TALKS[1],
         "winner": winner, "judge": judge,
     }
     for winner, judge in [("model_b", "expert_17"), ("tie (inconsistent)", "gpt4_pair")]
 ]  # fmt: skip
+REVIEW = {
+    "model_a": "qwen", "model_b": "llama", "anony": True, "tstamp": JUNE[0], "language": "en",
+    "question_id": 7, "category": "math", "question": "1 + 1?",
+}  # fmt: skip
+REVIEWED_ONCE: Rows = [{**REVIEW, "scores": [8, 9], "win": "model_b", "review_text": "8 9"}]
+GRADED: Rows = [
+    {**REVIEW, "model": model, "score": score, "review_text": "[[8]]"}
+    for model, score in [("qwen", 8), ("llama", 9.5)]
+]
 
 
-def test_mt_bench_grades_become_battles(tmp_path: Path) -> None:
-    """Grades of one turn meet each other: of two turns and three models there are 2 x 3 battles
-    less the two of a grade that is an error.
-    """
-    path = written(tmp_path / "gpt-4_single.jsonl", GRADES)
-    with pytest.warns(LeftOutWarning, match="left out 2 pairs with an error for a grade"):
-        log = read_battles(path)
-    assert format_of(path).name == "mt-bench-grades"
-    judge = {"question_id": "81", "judge_model": "gpt-4", "source": "llm-judge"}
-    assert records(log) == [
-        battle("a", "b", "model_a", **judge),
-        battle("a", "c", "model_a", **judge),
-        battle("b", "c", "tie", **judge),
-        battle("a", "c", "model_b", **judge),
+def review(first: str, second: str) -> dict[str, Any]:
+    return {**REVIEW, "win_1": first, "win_2": second, "review_text_1": "9", "review_text_2": "8"}
+
+
+def games(uid: str, first: str | None, second: str | None) -> dict[str, Any]:
+    """A judgment of Arena-Hard: the baseline is A in the first game and B in the second."""
+    played = [{"score": score, "judgment": "…", "prompt": []} for score in (first, second)]
+    return {
+        "uid": uid, "category": "hard_prompt", "judge": "gpt-4.1", "model": "m", "baseline": "o3",
+        "games": played,
+    }  # fmt: skip
+
+
+def graded(share: float | None, winner: str, uid: str, *, inconsistent: bool = False) -> Battle:
+    return judged("m", "o3", winner, share_a=share, inconsistent=inconsistent, question_id=uid,
+                  dimension="hard_prompt", judge_model="gpt-4.1")  # fmt: skip
+
+
+def annotation(preference: float | None) -> dict[str, Any]:
+    """An annotation of AlpacaEval."""
+    return {
+        "dataset": "koala", "instruction": "Say hi.", "output_1": "Hi.", "generator_1": "gpt4",
+        "output_2": "Hello.", "generator_2": "mine", "annotator": "weighted",
+        "preference": preference,
+    }  # fmt: skip
+
+
+CHAT = {
+    "u1": {"id": "u1", "role": "user", "content": "Why?"},
+    "a1": {"id": "a1", "parentId": "u1", "model": "x", "content": "Because."},
+    "a2": {"id": "a2", "parentId": "u1", "model": "y", "content": "No idea."},
+}
+
+
+def feedback(rating: object, siblings: list[str] | None, **changes: Any) -> dict[str, Any]:
+    """An entry of Open WebUI's feedback."""
+    return {
+        "id": "f", "user_id": "ann", "version": 0, "type": "rating",
+        "data": {"rating": rating, "model_id": "x", "sibling_model_ids": siblings, "reason": ""},
+        "meta": {"arena": True, "chat_id": "c1", "message_id": "a1", "tags": []},
+        "snapshot": {"chat": {"chat": {"history": {"messages": CHAT}}}},
+        "created_at": NOVEMBER[0], "updated_at": NOVEMBER[0],
+    } | changes  # fmt: skip
+
+
+FED_BACK = {"voter": "ann", "question_id": "c1", "timestamp": NOVEMBER[1]}
+
+
+def round_of(verdict: str, **changes: Any) -> dict[str, Any]:
+    """A round of orq-arena."""
+    votes = [
+        {"model": "o/b", "vote": "A", "flipped": False, "completed": True, "replacement": False},
+        {"model": "o/a", "vote": None, "flipped": True, "completed": True, "replacement": False},
+        {"model": "o/z", "vote": "A", "flipped": False, "completed": True, "replacement": True},
     ]
+    return {
+        "schema_version": 3, "prompt_hash": "b6a6", "prompt_text": "Why?", "prompt_category": "x",
+        "model_a": "x", "model_b": "y", "response_a": "Because.", "response_b": "No idea.",
+        "judge_votes": votes, "majority_verdict": verdict, "winner": "x", "error": None,
+        "timestamp": NOVEMBER[0], "tournament_id": "t", "match_id": "M1", "round_number": 1,
+    } | changes  # fmt: skip
 
 
-def test_mt_bench_votes_by_hand(tmp_path: Path) -> None:
-    """A person is a voter and GPT-4 a judge; its flipped verdict is an inconsistent tie."""
-    path = written(tmp_path / "human.parquet", VOTES)
-    log, texts = read_battle_texts(path)
-    assert format_of(path).name == "mt-bench-votes"
-    assert records(log) == [
-        battle("a", "b", "model_b", question_id="81", voter="expert_17"),
-        battle(
-            "a", "b", "tie", question_id="81", judge_model="gpt4_pair", inconsistent=True,
-            source="llm-judge",
-        ),
-    ]  # fmt: skip
-    assert texts.turns.tolist() == [1, 1]
+PANEL = {"judge_model": "o/a, o/b", "question_id": "b6a6", "timestamp": NOVEMBER[1]}
+PROJECT = f"""
+CREATE TABLE judge (id INTEGER PRIMARY KEY, judge_type TEXT, name TEXT);
+CREATE TABLE model (id INTEGER PRIMARY KEY, name TEXT);
+CREATE TABLE response (id INTEGER PRIMARY KEY, model_id INTEGER, prompt TEXT, response TEXT);
+CREATE TABLE head_to_head (id INTEGER PRIMARY KEY, response_a_id INTEGER, response_b_id INTEGER,
+    judge_id INTEGER, winner TEXT, created TEXT DEFAULT '{NOVEMBER[1]:%F %T}');
+INSERT INTO judge VALUES (1, 'human', 'Human'), (2, 'openai', 'gpt-x');
+INSERT INTO model VALUES (1, 'x'), (2, 'y');
+INSERT INTO response VALUES (1, 1, 'Why?', 'Because.'), (2, 2, 'Why?', 'No idea.');
+"""
 
 
-def test_a_stranger_among_the_judges_has_no_source(tmp_path: Path) -> None:
-    """Whether a judge of another name is a person or a model is not guessed."""
-    rows = [{**VOTES[0], "judge": "gpt-4o"}, *VOTES]
+def project(path: Path, *votes: tuple[int, str]) -> Path:
+    """An AutoArena project with votes: the judge's number and the winner."""
+    with closing(sqlite3.connect(path)) as db, db:
+        db.executescript(PROJECT)
+        vote = "INSERT INTO head_to_head (response_a_id, response_b_id, judge_id, winner)"
+        db.executemany(f"{vote} VALUES (1, 2, ?, ?)", votes)
+    return path
+
+
+SCORES: Rows = [
+    {"question_id": q, "model": model, "score": score}
+    for q, model, score in [("q1", "a", 3), ("q2", "a", 0.5), ("q1", "b", 4), ("q1", "c", 3.0),
+                            ("q2", "c", -2)]
+]  # fmt: skip
+COUNTS: Rows = [
+    {"model_a": a, "model_b": b, "a_wins": w, "b_wins": v, "ties": t, "tie_bothbad": bad}
+    for a, b, w, v, t, bad in [("beech", "ash", 3, 1, 2, 0), ("007", "ash", 0, 4, 0, 0.5)]
+]
+
+
+class Example(NamedTuple):
+    """A file as docs/formats.md calls it, its rows, the battles they are (or only their outcomes),
+    what is left out, and the texts of the first battle with the turns of all.
+    """
+
+    file: str
+    rows: Rows
+    battles: list[Battle] | list[tuple[str, bool]]
+    left_out: Sequence[str] = ()
+    texts: tuple[str, str, str] | None = None
+    turns: Sequence[int] | None = None
+
+
+YES, TIED, FLIPPED = ("model_a", False), ("tie", False), ("tie", True)
+NO, BAD = ("model_b", False), ("both_bad", False)
+EXAMPLES = {
+    "fastchat": Example("clean_battle.json", CLEAN, VOTED, SHOWN),
+    "fastchat-conversations": Example(
+        "chatbot_arena_conversations.parquet", CONVERSATIONS,
+        [replace(row, question_id=f"q{n}") for n, row in enumerate(VOTED)], SHOWN,
+        ("Hi", "Hello", "Yo"), [1, 2],
+    ),
+    "lmarena-55k": Example(
+        "train.csv",
+        [vote_55k(1, "winner_model_a", '["Hi", "And?"]'), vote_55k(2, "winner_model_b"),
+         vote_55k(3, "winner_tie")],
+        [battle("gpt-4", "llama", winner, battle_id=str(n))
+         for n, winner in enumerate(["model_a", "model_b", "tie"], 1)],
+        texts=("Hi", "Hello", "Yo"), turns=[2, 1, 1],
+    ),
+    "lmarena-100k": Example(
+        "arena-human-preference-100k.parquet", VOTES_100K,
+        [battle("gpt-4o", "yi", "both_bad", question_id="58210e39", voter="d6e6c2",
+                timestamp=JUNE[1])],
+        texts=("Why?", "Because", "No idea"), turns=[2],
+    ),
+    "lmarena-140k": Example(
+        "arena-human-preference-140k.parquet", VOTES_140K,
+        [battle("gpt-5", "o3", "both_bad", battle_id="a1", session="s1",
+                timestamp=at(2025, 7, 10, 12))],
+        texts=("Hi", "Hello", "Yo"), turns=[2],
+    ),
+    "comparia": Example(
+        "comparia-votes.parquet", COMPARIA,
+        [battle("mistral", "gemma", winner, battle_id=str(n), timestamp=at(2025, 1, 31, 8))
+         for n, winner in enumerate(["model_a", "model_b", "tie"])],
+        ["1 rows without a vote"], ("Bonjour", "Salut", "Oui"), [1, 1, 1],
+    ),
+    "mt-bench-pairs": Example(
+        "gpt-4_pair.jsonl",
+        [pair_judgment(*game) for game in [
+            ("model_1", "model_1"), ("model_2", "model_2"), ("tie", "tie"), ("model_1", "model_2"),
+            ("tie", "model_1"), ("error", "model_1"), ("tie", "error")]],
+        [judged("alpaca", "claude", winner, inconsistent=flipped, question_id="81",
+                judge_model="gpt-4", timestamp=JUNE[1])
+         for winner, flipped in [YES, NO, TIED, FLIPPED, FLIPPED]],
+        ["2 judgments with an error"],
+    ),
+    "mt-bench-grades": Example(
+        "gpt-4_single.jsonl", GRADES,
+        [judged(*pair, winner, question_id="81", judge_model="gpt-4") for pair, winner in [
+            ("ab", "model_a"), ("ac", "model_a"), ("bc", "tie"), ("ac", "model_b")]],
+        ["2 pairs with an error for a grade (-1)"],
+    ),
+    "mt-bench-votes": Example(
+        "mt_bench_human_judgments.parquet", MT_VOTES,
+        [battle("a", "b", "model_b", question_id="81", voter="expert_17"),
+         judged("a", "b", "tie", question_id="81", judge_model="gpt4_pair", inconsistent=True)],
+        texts=("Why?", "Because", "No idea"), turns=[1, 1],
+    ),
+    "evalscope": Example(
+        "review_gpt4.jsonl",
+        [review(*game) for game in [("model_a", "model_a"), ("model_b", "model_a"), ("tie", "tie"),
+                                    ("unknown", "tie"), ("tie_both_bad", "tie_both_bad")]],
+        [YES, FLIPPED, TIED, BAD], ["1 reviews without a verdict"],
+    ),
+    "evalscope-one-order": Example(
+        "review_gpt4_once.jsonl", REVIEWED_ONCE,
+        [judged("qwen", "llama", "model_b", question_id="7", timestamp=JUNE[1])],
+    ),
+    "evalscope-grades": Example("review_gpt4_grades.jsonl", GRADED, [NO]),
+    "arena-hard": Example(
+        "model_judgment.jsonl",
+        [games("both", "B>>A", "A>B"), games("lost", "A>B", "B>>A"), games("tied", "A=B", "A=B"),
+         games("won and tied", "A=B", "A>>B"), games("contradicting", "A>B", "A>>B"),
+         games("even", "A>B", "A>B"), games("none", None, "A=B"),
+         games("null", "A>B", "A>B") | {"games": [None, {"score": "A>B"}]}],
+        [graded(None, "model_a", "both"), graded(None, "model_b", "lost"),
+         graded(None, "tie", "tied"), graded(0.875, "model_a", "won and tied"),
+         graded(0.75, "tie", "contradicting", inconsistent=True),
+         graded(None, "tie", "even", inconsistent=True)],
+        ["2 judgments with a game that has no verdict"],
+    ),
+    "alpaca-eval": Example(
+        "annotations.json", [annotation(p) for p in [1.0, 1.25, 1.5, 0, 2, None]],
+        [YES, YES, TIED, TIED, NO], ["1 annotations without a preference"],
+        ("Say hi.", "Hi.", "Hello."),
+    ),
+    "open-webui": Example(
+        "feedback.json",
+        [feedback(1, ["y"]), feedback("-1", ["y", "z", "x"]), feedback(1, None), feedback(1, []),
+         feedback(None, ["y"])],
+        [battle("x", "y", "model_a", **FED_BACK), battle("x", "y", "model_b", **FED_BACK),
+         battle("x", "z", "model_b", **FED_BACK)],
+        ["1 entries that are no rating of 1 or -1", "2 ratings of one model alone"],
+        ("Why?", "Because.", "No idea."),
+    ),
+    "orq-arena": Example(
+        "orq_battles.jsonl",
+        [round_of("A"), round_of("tie", winner="tie"),
+         round_of("inconclusive", winner="inconclusive"),
+         round_of("inconclusive", winner="void", error="stream failed"),
+         round_of("B", schema_version=4, model_a_id="p/x", model_b_id="q/y")],
+        [judged("x", "y", "model_a", **PANEL), judged("x", "y", "tie", **PANEL),
+         judged("x", "y", "tie", inconsistent=True, **PANEL),
+         judged("p/x", "q/y", "model_b", **PANEL)],
+        ["1 rounds that were voided"], ("Why?", "Because.", "No idea."),
+    ),
+    "autoarena": Example(
+        "project.sqlite",
+        [{"judge": 1, "winner": "A"}, {"judge": 2, "winner": "B"}, {"judge": 2, "winner": "-"}],
+        [YES, NO, TIED], texts=("Why?", "Because.", "No idea."),
+    ),
+    "scores": Example(
+        "scores.csv", SCORES,
+        [battle(a, b, winner, question_id=q) for q, a, b, winner in [
+            ("q1", "a", "b", "model_b"), ("q1", "a", "c", "tie"), ("q1", "b", "c", "model_a"),
+            ("q2", "a", "c", "model_a")]],
+    ),
+    "pair-counts": Example(
+        "pair_counts.csv", COUNTS,
+        [battle("beech", "ash", "model_a", weight=3), battle("beech", "ash", "model_b"),
+         battle("beech", "ash", "tie", weight=2), battle("007", "ash", "model_b", weight=4),
+         battle("007", "ash", "both_bad", weight=0.5)],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", list(EXAMPLES))
+def test_a_file_is_read_as_its_makers_mean_it(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The file is recognised, its rows are the battles written down here, what is none is counted
+    and told, and texts are those of the first turn; the command of docs/formats.md imports it.
+    """
+    monkeypatch.chdir(tmp_path)
+    file, rows, expected, left_out, texts, turns = EXAMPLES[name]
+    path = written(Path(file), rows)
+    assert format_of(path).name == name
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        log, spoken = read_battle_texts(path) if texts else (read_battles(path), None)
+    assert [str(each.message).partition("left out ")[2] for each in caught] == list(left_out)
+    found: Any = records(log)
+    if not isinstance(expected[0], Battle):
+        found = [(str(each.winner), each.inconsistent) for each in found]
+    assert found == expected
+    if spoken is not None:
+        assert (spoken.prompt[0], spoken.response_a[0], spoken.response_b[0]) == texts
+        assert turns is None or spoken.turns.tolist() == turns
+    command = f"arena-kit import {file} --out battles.parquet"
+    assert f"$ {command}\n" in PAGE.read_text()
+    done = CliRunner().invoke(main, command.split()[1:])
+    assert done.exit_code == 0, done.stderr
+    assert f"({name})" in done.stdout
+    assert len(read_battles("battles.parquet")) == len(expected)
+
+
+@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "autoarena"])
+def test_a_format_is_recognised_in_any_order_and_file(
+    name: str, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    """Neither the order of columns, nor one that nobody knows, nor the kind of file matters."""
+    folder = tmp_path_factory.mktemp("formats")
+
+    @settings(max_examples=6, deadline=None)
+    @given(st.permutations([*EXAMPLES[name].rows[0].items(), ("x", 1)]),
+           st.sampled_from(TEXT_FILES))  # fmt: skip
+    def recognised(cells: list[tuple[str, Any]], suffix: str) -> None:
+        assert format_of(written(folder / f"votes{suffix}", [dict(cells)])).name == name
+
+    recognised()
+
+
+def test_every_format_is_named_once_and_documented() -> None:
+    """A format has a name of its own, a title, and a row in the table of docs/formats.md."""
+    names = [each.name for each in FORMATS]
+    assert len(set(names)) == len({each.needs for each in FORMATS}) == len(names) == 21
+    assert set(EXAMPLES) | {"arena-kit", "vote-store"} == set(names)
+    for each in FORMATS:
+        assert each.title
+        assert f"\n| `{each.name}` |" in PAGE.read_text(), each.name
+
+
+# Rows that are wrong
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "wrong", "message"),
+    [
+        ("lmarena-55k", ":3", {"winner_tie": 1}, "not one of winner_model_a, .* is 1"),
+        ("lmarena-55k", ":3", {"winner_model_a": 0}, "not one of winner_model_a, .* is 1"),
+        ("lmarena-55k", ":3", {"winner_tie": "maybe"}, "not one of winner_model_a, .* is 1"),
+        ("comparia", " row 1", {"chosen_model_name": "gpt-4"}, "chosen_model_name is neither of"),
+        ("comparia", " row 1", {"both_equal": True}, "both_equal is true, and a model is chosen"),
+        ("mt-bench-pairs", ":2", {"g2_winner": "model_3"}, "g2_winner is none of model_1, model_2"),
+        ("mt-bench-pairs", ":2", {"g2_winner": None}, "g2_winner is none of model_1, model_2"),
+        ("arena-hard", ":2", {"games": [{"score": "A>B"}, {"score": "A>>>B"}]},
+         "a game's score is none of A>>B, A>B, A=B"),
+        ("arena-hard", ":2", {"games": [{"score": "A>B"}]}, "games is not a list of two games"),
+        ("arena-hard", ":2", {"games": "both won"}, "games is not a list of two games"),
+        ("alpaca-eval", ":3", {"preference": 3}, "preference is not a number from 1 to 2"),
+        ("open-webui", ":3", {"data": "good"}, "data or meta is not an object"),
+        ("orq-arena", ":2", {"majority_verdict": "C"}, "majority_verdict is none of A, B, tie"),
+        ("orq-arena", ":2", {"judge_votes": "all"}, "judge_votes is not a list"),
+        ("autoarena", " row 1", {"winner": "C"}, "unknown winner 'C'"),
+        ("scores", ":3", {"score": "n/a"}, "score is not a finite number"),
+        ("scores", ":3", {"score": "inf"}, "score is not a finite number"),
+        ("scores", ":3", {"question_id": None}, "question_id is missing"),
+        ("scores", ":3", {"model": "a"}, "both models are 'a'"),
+        ("pair-counts", ":3", {"b_wins": -1}, "b_wins is not a finite number >= 0"),
+        ("pair-counts", ":3", {"b_wins": "nan"}, "b_wins is not a finite number >= 0"),
+        ("pair-counts", ":3", {"b_wins": None}, "b_wins is missing"),
+        ("pair-counts", ":3", {"ties": None}, "ties is missing"),
+        ("pair-counts", ":3", {"model_b": "beech"}, "both models are 'beech'"),
+        ("pair-counts", ":3", {"model_a": None}, "model_a is missing"),
+    ],
+)  # fmt: skip
+def test_a_wrong_row_is_named_with_its_line(
+    name: str, place: str, wrong: Row, message: str, tmp_path: Path
+) -> None:
+    """What a tool cannot have meant is not guessed at: file, line or row, and what is wrong."""
+    first = EXAMPLES[name].rows[0]
+    path = written(tmp_path / EXAMPLES[name].file, [first, {**first, **wrong}])
+    with pytest.raises(DataError, match=rf"{path.stem}\.\w+{place}: .*{message}"):
+        read_battles(path)
+
+
+def test_the_line_counts_rows_that_are_left_out(tmp_path: Path) -> None:
+    """The line is the file's, also after a vote that was left out, and in an array."""
+    wrong = {**CLEAN[0], "winner": "draw"}
+    for name, line in {"v.json": 3, "v.jsonl": 2, "v.csv": 3, "v.json.gz": 3}.items():
+        with pytest.raises(DataError, match=rf"{name}:{line}: unknown winner 'draw'"):
+            read_battles(written(tmp_path / name, [CLEAN[2], wrong]))
+    with pytest.raises(DataError, match=r"v\.parquet row 1: unknown winner 'draw'"):
+        read_battles(written(tmp_path / "v.parquet", [CLEAN[2], wrong]))
+
+
+@pytest.mark.parametrize(
+    ("name", "column", "line"), [("lmarena-55k", "prompt", 5), ("comparia", "conversation_a", 6)]
+)
+def test_a_damaged_conversation_is_named_with_its_line(
+    name: str, column: str, line: int, tmp_path: Path
+) -> None:
+    """A conversation in a cell of a CSV file that is not JSON is refused where texts are asked
+    for; the votes are read without them.
+    """
+    rows = EXAMPLES[name].rows
+    path = written(tmp_path / "cut.csv", [*rows, {**rows[0], "id": 99, column: '["cut sho'}])
+    with pytest.raises(DataError, match=rf"cut\.csv:{line}: prompt cannot be read from {column}"):
+        read_battle_texts(path)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", LeftOutWarning)
+        assert len(read_battles(path)) > 1
+
+
+def test_a_damaged_database_is_named(tmp_path: Path) -> None:
+    """A cut file, a database of something else, and a database to write to are refused."""
+    whole = project(tmp_path / "p.sqlite", (1, "A"))
+    (tmp_path / "cut.sqlite").write_bytes(whole.read_bytes()[:2000])
+    with pytest.raises(DataError, match=r"cut\.sqlite: not a whole SQLite database"):
+        read_battles(tmp_path / "cut.sqlite")
+    with closing(sqlite3.connect(tmp_path / "other.db")) as db, db:
+        db.execute("CREATE TABLE songs (title TEXT)")
+    with pytest.raises(DataError, match=r"other\.db: .* found: songs"):
+        read_battles(tmp_path / "other.db")
+    with pytest.raises(DataError, match=r"q\.sqlite: SQLite is read, not written"):
+        write_battles(tmp_path / "q.sqlite", read_battles(whole))
+
+
+GOOD = '{"model_a": "x", "model_b": "y", "winner": "tie"}'
+
+
+@pytest.mark.parametrize(
+    ("text", "where"),
+    [
+        (f'[\n{GOOD},\n{{"model_a": ]\n', ":3: not valid JSON"),
+        (f"[\n{GOOD}\n", ":3: not valid JSON"),
+        (f"[{GOOD},\n 5]\n", ":2: expected a JSON object"),
+        ('[{"model_a": NaN, "model_b": "y", "winner": "tie"}]', ": .*NaN is not a JSON number"),
+    ],
+    ids=["broken", "cut short", "no object", "bare NaN"],
+)
+@pytest.mark.parametrize("name", ["bad.json", "bad.json.gz"])
+def test_a_damaged_array_is_named_with_its_line(
+    name: str, text: str, where: str, tmp_path: Path
+) -> None:
+    """An array that is not whole JSON, or holds something else than objects, is refused."""
+    path = tmp_path / name
+    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
+    with pytest.raises(DataError, match=f"{name}{where}"):
+        read_battles(path)
+
+
+@settings(max_examples=10, deadline=None)
+@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=5), max_size=6),
+       st.sampled_from([None, 1, 2]))  # fmt: skip
+def test_lines_of_an_array_are_those_of_an_editor(
+    tmp_path_factory: pytest.TempPathFactory, remarks: list[str], indent: int | None
+) -> None:
+    """However an array is laid out, the row with a wrong winner is found at its line."""
+    good = json.loads(GOOD)
+    rows = [{**good, "remark": text} for text in remarks]
+    wrong = {**good, "model_a": "WRONG", "winner": "draw"}
+    text = json.dumps([*rows, wrong, good], indent=indent)
+    path = tmp_path_factory.mktemp("arrays") / "array.json"
+    path.write_text(text)
+    opening = text[: text.index('"WRONG"')].rindex("{")
+    with pytest.raises(DataError, match=rf":{text[:opening].count(chr(10)) + 1}: unknown winner"):
+        read_battles(path)
+
+
+# What single formats promise
+
+
+def test_lines_under_the_name_of_an_array_are_read(tmp_path: Path) -> None:
+    """A file called .json that holds a row per line is read as what it is."""
+    path = tmp_path / "lines.json"
+    path.write_text(_lines(CLEAN[:2]))
+    assert records(read_battles(path)) == VOTED
+
+
+def test_texts_of_the_55k_file_are_mended(tmp_path: Path) -> None:
+    """Surrogate pairs are one character, lone ones a replacement; quotes and breaks stay."""
+    prompts = [r'["\ud83d\ude00 or \ud83d?"]', '["\\"Quoted\\"\\nline"]']
+    rows = [vote_55k(n, "winner_tie", prompt) for n, prompt in enumerate(prompts)]
+    _, texts = read_battle_texts(written(tmp_path / "train.csv", rows))
+    assert texts.prompt.tolist() == ["\U0001f600 or \ufffd?", '"Quoted"\nline']
+
+
+def test_numbers_that_pandas_wrote_are_the_same_votes(tmp_path: Path) -> None:
+    """A column with holes becomes one of floats in pandas: 1.0 is still a one, and a yes."""
+    one_hot = {"winner_model_a": 0.0, "winner_model_b": 1.0, "winner_tie": 0.0}
+    assert outcomes(written(tmp_path / "train.csv", [vote_55k(1, "") | one_hot])) == [NO]
+    equal = [{**COMPARIA[2], "both_equal": 1.0}, {**COMPARIA[0], "both_equal": 0.0}]
+    assert outcomes(written(tmp_path / "votes.csv", equal)) == [TIED, YES]
+
+
+def test_an_answer_with_a_picture_keeps_its_texts(tmp_path: Path) -> None:
+    """Of the parts of a content, those with a text are joined by lines; style is measured on the
+    answers within conversations, here 1 word against 2.
+    """
+    picture = {"type": "image", "text": None, "image": "x.png"}
+    words = [{"type": "text", "text": "Look:"}, picture, {"type": "text", "text": "a cat"}]
+    answer = [{"role": "user", "content": words}, {"role": "assistant", "content": words[:1]}]
+    rows = [{**VOTES_140K[0], "conversation_a": answer}]
+    _, texts = read_battle_texts(written(tmp_path / "votes.jsonl", rows))
+    assert (texts.prompt[0], texts.response_a[0]) == ("Look:\na cat", "Look:")
+    log = read_battles(written(tmp_path / "v.parquet", VOTES_100K), covariates=["length"])
+    assert log.covariates is not None
+    assert log.covariates["length"].tolist() == [pytest.approx(-1 / 3)]
+
+
+def test_judges_are_named_as_far_as_they_are_known(tmp_path: Path) -> None:
+    """An MT-bench judge may be a text without its template; whether a stranger among its voters is
+    a person or a model is not guessed.
+    """
+    path = written(tmp_path / "pair.jsonl", [pair_judgment("tie", "tie") | {"judge": "gpt-4"}])
+    assert records(read_battles(path))[0].judge_model == "gpt-4"
+    rows = [{**MT_VOTES[0], "judge": "gpt-4o"}, *MT_VOTES]
     log = read_battles(written(tmp_path / "votes.jsonl", rows))
     assert log.source is not None
     assert log.source.values().tolist() == [None, "human", "llm-judge"]
-    assert len(records(log)) == 3
+
+
+def test_alpaca_eval_preferences_are_shares(tmp_path: Path) -> None:
+    """The share of generator_2 is preference − 1; the same instruction is the same question."""
+    rows = [annotation(p) for p in (1.0, 1.25, 1.9, 2)]
+    log = read_battles(written(tmp_path / "annotations.json", rows))
+    assert [b.share_a for b in log.to_battles()] == [None, 0.75, pytest.approx(0.1), None]
+    assert len(log.prompts) == 1
+
+
+@pytest.mark.parametrize(
+    ("pairs", "rate"),
+    [
+        ([("B>A", "A>B"), ("A>B", "A>B"), ("A=B", "A=B"), ("B>A", "A=B")], (2 + 1 + 1 + 1.5) / 8),
+        ([("A>B", "A>>B")], 3 / 4),
+    ],
+)
+def test_arena_hards_own_win_rate_comes_out(
+    tmp_path: Path, pairs: list[tuple[str, str]], rate: float
+) -> None:
+    """With contradictions counted, the model's expected share is Arena-Hard's score, the mean over
+    both games of all, strong verdicts thrice.
+    """
+    file = written(tmp_path / "m.jsonl", [games(str(n), *p) for n, p in enumerate(pairs)])
+    ratings = BradleyTerry(inconsistent="tie", prior=0)(read_battles(file))
+    gap = ratings["m"].rating - ratings["o3"].rating
+    assert 1 / (1 + 10 ** (-gap / 400)) == pytest.approx(rate)
 
 
 Votes = dict[tuple[str, str, str], list[str]]
@@ -453,10 +727,11 @@ def _by_question(path: Path, turn: int, *, experts: bool) -> Votes:
     """Who was preferred, per question and pair, by whom: names of models or `tie`."""
     log = read_battles(path, covariates=["turn"])
     assert log.covariates is not None
-    voters = None if log.voter is None else log.voter.values()
     votes: Votes = {}
     for n, each in enumerate(log.to_battles()):
-        if log.covariates["turn"][n] != turn or (experts and not voters[n].startswith("expert")):  # type: ignore[index]
+        if log.covariates["turn"][n] != turn or (
+            experts and not str(each.voter).startswith("expert")
+        ):
             continue
         first, second = sorted((each.model_a, each.model_b))
         name = {"model_a": each.model_a, "model_b": each.model_b}.get(str(each.winner), "tie")
@@ -490,101 +765,6 @@ def test_agreement_on_mt_bench_is_the_published_table(
         assert (sum(x == y for x, y in named), len(named)) == decisive
 
 
-# Reviews of evalscope
-
-
-def review(first: str, second: str) -> dict[str, Any]:
-    return {
-        "model_a": "qwen", "model_b": "llama", "win_1": first, "win_2": second, "anony": True,
-        "tstamp": 1687222800.0, "language": "en", "question_id": 7, "category": "math",
-        "question": "1 + 1?", "review_text_1": "9 8", "review_text_2": "8 9",
-    }  # fmt: skip
-
-
-def test_evalscope_reviews_by_hand(tmp_path: Path) -> None:
-    """Both orders are settled as ours; a review that told nothing is left out."""
-    games = [
-        ("model_a", "model_a"), ("model_b", "model_a"), ("tie", "tie"), ("unknown", "tie"),
-        ("tie_both_bad", "tie_both_bad"),
-    ]  # fmt: skip
-    path = written(tmp_path / "review.jsonl", [review(*game) for game in games])
-    with pytest.warns(LeftOutWarning, match="left out 1 reviews without a verdict"):
-        log = read_battles(path)
-    assert format_of(path).name == "evalscope"
-    assert outcomes(log) == [
-        ("model_a", False), ("tie", True), ("tie", False), ("both_bad", False),
-    ]  # fmt: skip
-    assert log.prompts == ("7",)
-
-
-REVIEWED_ONCE: Rows = [
-    {
-        "model_a": "qwen", "model_b": "llama", "scores": [8, 9], "win": "model_b", "anony": True,
-        "tstamp": 1687222800.0, "language": "en", "question_id": 7, "category": "math",
-        "question": "1 + 1?", "review_text": "8 9",
-    }
-]  # fmt: skip
-GRADED: Rows = [
-    {
-        "model": model, "score": score, "anony": True, "tstamp": 1.0, "language": "en",
-        "question_id": 7, "category": "math", "question": "1 + 1?", "review_text": "[[8]]",
-    }
-    for model, score in [("qwen", 8), ("llama", 9.5)]
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(
-    ("rows", "name"), [(REVIEWED_ONCE, "evalscope-one-order"), (GRADED, "evalscope-grades")]
-)
-def test_other_evalscope_reviews_by_hand(rows: Rows, name: str, tmp_path: Path) -> None:
-    """A pair reviewed once is decided by that, and grades of single answers meet."""
-    path = written(tmp_path / "review.jsonl", rows)
-    assert format_of(path).name == name
-    assert outcomes(read_battles(path)) == [("model_b", False)]
-
-
-# Scores and counts
-
-SCORES: Rows = [
-    {"question_id": "q1", "model": "a", "score": 3},
-    {"question_id": "q2", "model": "a", "score": 0.5},
-    {"question_id": "q1", "model": "b", "score": 4},
-    {"question_id": "q1", "model": "c", "score": 3.0},
-    {"question_id": "q2", "model": "c", "score": -2},
-]
-
-
-@pytest.mark.parametrize("suffix", [".csv", ".jsonl", ".parquet"])
-def test_scores_become_battles_by_hand(suffix: str, tmp_path: Path) -> None:
-    """Models with a score on the same question have met: higher wins, equal ties."""
-    path = written(tmp_path / f"scores{suffix}", SCORES)
-    assert format_of(path).name == "scores"
-    assert [(b.model_a, b.model_b, str(b.winner)) for b in records(read_battles(path))] == [
-        ("a", "b", "model_b"),
-        ("a", "c", "tie"),
-        ("b", "c", "model_a"),
-        ("a", "c", "model_a"),
-    ]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"score": "n/a"}, "score is not a finite number"),
-        ({"score": None}, "score is not a finite number"),
-        ({"score": "inf"}, "score is not a finite number"),
-        ({"question_id": None}, "question_id is missing"),
-        ({"model": "a"}, "both models are 'a'"),
-        ({"model": ""}, "model"),
-    ],
-)
-def test_a_wrong_score_is_named_with_its_line(wrong: Row, message: str, tmp_path: Path) -> None:
-    """A score that is none, or a model scored twice on a question, is not guessed at."""
-    path = written(tmp_path / "scores.csv", [*SCORES[:3], {**SCORES[3], **wrong}, SCORES[4]])
-    with pytest.raises(DataError, match=rf"scores\.csv:5: {message}"):
-        read_battles(path)
-
-
 @settings(max_examples=8, deadline=None)
 @given(st.lists(st.tuples(st.sampled_from("pqr"), st.sampled_from("abcd"), st.integers(-2, 2)),
                 unique_by=lambda row: row[:2], min_size=2))  # fmt: skip
@@ -606,79 +786,28 @@ def test_scores_become_battles_as_two_loops_say(
     assert found == expected
 
 
-def test_pair_counts_are_recognised(data: Path) -> None:
-    """The published counts of 1.67 million votes are read by looking at them."""
+@pytest.mark.parametrize("kind", [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"])
+def test_pair_counts_survive_their_file(kind: str, tmp_path: Path) -> None:
+    """Counts are written as they are read, in every kind of file, formulas among the names too."""
+    log = BattleLog.from_counts(
+        ["beech", "=1+1"], ["ash", "@x"], [1, 0], [0, 2.5], [0, 0.1], [2, 0]
+    )
+    write_columns(tmp_path / f"counts{kind}", log.pair_counts())
+    back = read_battles(tmp_path / f"counts{kind}").pair_counts()
+    for name, column in log.pair_counts().items():
+        assert back[name].tolist() == column.tolist()
+
+
+def test_the_published_counts_add_up(data: Path) -> None:
+    """The 1.67M votes, recognised by looking at them, have the totals that their README states."""
     log = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
-    assert np.bincount(log.outcome, log.weights()).tolist() == [595_570, 498_305, 281_121, 295_254]
+    assert (len(log.models), log.weights().sum()) == (129, 1_670_250)
+    by_outcome = np.bincount(log.outcome, log.weights(), minlength=4)
+    assert by_outcome.tolist() == [595_570, 498_305, 281_121, 295_254]
+    assert len(log.pair_counts()["model_a"]) == 3_460
 
 
-# Recognising, naming and mapping
-
-#: A file of each format, called as docs/formats.md calls it.
-EXAMPLES: dict[str, tuple[str, Rows]] = {
-    "fastchat": ("clean_battle.json", CLEAN),
-    "fastchat-conversations": ("chatbot_arena_conversations.parquet", CONVERSATIONS),
-    "lmarena-55k": ("train.csv", [vote_55k(1, "winner_tie")]),
-    "lmarena-100k": ("arena-human-preference-100k.parquet", VOTES_100K),
-    "lmarena-140k": ("arena-human-preference-140k.parquet", VOTES_140K),
-    "comparia": ("comparia-votes.parquet", COMPARIA),
-    "mt-bench-pairs": ("gpt-4_pair.jsonl", [judged(81, "tie", "model_1")]),
-    "mt-bench-grades": ("gpt-4_single.jsonl", GRADES),
-    "mt-bench-votes": ("mt_bench_human_judgments.parquet", VOTES),
-    "evalscope": ("review_gpt4.jsonl", [review("tie", "tie")]),
-    "evalscope-one-order": ("review_gpt4_once.jsonl", REVIEWED_ONCE),
-    "evalscope-grades": ("review_gpt4_grades.jsonl", GRADED),
-    "scores": ("scores.csv", SCORES),
-    "pair-counts": (
-        "pair_counts.csv",
-        [{"model_a": "x", "model_b": "y", "a_wins": 1, "b_wins": 2}],
-    ),
-}
-
-
-@pytest.mark.parametrize("name", list(EXAMPLES))
-def test_the_documented_import_works(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The command of docs/formats.md imports the file it names, and says which format it is."""
-    monkeypatch.chdir(tmp_path)
-    file, rows = EXAMPLES[name]
-    written(Path(file), rows)
-    command = f"arena-kit import {file} --out battles.parquet"
-    assert f"$ {command}\n" in PAGE.read_text()
-    done = CliRunner().invoke(main, command.split()[1:])
-    assert done.exit_code == 0, done.stderr
-    assert f"({name})" in done.stdout
-    assert len(read_battles("battles.parquet")) > 0
-
-
-def test_every_format_is_documented() -> None:
-    """Each format has a row in the table of docs/formats.md."""
-    for each in FORMATS:
-        assert f"\n| `{each.name}` |" in PAGE.read_text(), each.name
-
-
-@pytest.mark.parametrize("name", list(EXAMPLES))
-def test_a_format_is_recognised_in_any_order_and_file(
-    name: str, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    """Neither the order of columns, nor one that nobody knows, nor the kind of file matters."""
-    folder = tmp_path_factory.mktemp("formats")
-
-    @settings(max_examples=6, deadline=None)
-    @given(st.permutations([*EXAMPLES[name][1][0].items(), ("x", 1)]), st.sampled_from(TEXT_FILES))
-    def recognised(cells: list[tuple[str, Any]], suffix: str) -> None:
-        assert format_of(written(folder / f"votes{suffix}", [dict(cells)])).name == name
-
-    recognised()
-
-
-def test_every_format_is_named_once() -> None:
-    """A format has a name of its own, and a title."""
-    names = [each.name for each in FORMATS]
-    assert len(set(names)) == len(names)
-    assert len({each.needs for each in FORMATS}) == len(names)
-    assert all(each.title for each in FORMATS)
+# Naming and mapping
 
 
 def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
@@ -704,6 +833,8 @@ def test_a_format_may_be_named(tmp_path: Path) -> None:
         read_battles(path, format="fastchat", columns=Columns(winner="vote"))
     with pytest.raises(DataError, match=r"missing column .*g1_winner, g2_winner; found: "):
         read_battles(written(tmp_path / "votes.csv", CLEAN), format="mt-bench-pairs")
+    with pytest.raises(DataError, match="no texts of battles: missing column prompt, response_a"):
+        read_battle_texts(path)
 
 
 def test_columns_may_be_mapped(tmp_path: Path) -> None:
@@ -730,102 +861,9 @@ def test_columns_may_be_mapped(tmp_path: Path) -> None:
         Columns(values={"left": "a_model"})
 
 
-# Damaged files
-
-
-def test_the_line_counts_rows_that_are_left_out(tmp_path: Path) -> None:
-    """The line is the file's, also after a vote that was left out, and in an array."""
-    wrong = {**CLEAN[0], "winner": "draw"}
-    for name, line in {"v.json": 3, "v.jsonl": 2, "v.csv": 3, "v.json.gz": 3}.items():
-        path = written(tmp_path / name, [CLEAN[2], wrong])
-        with pytest.raises(DataError, match=rf"{name}:{line}: unknown winner 'draw'"):
-            read_battles(path)
-
-
-def test_a_row_of_parquet_is_named_by_its_number(tmp_path: Path) -> None:
-    """Parquet has no lines: the row counts from 0, those left out included."""
-    rows = [COMPARIA[3], COMPARIA[0], {**COMPARIA[0], "chosen_model_name": "gpt-4"}]
-    with pytest.raises(DataError, match=r"v\.parquet row 2: chosen_model_name is neither"):
-        read_battles(written(tmp_path / "v.parquet", rows))
-
-
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
-        ('[\n{"model_a": "x", "model_b": "y", "winner": "tie"},\n{"model_a": ]\n', ":3: not valid"),
-        ('[\n{"model_a": "x", "model_b": "y", "winner": "tie"}\n', ":3: not valid JSON"),
-        (
-            '[{"model_a": "x", "model_b": "y", "winner": "tie"},\n 5]\n',
-            ":2: expected a JSON object",
-        ),
-    ],
-    ids=["broken", "cut short", "no object"],
-)
-@pytest.mark.parametrize("name", ["bad.json", "bad.json.gz"])
-def test_a_damaged_array_is_named_with_its_line(
-    name: str, text: str, where: str, tmp_path: Path
-) -> None:
-    """An array that is not whole JSON, or holds something else than objects, is refused."""
-    path = tmp_path / name
-    path.write_bytes(gzip.compress(text.encode()) if name.endswith("gz") else text.encode())
-    with pytest.raises(DataError, match=f"{name}{where}"):
-        read_battles(path)
-
-
-def test_a_bare_nan_in_an_array_is_no_name(tmp_path: Path) -> None:
-    """A bare NaN where a name belongs is refused, as it is in JSONL."""
-    path = tmp_path / "nan.json"
-    path.write_text('[{"model_a": NaN, "model_b": "y", "winner": "tie"}]')
-    with pytest.raises(DataError, match=r"nan\.json: .*NaN is not a JSON number"):
-        read_battles(path)
-
-
-@settings(max_examples=10, deadline=None)
-@given(st.lists(st.text(st.characters(codec="utf-8"), max_size=5), max_size=6),
-       st.sampled_from([None, 1, 2]))  # fmt: skip
-def test_lines_of_an_array_are_those_of_an_editor(
-    tmp_path_factory: pytest.TempPathFactory, remarks: list[str], indent: int | None
-) -> None:
-    """However an array is laid out, the row with a wrong winner is found at its line."""
-    good = {"model_a": "x", "model_b": "y", "winner": "tie"}
-    rows = [{**good, "remark": text} for text in remarks]
-    text = json.dumps([*rows, {"model_a": "WRONG", "model_b": "y", "winner": "draw"}, good],
-                      indent=indent)  # fmt: skip
-    path = tmp_path_factory.mktemp("arrays") / "array.json"
-    path.write_text(text)
-    opening = text[: text.index('"WRONG"')].rindex("{")
-    with pytest.raises(DataError, match=rf":{text[:opening].count(chr(10)) + 1}: unknown winner"):
-        read_battles(path)
-
-
-@pytest.mark.parametrize(
-    ("name", "column", "line"), [("lmarena-55k", "prompt", 3), ("comparia", "conversation_a", 6)]
-)
-def test_a_damaged_conversation_is_named_with_its_line(
-    name: str, column: str, line: int, tmp_path: Path
-) -> None:
-    """A conversation in a cell of a CSV file that is not JSON is refused where texts are asked
-    for; the votes are read without them.
-    """
-    rows = EXAMPLES[name][1]
-    path = written(tmp_path / "cut.csv", [*rows, {**rows[0], "id": 99, column: '["cut sho'}])
-    with pytest.raises(DataError, match=rf"cut\.csv:{line}: prompt cannot be read from {column}"):
-        read_battle_texts(path)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", LeftOutWarning)
-        assert len(read_battles(path)) > 1
-
-
 def test_a_column_may_have_any_name(tmp_path: Path) -> None:
     """Quotes and SQL in the name of a column or a label are part of it."""
     awkward = """vo"te'; DROP TABLE raw --"""
     path = written(tmp_path / "v.jsonl", [{"model_a": "x", "model_b": "y", awkward: "it's"}])
     columns = Columns(winner=awkward, values={"it's": "model_b"})
-    assert outcomes(read_battles(path, columns=columns)) == [("model_b", False)]
-
-
-def test_a_file_without_texts_says_so(tmp_path: Path) -> None:
-    """Votes without conversations are no arena to place a new model in."""
-    path = written(tmp_path / "clean.jsonl", CLEAN[:2])
-    with pytest.raises(DataError, match="no texts of battles: missing column prompt, response_a"):
-        read_battle_texts(path)
+    assert [str(b.winner) for b in records(read_battles(path, columns=columns))] == ["model_b"]

@@ -20,6 +20,7 @@ from arena_kit import (
     BradleyTerry,
     DataError,
     RatingError,
+    Ratings,
     battles_from_frame,
     read_battles,
     write_battles,
@@ -33,10 +34,9 @@ BY_LENGTH = BradleyTerry(covariates=("length",))
 
 
 def battles(
-    a: NDArray[np.intp], b: NDArray[np.intp], first: NDArray[np.bool_], **more: NDArray[np.float64]
+    a: NDArray[np.intp], b: NDArray[np.intp], first: NDArray[np.bool_], length: NDArray[np.float64]
 ) -> BattleLog:
-    """Votes of models by number, won by the first side or not, with covariates."""
-    rows = zip(a, b, first, strict=True)
+    """Votes of models by number, won by the first side or not, with the difference in length."""
     log = BattleLog.from_battles(
         Battle(
             model_a=NAMES[i],
@@ -44,9 +44,14 @@ def battles(
             winner="model_a" if won else "model_b",  # type: ignore[arg-type]
             question_id=f"q{n}",
         )
-        for n, (i, j, won) in enumerate(rows)
+        for n, (i, j, won) in enumerate(zip(a, b, first, strict=True))
     )
-    return replace(log, covariates=more)
+    return replace(log, covariates={"length": length})
+
+
+def length_of(log: BattleLog) -> NDArray[np.float64]:
+    assert log.covariates is not None
+    return log.covariates["length"]
 
 
 def random_log(n: int = 200, seed: int = 0) -> BattleLog:
@@ -54,7 +59,27 @@ def random_log(n: int = 200, seed: int = 0) -> BattleLog:
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 4, n)
     b = (a + rng.integers(1, 4, n)) % 4
-    return battles(a, b, rng.random(n) < 0.5, length=rng.normal(size=n))
+    return battles(a, b, rng.random(n) < 0.5, rng.normal(size=n))
+
+
+def planted(n: int, seed: int = 1) -> BattleLog:
+    """m3 is as good as m0 and m1 is best, but m3 writes much more, and length wins votes: 0.8
+    per standard deviation of the difference or so.
+    """
+    rng = np.random.default_rng(seed)
+    skill, habit = np.array([0.0, 0.5, 0.25, 0.0]), np.array([0.0, -0.5, 0.0, 1.0])
+    a = rng.integers(0, 4, n)
+    b = (a + rng.integers(1, 4, n)) % 4
+    length = habit[a] - habit[b] + rng.normal(0, 0.7, n)
+    chance = 1 / (1 + np.exp(-(skill[a] - skill[b] + 0.8 * length)))
+    return battles(a, b, rng.random(n) < chance, length)
+
+
+def assert_alike(one: Ratings, other: Ratings, tolerance: float = 1e-6) -> None:
+    """The same ratings and covariance."""
+    np.testing.assert_allclose(one.covariance, other.covariance, atol=tolerance)
+    for model in NAMES:
+        assert one[model].rating == pytest.approx(other[model].rating, abs=tolerance)
 
 
 # What is counted of a text
@@ -77,20 +102,10 @@ x = 1
 """
 
 
-def test_features_of_a_text_by_hand() -> None:
-    """Words between blanks, two headings, six list items, two bold runs, two code fences."""
-    words = [
-        *"# Title Some **bold words** and __more__ of them.".split(),
-        *"## Part one - first - second * nested + plus 1. one 2) two".split(),
-        *"```python x = 1 ```".split(),
-    ]
-    assert FEATURES == ("length", "headings", "lists", "bold", "code")
-    assert style_of(MARKDOWN) == (len(words), 2, 6, 2, 2)
-
-
 @pytest.mark.parametrize(
     ("text", "expected"),
     [
+        (MARKDOWN, (29, 2, 6, 2, 2)),
         ("", (0, 0, 0, 0, 0)),
         (" \n\t ", (0, 0, 0, 0, 0)),
         ("one two\nthree", (3, 0, 0, 0, 0)),
@@ -104,8 +119,11 @@ def test_features_of_a_text_by_hand() -> None:
         ("```\n# comment\n- x\n```\n# Real", (8, 1, 0, 0, 2)),
     ],
 )
-def test_what_is_no_markdown_is_not_counted(text: str, expected: tuple[int, ...]) -> None:
-    """Marks in the middle of a line or without their partner are plain words."""
+def test_features_of_a_text_by_hand(text: str, expected: tuple[int, ...]) -> None:
+    """Words between blanks, headings, list items, bold runs and code fences; marks in the middle
+    of a line or without their partner are plain words.
+    """
+    assert FEATURES == ("length", "headings", "lists", "bold", "code")
     assert style_of(text) == expected
 
 
@@ -139,10 +157,10 @@ def test_differences_are_seen_from_either_side(pairs: list[tuple[str, str]]) -> 
 
 def two_levels(wins: tuple[int, int], losses: tuple[int, int]) -> BattleLog:
     """m0 against m1, longer (first of each pair of counts) and shorter."""
-    first = np.repeat([True, False, True, False], [wins[0], losses[0], wins[1], losses[1]])
-    length = np.repeat([1.0, 1.0, -1.0, -1.0], [wins[0], losses[0], wins[1], losses[1]])
+    counts = [wins[0], losses[0], wins[1], losses[1]]
+    first = np.repeat([True, False, True, False], counts)
     zeros = np.zeros(len(first), np.intp)
-    return battles(zeros, zeros + 1, first, length=length)
+    return battles(zeros, zeros + 1, first, np.repeat([1.0, 1.0, -1.0, -1.0], counts))
 
 
 def test_two_models_at_two_lengths_by_hand() -> None:
@@ -159,17 +177,17 @@ def test_two_models_at_two_lengths_by_hand() -> None:
     assert found.fit["length_se"] == pytest.approx(UNIT * error, rel=1e-8)
 
 
-def planted(n: int, seed: int = 1) -> BattleLog:
-    """m3 is as good as m0 and m1 is best, but m3 writes much more, and length wins votes: 0.8
-    per standard deviation of the difference or so.
+def test_half_wins_have_no_length() -> None:
+    """Where m0 wins all of its longer and of its shorter responses, half a win each way at equal
+    length makes gap and effect finite: at the fit the score of the gap, 6 wins against half a
+    loss, and the score of the effect, 4 longer against 2 shorter wins, are both 0.
     """
-    rng = np.random.default_rng(seed)
-    skill, habit = np.array([0.0, 0.5, 0.25, 0.0]), np.array([0.0, -0.5, 0.0, 1.0])
-    a = rng.integers(0, 4, n)
-    b = (a + rng.integers(1, 4, n)) % 4
-    length = habit[a] - habit[b] + rng.normal(0, 0.7, n)
-    chance = 1 / (1 + np.exp(-(skill[a] - skill[b] + 0.8 * length)))
-    return battles(a, b, rng.random(n) < chance, length=length)
+    found = BY_LENGTH(two_levels((4, 2), (0, 0)))
+    gap = (found["m0"].rating - found["m1"].rating) / UNIT
+    effect = found.fit["length"] / UNIT
+    longer, shorter, equal = (1 / (1 + math.exp(-gap - k * effect)) for k in (1, -1, 0))
+    assert 4 * longer + 2 * shorter + equal == pytest.approx(6.5, abs=1e-8)
+    assert 4 * longer - 2 * shorter == pytest.approx(2, abs=1e-8)
 
 
 def test_a_planted_length_effect_is_found_and_taken_out() -> None:
@@ -183,9 +201,8 @@ def test_a_planted_length_effect_is_found_and_taken_out() -> None:
         assert abs(found[model].rating - truth) < 3.5 * found[model].extra["se"]
     wordy = found["m3"]
     assert wordy.extra["uncontrolled"] - skill[3] > 10 * wordy.extra["se"]
-    assert found.order[0] == "m1"
-    assert BradleyTerry()(log).order[0] == "m3"
-    spread = float(np.sqrt(np.mean(log.covariates["length"] ** 2)))  # type: ignore[index]
+    assert (found.order[0], BradleyTerry()(log).order[0]) == ("m1", "m3")
+    spread = float(np.sqrt(np.mean(length_of(log) ** 2)))
     assert abs(found.fit["length"] - 0.8 * UNIT * spread) < 3.5 * found.fit["length_se"]
 
 
@@ -209,17 +226,17 @@ def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: fl
     are always added.
     """
     rng = np.random.default_rng(5)
-    log = random_log(70, seed=5)
     winners = rng.choice(["model_a", "model_b", "tie"], 70)
     asked = [f"q{n}" for n in rng.integers(0, 18, 70)]
     rows = [
         replace(battle, winner=winner, question_id=question)
-        for battle, winner, question in zip(log.to_battles(), winners, asked, strict=True)
+        for battle, winner, question in zip(
+            random_log(70, seed=5).to_battles(), winners, asked, strict=True
+        )
     ]
     x = {"length": rng.normal(0.3, 1, 70), "lists": rng.uniform(-1, 1, 70)}
     log = replace(BattleLog.from_battles(rows), covariates=x)
-    method = BradleyTerry(ties=ties, prior_when=when, covariates=("length", "lists"))  # type: ignore[arg-type]
-    found = method(log)
+    found = BradleyTerry(ties=ties, prior_when=when, covariates=("length", "lists"))(log)  # type: ignore[arg-type]
     twin = Naive(log, ties, prior, covariates=("length", "lists"))
     theta = twin.parameters(found)
     assert np.abs(twin.slope(theta)).max() < 1e-6
@@ -230,70 +247,39 @@ def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: fl
         assert found.fit[f"{name}_se"] == pytest.approx(error, rel=2e-4)
 
 
-def test_half_wins_have_no_length() -> None:
-    """Where m0 wins all of its longer and of its shorter responses, half a win each way at equal
-    length makes gap and effect finite: at the fit the score of the gap, 6 wins against half a
-    loss, and the score of the effect, 4 longer against 2 shorter wins, are both 0.
-    """
-    found = BradleyTerry(covariates=("length",))(two_levels((4, 2), (0, 0)))
-    gap = (found["m0"].rating - found["m1"].rating) / UNIT
-    effect = found.fit["length"] / UNIT
-    longer, shorter, equal = (1 / (1 + math.exp(-gap - k * effect)) for k in (1, -1, 0))
-    assert 4 * longer + 2 * shorter + equal == pytest.approx(6.5, abs=1e-8)
-    assert 4 * longer - 2 * shorter == pytest.approx(2, abs=1e-8)
-
-
 # What must not matter
 
 
-def test_swapped_sides_change_nothing() -> None:
-    """Seen from the other side a difference has the other sign: nothing else changes."""
+@pytest.mark.parametrize("share", [1.0, 0.5])
+def test_the_sides_of_battles_change_nothing(share: float) -> None:
+    """Seen from the other side a difference has the other sign; which side of all battles, or of
+    some, is written first moves no rating and no standard error.
+    """
     log = planted(300)
-    turned = replace(
-        log,
-        a=log.b,
-        b=log.a,
-        outcome=(1 - log.outcome).astype(np.int8),
-        covariates={"length": -log.covariates["length"]},  # type: ignore[index]
-    )
-    before, after = BY_LENGTH(log), BY_LENGTH(turned)
-    assert after.fit == pytest.approx(before.fit, abs=1e-8)
-    np.testing.assert_allclose(after.covariance, before.covariance, atol=1e-6)
-    for model in NAMES:
-        assert after[model].rating == pytest.approx(before[model].rating, abs=1e-7)
-
-
-def test_the_sides_of_single_battles_change_no_rating() -> None:
-    """Which side of a battle is written first moves no rating and no standard error."""
-    log = planted(300)
-    swap = np.random.default_rng(0).random(300) < 0.5
-    sign = np.where(swap, -1.0, 1.0)
+    swap = np.random.default_rng(0).random(300) < share
     turned = replace(
         log,
         a=np.where(swap, log.b, log.a),
         b=np.where(swap, log.a, log.b),
         outcome=np.where(swap, 1 - log.outcome, log.outcome).astype(np.int8),
-        covariates={"length": sign * log.covariates["length"]},  # type: ignore[index]
+        covariates={"length": np.where(swap, -1.0, 1.0) * length_of(log)},
     )
-    before, after = BY_LENGTH(log), BY_LENGTH(turned)
-    np.testing.assert_allclose(after.covariance, before.covariance, atol=1e-6)
-    for model in NAMES:
-        assert after[model].rating == pytest.approx(before[model].rating, abs=1e-7)
+    assert_alike(BY_LENGTH(turned), BY_LENGTH(log))
 
 
 @pytest.mark.parametrize("factor", [-1.0, 1e-6, 7.0, 1e9])
 def test_the_unit_of_a_covariate_changes_nothing(factor: float) -> None:
     """Counted in letters or in volumes, length has the same effect per standard deviation; a
-    negative factor turns its sign and moves no rating.
+    negative factor turns its sign and moves no rating. The numbers of the log stay.
     """
     log = planted(300)
-    scaled = replace(log, covariates={"length": factor * log.covariates["length"]})  # type: ignore[index]
-    before, after = BY_LENGTH(log), BY_LENGTH(scaled)
+    before, kept = BY_LENGTH(log), length_of(log).copy()
+    after = BY_LENGTH(replace(log, covariates={"length": factor * length_of(log)}))
     sign = math.copysign(1, factor)
     assert after.fit["length"] == pytest.approx(sign * before.fit["length"], abs=1e-6)
     assert after.fit["length_se"] == pytest.approx(before.fit["length_se"], abs=1e-6)
-    for model in NAMES:
-        assert after[model].rating == pytest.approx(before[model].rating, abs=1e-6)
+    assert_alike(after, before)
+    np.testing.assert_array_equal(length_of(log), kept)
 
 
 def test_order_and_names_do_not_matter() -> None:
@@ -305,10 +291,7 @@ def test_order_and_names_do_not_matter() -> None:
         replace(battle, model_a=names[battle.model_a], model_b=names[battle.model_b])
         for battle in log.select(order).to_battles()
     ]
-    moved = replace(
-        BattleLog.from_battles(rows),
-        covariates={"length": log.covariates["length"][order]},  # type: ignore[index]
-    )
+    moved = replace(BattleLog.from_battles(rows), covariates={"length": length_of(log)[order]})
     before, after = BY_LENGTH(log), BY_LENGTH(moved)
     assert after.fit == pytest.approx(before.fit, abs=1e-8)
     for model in NAMES:
@@ -316,52 +299,31 @@ def test_order_and_names_do_not_matter() -> None:
         assert after[names[model]].extra == pytest.approx(before[model].extra, abs=1e-7)
 
 
-def weighted_and_repeated() -> tuple[BattleLog, BattleLog]:
-    """The same votes, told by weights and one by one, without questions."""
+def test_a_weight_is_a_number_of_votes() -> None:
+    """A battle of weight 3 rates as three battles, with the same standard errors and the same
+    points per standard deviation.
+    """
     log = replace(planted(200), question_id=None)
     times = np.random.default_rng(6).integers(1, 5, 200)
-    return replace(log, weight=times.astype(float)), log.select(np.repeat(np.arange(200), times))
-
-
-def test_a_weight_is_a_number_of_votes() -> None:
-    """A battle of weight 3 rates as three battles, with the same standard errors."""
-    one, other = (BY_LENGTH(log) for log in weighted_and_repeated())
+    one = BY_LENGTH(replace(log, weight=times.astype(float)))
+    other = BY_LENGTH(log.select(np.repeat(np.arange(200), times)))
     assert one.fit["nll"] == pytest.approx(other.fit["nll"], abs=1e-9)
-    np.testing.assert_allclose(one.covariance, other.covariance, atol=1e-6)
-    for model in NAMES:
-        assert one[model].rating == pytest.approx(other[model].rating, abs=1e-7)
-
-
-def test_a_weight_is_a_number_of_votes_in_a_coefficient_too() -> None:
-    """Points per standard deviation are the same whether votes are counted or listed."""
-    one, other = (BY_LENGTH(log) for log in weighted_and_repeated())
     assert one.fit["length"] == pytest.approx(other.fit["length"], rel=1e-9)
-
-
-def test_rating_leaves_the_covariates_alone() -> None:
-    """The numbers of a log are the same after they were used."""
-    log = planted(100)
-    before = log.covariates["length"].copy()  # type: ignore[index]
-    BY_LENGTH(log)
-    np.testing.assert_array_equal(log.covariates["length"], before)  # type: ignore[index]
+    assert_alike(one, other)
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
 def test_uncontrolled_is_the_rating_without_covariates(ties: str) -> None:
-    """Beside each rating stands what it would be if style were not fitted."""
+    """Beside each rating stands what it would be if style were not fitted; numbers that nobody
+    asked for change nothing.
+    """
     log = replace(random_log(), outcome=(np.arange(200) % 3).astype(np.int8))
     method = BradleyTerry(ties=ties, baseline="m2", center=1200.0)  # type: ignore[arg-type]
-    plain = method(log)
-    controlled = replace(method, covariates=("length",))(log)
+    plain, controlled = method(log), replace(method, covariates=("length",))(log)
     for model in NAMES:
         assert controlled[model].extra["uncontrolled"] == plain[model].rating
         assert "uncontrolled" not in plain[model].extra
-
-
-def test_covariates_that_are_not_asked_for_change_nothing() -> None:
-    """A log with numbers beside its battles rates as one without, unless told."""
-    log = planted(100)
-    assert BradleyTerry()(log).as_dict() == BradleyTerry()(replace(log, covariates=None)).as_dict()
+    assert plain.as_dict() == method(replace(log, covariates=None)).as_dict()
 
 
 def test_battles_left_out_take_their_covariates_along() -> None:
@@ -376,80 +338,46 @@ def test_battles_left_out_take_their_covariates_along() -> None:
 
 # What has no answer
 
+X, Y = np.random.default_rng(9).normal(size=(2, 200))
+LOG = random_log()
+HABIT = np.array([0.13, 0.7, -0.4, 0.9])
+WON = np.where(LOG.outcome == 0, 1.0, -1.0)
+
+
+@pytest.mark.parametrize("prior", [0.0, 0.5])
+@pytest.mark.parametrize(
+    ("covariates", "why"),
+    [
+        *(
+            ({"x": np.full(200, c)}, "covariate 'x' is the same in every battle")
+            for c in (0, 0.3, 3)
+        ),
+        ({"x": X, "again": X}, "the covariates say the same thing twice; leave one out"),
+        ({"x": X, "again": -3 * X}, "the covariates say the same thing twice; leave one out"),
+        ({"x": X, "y": Y, "z": X + Y}, "covariates"),
+        ({"habit": HABIT[LOG.a] - HABIT[LOG.b]}, "a covariate cannot be told from the models"),
+        ({"x": WON * np.linspace(0.5, 1, 200)}, "covariates decide nearly every battle"),
+    ],
+    ids=["zero", "0.3", "three", "twice", "a multiple", "a sum", "a habit", "decisive"],
+)
+def test_what_has_no_answer_is_refused(
+    covariates: dict[str, NDArray[np.float64]], why: str, prior: float
+) -> None:
+    """What does not vary, is told twice, is one with skill, or decides every battle has no finite
+    coefficient of its own: an error names the cause.
+    """
+    method = BradleyTerry(prior=prior, covariates=tuple(covariates))
+    with pytest.raises(RatingError, match=why):
+        method(replace(LOG, covariates=covariates))
+
 
 def test_an_unknown_covariate_is_named() -> None:
     """The sentence says what is there."""
-    log = replace(random_log(), covariates={"length": np.ones(200), "lists": np.ones(200)})
+    log = replace(LOG, covariates={"length": X, "lists": Y})
     with pytest.raises(RatingError, match="no covariate 'bold' in the battles; known: length, li"):
         BradleyTerry(covariates=("bold",))(log)
     with pytest.raises(RatingError, match="no covariate 'bold' in the battles; known: none"):
         BradleyTerry(covariates=("bold",))(replace(log, covariates=None))
-
-
-CONSTANTS = [
-    (0.0, 200),
-    (3.0, 200),
-    (0.1, 30),
-    (0.3, 200),
-]
-
-
-@pytest.mark.parametrize(("value", "n"), CONSTANTS)
-def test_a_covariate_that_is_always_the_same_is_refused(value: float, n: int) -> None:
-    """What does not vary explains nothing, whatever number it is."""
-    log = replace(random_log(n), covariates={"length": np.full(n, value)})
-    with pytest.raises(RatingError, match="covariate 'length' is the same in every battle"):
-        BY_LENGTH(log)
-
-
-@pytest.mark.parametrize("prior", [0.0, 0.5])
-@pytest.mark.parametrize("factor", [1.0, -3.0])
-def test_a_covariate_told_twice_is_refused(factor: float, prior: float) -> None:
-    """Two columns that are multiples of each other cannot share out an effect."""
-    log = random_log()
-    x = log.covariates["length"]  # type: ignore[index]
-    log = replace(log, covariates={"length": x, "again": factor * x})
-    with pytest.raises(RatingError, match="the covariates say the same thing twice; leave one out"):
-        BradleyTerry(prior=prior, covariates=("length", "again"))(log)
-
-
-def test_a_covariate_that_is_the_sum_of_two_is_refused() -> None:
-    """Collinearity of three is told as that of two is."""
-    log, rng = random_log(), np.random.default_rng(9)
-    x, y = rng.normal(size=(2, 200))
-    log = replace(log, covariates={"x": x, "y": y, "z": x + y})
-    with pytest.raises(RatingError, match="covariates"):
-        BradleyTerry(covariates=("x", "y", "z"))(log)
-
-
-@pytest.mark.parametrize(
-    "prior",
-    [
-        0.0,
-        0.5,
-    ],
-)
-def test_a_habit_cannot_be_told_from_a_skill(prior: float) -> None:
-    """Where every model always writes at its own length, length and skill are one: no battle can
-    say which of them won, and no rating exists at equal length.
-    """
-    log, habit = random_log(), np.array([0.13, 0.7, -0.4, 0.9])
-    log = replace(log, covariates={"length": habit[log.a] - habit[log.b]})
-    with pytest.raises(RatingError, match="a covariate cannot be told from the models"):
-        BradleyTerry(prior=prior, covariates=("length",))(log)
-
-
-def test_a_covariate_that_decides_every_battle_has_no_coefficient() -> None:
-    """Where the longer response always won, no finite effect is the best: that is an error, which
-    names the covariates as its cause.
-    """
-    log = random_log()
-    length = np.where(log.outcome == 0, 1.0, -1.0) * np.linspace(0.5, 1, 200)
-    for prior in (0.0, 0.5):
-        with pytest.raises(RatingError, match="covariates decide nearly every battle"):
-            BradleyTerry(prior=prior, covariates=("length",))(
-                replace(log, covariates={"length": length})
-            )
 
 
 def test_a_result_with_covariates_is_json() -> None:
@@ -463,34 +391,41 @@ def test_a_result_with_covariates_is_json() -> None:
 # Files
 
 
-ROWS = "model_a,model_b,winner,gap,length\nx,y,a,1.5,-2\ny,x,b,-0.25,1e3\n"
+def csv(path: Path, *lines: str) -> Path:
+    path.write_text("".join(each + "\n" for each in lines))
+    return path
+
+
+def covariates_of(log: BattleLog) -> dict[str, list[float]]:
+    return {name: column.tolist() for name, column in (log.covariates or {}).items()}
 
 
 def test_numeric_columns_become_covariates(tmp_path: Path) -> None:
-    """Columns that were asked for are read as numbers, in the order asked; others are not."""
-    path = tmp_path / "votes.csv"
-    path.write_text(ROWS)
-    found = read_battles(path, covariates=["length", "gap"]).covariates
-    assert found is not None
-    assert {name: x.tolist() for name, x in found.items()} == {
-        "length": [-2.0, 1000.0],
-        "gap": [1.5, -0.25],
-    }
-    assert list(found) == ["length", "gap"]
+    """Columns that were asked for, whatever they are called, are read as numbers, in the order
+    asked; others are not.
+    """
+    path = csv(tmp_path / "v.csv", "model_a,model_b,winner,gap diff,order", "x,y,a,1.5,-2",
+               "y,x,b,-0.25,1e3")  # fmt: skip
+    asked = ["order", "gap diff"]
+    expected = {"order": [-2.0, 1000.0], "gap diff": [1.5, -0.25]}
+    found = covariates_of(read_battles(path, covariates=asked))
+    assert list(found.items()) == list(expected.items())
+    assert covariates_of(battles_from_frame(pd.read_csv(path), covariates=asked)) == expected
+    lines = tmp_path / "v.jsonl"
+    pd.read_csv(path).to_json(lines, orient="records", lines=True)
+    assert covariates_of(read_battles(lines, covariates=asked)) == expected
     assert read_battles(path).covariates is None
 
 
 def with_texts(path: Path) -> Path:
     """Votes with the texts of both responses."""
     pairs = [("# T\none two", "- a\n- b\n"), ("plain", None), ("**b** c", "one two three")]
-    rows = [
-        {"model_a": "x", "model_b": "y", "winner": "a", "response_a": a, "response_b": b}
-        for a, b in pairs
-    ]
+    frame = pd.DataFrame(pairs, columns=["response_a", "response_b"])
+    frame = frame.assign(model_a="x", model_b="y", winner="a")
     if path.suffix == ".jsonl":
-        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+        frame.to_json(path, orient="records", lines=True)
     else:
-        pd.DataFrame(rows).to_csv(path, index=False)
+        frame.to_csv(path, index=False)
     return path
 
 
@@ -498,39 +433,21 @@ def with_texts(path: Path) -> Path:
 def test_style_is_measured_from_the_responses_of_a_file(kind: str, tmp_path: Path) -> None:
     """4 words against 4, 1 against none, 2 against 3; a heading, two list items, one bold."""
     path = with_texts(tmp_path / f"votes{kind}")
-    found = read_battles(path, covariates=FEATURES).covariates
-    assert found is not None
-    assert found["length"].tolist() == [0.0, 1.0, pytest.approx(-1 / 5)]
-    assert found["headings"].tolist() == [1.0, 0.0, 0.0]
-    assert found["lists"].tolist() == [-1.0, 0.0, 0.0]
-    assert found["bold"].tolist() == [0.0, 0.0, 1.0]
-    assert found["code"].tolist() == [0.0, 0.0, 0.0]
+    assert covariates_of(read_battles(path, covariates=FEATURES)) == {
+        "length": [0.0, 1.0, pytest.approx(-1 / 5)],
+        "headings": [1.0, 0.0, 0.0],
+        "lists": [-1.0, 0.0, 0.0],
+        "bold": [0.0, 0.0, 1.0],
+        "code": [0.0, 0.0, 0.0],
+    }
 
 
 def test_a_numeric_column_goes_before_the_measure_of_its_name(tmp_path: Path) -> None:
     """A file that brings its own length is believed; the rest is measured."""
-    path = tmp_path / "votes.csv"
-    path.write_text("model_a,model_b,winner,response_a,response_b,length\nx,y,a,one **b**,one,42\n")
-    found = read_battles(path, covariates=["length", "bold"]).covariates
-    assert found is not None
-    assert (found["length"].tolist(), found["bold"].tolist()) == ([42.0], [1.0])
-
-
-def test_covariates_of_a_frame() -> None:
-    """A frame gives numbers and measures like a file."""
-    frame = pd.DataFrame(
-        {
-            "model_a": ["x", "y"],
-            "model_b": ["y", "x"],
-            "winner": ["a", "tie"],
-            "gap": [0.1, -7.0],
-            "response_a": ["a b c", "a"],
-            "response_b": ["a", "a"],
-        }
-    )
-    found = battles_from_frame(frame, covariates=["gap", "length"]).covariates
-    assert found is not None
-    assert (found["gap"].tolist(), found["length"].tolist()) == ([0.1, -7.0], [0.5, 0.0])
+    path = csv(tmp_path / "votes.csv", "model_a,model_b,winner,response_a,response_b,length",
+               "x,y,a,one **b**,one,42")  # fmt: skip
+    found = covariates_of(read_battles(path, covariates=["length", "bold"]))
+    assert found == {"length": [42.0], "bold": [1.0]}
 
 
 @pytest.mark.parametrize("kind", [".jsonl", ".csv", ".parquet"])
@@ -539,31 +456,26 @@ def test_covariates_survive_their_file(kind: str, tmp_path: Path) -> None:
     log = planted(20)
     write_battles(tmp_path / f"log{kind}", log)
     back = read_battles(tmp_path / f"log{kind}", covariates=["length"])
-    np.testing.assert_array_equal(back.covariates["length"], log.covariates["length"])  # type: ignore[index]
+    np.testing.assert_array_equal(length_of(back), length_of(log))
     assert list(back.to_battles()) == list(log.to_battles())
 
 
 @pytest.mark.parametrize("wrong", ["long", "", "nan", "inf"])
 def test_a_wrong_number_is_named_with_its_line(wrong: str, tmp_path: Path) -> None:
     """A value that is no finite number, or none at all, is told with file, line and column."""
-    path = tmp_path / "votes.csv"
-    path.write_text(f"model_a,model_b,winner,gap\nx,y,a,1\nx,y,a,{wrong}\n")
+    path = csv(tmp_path / "votes.csv", "model_a,model_b,winner,gap", "x,y,a,1", f"x,y,a,{wrong}")
     with pytest.raises(DataError, match=rf"votes\.csv:3: gap '{wrong or 'None'}' is not a finite"):
         read_battles(path, covariates=["gap"])
 
 
-@pytest.mark.parametrize("asked", [["style"], ["length", "style"]])
-def test_an_unknown_covariate_of_a_file_is_named(asked: list[str], tmp_path: Path) -> None:
-    """A name that is neither a column nor a measure is told with what is allowed."""
+def test_an_unknown_covariate_of_a_file_is_named(tmp_path: Path) -> None:
+    """A name that is neither a column nor a measure is told with what is allowed; without the
+    texts of both sides a measure does not exist.
+    """
     path = with_texts(tmp_path / "votes.jsonl")
     allowed = "response_b, length, headings, lists, bold, code"
     with pytest.raises(DataError, match=rf"votes\.jsonl: no covariate style; allowed: .*{allowed}"):
-        read_battles(path, covariates=asked)
-
-
-def test_style_needs_both_responses(tmp_path: Path) -> None:
-    """Without the texts of both sides a measure does not exist."""
-    path = tmp_path / "votes.csv"
-    path.write_text("model_a,model_b,winner,response_a\nx,y,a,one\n")
+        read_battles(path, covariates=["length", "style"])
+    path = csv(tmp_path / "votes.csv", "model_a,model_b,winner,response_a", "x,y,a,one")
     with pytest.raises(DataError, match=r"votes\.csv: no covariate length, bold; allowed"):
         read_battles(path, covariates=["length", "bold"])

@@ -71,7 +71,7 @@ def test_wrong_data(workspace: Path, how: list[str]) -> None:
         (("pilot", *PAID), "no key: set ANTHROPIC_API_KEY"),
         (("placement", "-p", "human", "nowhere.csv"), "nowhere.csv"),
         (("placement", "--params", "params/placement_arena.yaml", *PAID, *OPUS), "no key: set"),
-        (("policy_validity", "-p", "retired_models", "[nobody]"), "no model 'nobody'"),
+        (("policy_validity", "-p", "retired", "[nobody]"), "'nobody' is no model or prompt"),
         (("judge_report", "-p", "records", "[runs/none]"), "not a run record"),
     ],
 )

@@ -12,8 +12,14 @@ from typing import Any
 import jsonschema
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, PlacementStudy, PolicyStudy, write_battles
-from tests.samples import SMALL, call, log_of, record_of, season, won
+from arena_kit import (
+    BattleLog,
+    BradleyTerry,
+    publish_policy,
+    read_season,
+    write_battles,
+)
+from tests.samples import SMALL, call, log_of, placement_record, record_of, season, won
 
 _TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
 _MODEL = {
@@ -283,12 +289,12 @@ def test_a_tournament_record_names_its_judge_and_rubric(workspace: Path, tmp_pat
 
 def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_path: Path) -> None:
     """The judge stands with the placed model only: people rated the others."""
-    record = PlacementStudy.open(
+    record = placement_record(
         human="sample/arena/simulated_votes.csv.gz",
         judged="sample/arena/judged_by_baseline.jsonl.gz",
         model="dogwood",
         n_bootstraps=100,
-    ).save()
+    )
     call(
         "runs",
         "export",
@@ -344,7 +350,8 @@ def test_a_record_that_stands_alone_has_its_rubric(tmp_path: Path) -> None:
 def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> None:
     """Glicko-2, the conservative score and Bradley–Terry of every model on the board."""
     write_battles(workspace / "votes.jsonl", season(600))
-    record = PolicyStudy.open(battles="votes.jsonl").save().path
+    read = read_season(battles="votes.jsonl")
+    record = publish_policy(read, read.report()).path
     export(record, "--to", "csv", "--out", tmp_path / "r.csv")
     rows = rows_of(tmp_path / "r.csv")
     board = json.loads((record / "leaderboard.json").read_text())["rows"]

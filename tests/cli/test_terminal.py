@@ -23,7 +23,6 @@ from arena_kit.judging.judges.base import Batch, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.rules import Badge, PublicationLabel
-from arena_kit.validity.formats import to_dict
 from arena_kit.validity.leaderboard import leaderboard
 from tests.emulator import Emulator, Fault
 from tests.samples import (
@@ -127,7 +126,7 @@ def test_12_the_board_in_the_terminal_shows_what_its_phase_shows(
     nothing that the report computes in the shadow; later confidence, coverage and badges, too.
     """
     board = leaderboard(season(n=600), Policy(phase=phase))
-    write_json(tmp_path / "leaderboard.json", {"arena": "arena"} | to_dict(board))
+    write_json(tmp_path / "leaderboard.json", {"arena": "arena"} | board.as_dict())
     show_board(tmp_path)
     shown = capsys.readouterr().out
     hidden = ("confidence", "coverage", "badge", *Badge, *PublicationLabel, "computed")

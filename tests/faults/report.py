@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import time
 from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
@@ -11,47 +10,20 @@ from rich.table import Table
 
 from tests.faults.harness import Outcome
 
+_FINDINGS = ("billed", "unknown", "paid_twice", "lost", "duplicated", "miscounted", "astray")
 _COLUMNS = (
-    "scenarios",
-    "runs",
-    "kills",
-    "restarts",
-    "faults fired",
-    "requests billed",
-    "live in doubt",
-    "paid twice",
-    "lost",
-    "duplicated",
-    "miscounted",
-    "astray",
+    *("scenarios", "runs", "kills", "restarts", "faults fired", "requests billed"),
+    *("live in doubt", "paid twice", "lost", "duplicated", "miscounted", "astray"),
 )
-_FINDINGS = (
-    "billed",
-    "unknown",
-    "paid_twice",
-    "lost",
-    "duplicated",
-    "miscounted",
-    "astray",
-)
-#: Runs between two lines of progress where they cannot be written over each other.
-_TELL_EVERY = 100
 
 
 def watched(outcomes: Iterable[Outcome], total: int, *, verbose: bool) -> Iterator[Outcome]:
-    """The outcomes, and on standard error how far they are: one line, which a terminal renews."""
-    started, failed, terminal = time.monotonic(), 0, sys.stderr.isatty()
+    """The outcomes, and on standard error how far they are."""
     for n, outcome in enumerate(outcomes, 1):
-        failed += not outcome.clean
-        if verbose:
-            line = f"{outcome.seconds:5.1f} s  {outcome.lives} lives  {outcome.name}"
+        if verbose or n % 100 == 0 or not outcome.clean:
+            line = f"{n} of {total}  {outcome.seconds:5.1f} s  {outcome.name}"
             sys.stderr.write(f"{line}{'' if outcome.clean else '  FAILED'}\n")
-        elif terminal or n % _TELL_EVERY == 0:
-            left = (time.monotonic() - started) / n * (total - n) / 60
-            line = f"{n} of {total} runs, {failed} failed, {left:.0f} min to go"
-            sys.stderr.write(f"\r{line} " if terminal else f"{line}\n")
         yield outcome
-    sys.stderr.write("\n" if terminal else "")
 
 
 def show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:

@@ -11,8 +11,8 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
-from types import TracebackType
 from typing import Any, Self
 
 from tests.emulator import Emulator, Fault
@@ -47,54 +47,12 @@ class Service:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        at: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self._process.communicate(timeout=120)
 
-    def fresh(self, settings: dict[str, object]) -> str:
-        """Start anew, with nothing remembered; returns the address."""
-        return str(self._call("fresh", settings))
-
-    def add(self, faults: list[dict[str, object]]) -> None:
-        self._call("add", faults)
-
-    def heal(self) -> None:
-        """No more faults from here on."""
-        self._call("heal", None)
-
-    def sleep(self, hours: float) -> None:
-        """Let time pass at the service."""
-        self._call("sleep", hours)
-
-    def hurry(self) -> None:
-        """Batches end at once from here on."""
-        self._call("hurry", None)
-
-    def foreign(self, sizes: list[int]) -> None:
-        """Batches of somebody else in the same account, of these sizes."""
-        self._call("foreign", sizes)
-
-    def bill(self) -> list[tuple[str, float]]:
-        """What was charged so far, as (custom id, dollars), every batch having ended; a live call
-        has the digest of its question for an id.
-        """
-        return [(name, usd) for name, usd in self._call("bill", None)]
-
-    def silent(self) -> list[str]:
-        """Custom ids of results that did not say what they cost."""
-        return [str(name) for name in self._call("silent", None)]
-
-    def astray(self) -> int:
-        """How many requests reached the other address that the service redirects to."""
-        return int(self._call("astray", None))
-
-    def fired(self) -> int:
-        """How many faults have happened."""
-        return int(self._call("fired", None))
+    def __getattr__(self, what: str) -> Callable[..., Any]:
+        """The method of this name of the server, called over there."""
+        return lambda value=None: self._call(what, value)
 
     def _call(self, what: str, value: object) -> Any:
         stdin, stdout = self._process.stdin, self._process.stdout
@@ -121,6 +79,7 @@ class _Server:
         self._late: list[dict[str, Any]] = []
 
     def fresh(self, settings: dict[str, Any]) -> str:
+        """Start anew, with nothing remembered; returns the address."""
         port = self._emulator.port
         self._emulator.close()
         self._emulator = Emulator(port=port, **settings)
@@ -139,17 +98,21 @@ class _Server:
         self._emulator.faults.add(*usual)
 
     def heal(self, _: None) -> None:
+        """No more faults from here on."""
         self._emulator.faults.clear()
         self._late = []
         self._emulator.settings.update({"expire_share": 0.0})
 
     def hurry(self, _: None) -> None:
+        """Batches end at once from here on."""
         self._emulator.settings.update({"batch_seconds": 0.0})
 
     def sleep(self, hours: float) -> None:
+        """Let time pass."""
         self._emulator.clock.advance(hours=hours)
 
     def foreign(self, sizes: list[int]) -> None:
+        """Batches of somebody else in the same account, of these sizes."""
         app = self._emulator.app
         params = {
             "model": MODEL,
@@ -163,18 +126,24 @@ class _Server:
                 app.batches.create({"requests": requests}, version=_VERSION)
 
     def bill(self, _: None) -> list[tuple[str, float]]:
+        """What was charged so far, as (custom id, dollars); a live call has the digest of its
+        question for an id.
+        """
         self._emulator.clock.advance(hours=1)  # whatever was accepted is worked off and charged
         rows = self._emulator.billing.rows
         return [(row.custom_id or f"{LIVE}-{row.digest}", row.usd) for row in rows]
 
     def silent(self, _: None) -> list[str]:
+        """Custom ids of results that did not say what they cost."""
         batches = self._emulator.app.batches.all()
         return [item.custom_id for batch in batches for item in batch.items if item.fate in _SILENT]
 
     def astray(self, _: None) -> int:
+        """How many requests reached the other address that the service redirects to."""
         return self._astray
 
     def fired(self, _: None) -> int:
+        """How many faults have happened."""
         return self._fired.total()
 
     def _answer_elsewhere(self, request: Request) -> Answer:

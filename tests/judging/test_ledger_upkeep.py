@@ -132,23 +132,6 @@ def test_a_backup_during_a_run_is_whole(ledger: Ledger, tmp_path: Path) -> None:
     assert left == {"backup.sqlite", ledger.path.name, f"{ledger.path.name}.lock"}
 
 
-def test_a_backup_replaces_no_file(ledger: Ledger, tmp_path: Path) -> None:
-    """An existing file, an older backup perhaps, is named and left as it was."""
-    put_answers(ledger, 3)
-    older = tmp_path / "backup.sqlite"
-    older.write_text("precious", encoding="utf-8")
-    with pytest.raises(DataError, match=r"backup\.sqlite: there is a file already"):
-        ledger.back_up(older)
-    assert older.read_text(encoding="utf-8") == "precious"
-
-
-def test_there_is_nothing_to_back_up(ledger: Ledger, tmp_path: Path) -> None:
-    """Without a ledger there is a sentence and no file."""
-    with pytest.raises(DataError, match=r"verdicts\.sqlite: there is no ledger"):
-        ledger.back_up(tmp_path / "backup.sqlite")
-    assert list(tmp_path.iterdir()) == []
-
-
 def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
     """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
@@ -159,6 +142,9 @@ def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) 
     again = call("ledger", "backup", "copy.sqlite")
     assert again.exit_code == 2
     assert "there is a file already" in again.stderr
+    assert len(Ledger(workspace / "copy.sqlite")) == 3
+    with pytest.raises(DataError, match="there is no ledger"):
+        Ledger(workspace / "none.sqlite").back_up(workspace / "other.sqlite")
 
 
 def restored(ledger: Ledger, emulator: Emulator) -> None:
@@ -207,21 +193,6 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, ledger: Ledg
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [6, 6, 2]
     assert len(ledger) == 12
-
-
-def test_a_ledger_that_was_restored_before_its_first_batch_pays_nothing_again(
-    emulator: Emulator, ledger: Ledger
-) -> None:
-    """A copy that has the secret of the keys and no batch yet finds all that was sent since."""
-    ledger.salt()
-    content = ledger.path.read_bytes()
-    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
-    replace_file(ledger.path, content)
-    judgments = judge_pairs(
-        PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options(run="second")
-    )
-    assert set(statuses(judgments)) == {Status.OK}
-    assert sizes(emulator) == [12]
 
 
 def test_a_lost_batch_below_known_ones_is_collected(emulator: Emulator, ledger: Ledger) -> None:
@@ -282,7 +253,7 @@ def damage_text(ledger: Ledger, text: str) -> None:
     replace_file(ledger.path, flipped(content, content.index(text.encode()) + len(text) // 2, 1))
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.parametrize("seed", range(2))
 def test_no_flipped_byte_changes_or_loses_an_answer_in_silence(ledger: Ledger, seed: int) -> None:
     """Over 100 single flipped bytes anywhere in the file, every answer comes back as it was
     kept, or there is an error; none is changed, and none is missing without one.
@@ -357,14 +328,6 @@ def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger:
     judgments = judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options(run="second"))
     assert set(statuses(judgments)) == {Status.OK}
     assert sizes(emulator) == [6, 7]
-
-
-def test_check_finds_nothing_in_a_sound_ledger(workspace: Path) -> None:
-    """`arena-kit ledger check` says how much it looked at, and ends with 0."""
-    put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 9)
-    done = call("ledger", "check")
-    assert done.exit_code == 0, done.output
-    assert done.stdout.endswith("verdicts.sqlite: 9 answers, all as they were kept\n")
 
 
 def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Path) -> None:

@@ -22,7 +22,6 @@ from tests.faults.tournament import FixedBudget
 from tests.samples import (
     CLAUDE,
     MATERIAL,
-    OLD,
     OPUS,
     PAIRS,
     TWO_DIMENSIONS,
@@ -56,21 +55,12 @@ def calls(emulator: Emulator) -> list[int | None]:
     return [row.status for row in emulator.requests if row.path == "/v1/messages"]
 
 
-def test_every_request_is_asked_once(emulator: Emulator, ledger: Ledger) -> None:
-    """Twelve requests are twelve calls, and a second run makes none."""
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    assert calls(emulator) == [200] * 12
-    assert ledger.outcomes("first") == {"ok": 12}
-    assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
-    assert len(calls(emulator)) == 12
-
-
 def test_live_answers_cost_what_the_service_billed(emulator: Emulator, ledger: Ledger) -> None:
     """Live calls pay the full price, prompt cache included, and the ledger knows it."""
     judge = live_judge(emulator, concurrency=2)
     judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, options=options())
     bill = emulator.billing.rows
-    assert len(bill) == 24
+    assert calls(emulator) == [200] * 24
     assert {row.counts.tier for row in bill} == {"standard"}
     assert sum(row.counts.read for row in bill) > 0
     assert sorted(a.cost_usd for a in ledger.paid("first")) == pytest.approx(
@@ -113,7 +103,7 @@ def test_a_rate_limit_is_waited_out_as_told(emulator: Emulator, ledger: Ledger) 
 WAITING = r"status {}.*; waiting since \d\d:\d\d:\d\d, until \d\d:\d\d:\d\d at the latest"
 
 
-@pytest.mark.parametrize("status", [429, 500, 529])
+@pytest.mark.parametrize("status", [409, 429, 500, 503, 529])
 def test_an_outage_is_told_while_it_lasts(emulator: Emulator, ledger: Ledger, status: int) -> None:
     """What is waited for, since when and until when is said at the first failure, once for all
     calls that wait, and also that answers come again.
@@ -125,15 +115,8 @@ def test_an_outage_is_told_while_it_lasts(emulator: Emulator, ledger: Ledger, st
     assert answered == 0
     assert re.search(WAITING.format(status), waiting)
     assert over == "the service answers again"
-
-
-@pytest.mark.parametrize("status", [409, 500, 503, 529])
-def test_a_failing_service_is_asked_again(emulator: Emulator, ledger: Ledger, status: int) -> None:
-    """Errors that say that nothing was done are waited out; everything is billed once."""
-    emulator.faults.add(Fault(on="messages", kind="status", status=status, times=3))
-    assert set(statuses(judged(emulator, ledger))) == {Status.OK}
-    assert calls(emulator).count(status) == 3
-    assert len(emulator.billing.rows) == 12
+    assert calls(emulator).count(status) == 6
+    assert len(emulator.billing.rows) == len(ledger) == 12
 
 
 def test_patience_has_an_end(emulator: Emulator, ledger: Ledger) -> None:
@@ -167,7 +150,8 @@ def test_a_call_without_an_answer_is_unknown_and_asked_again(
     """
     emulator.faults.add(Fault(on="messages", **fault))
     judgments = judged(emulator, ledger, judge={"timeout": 1})
-    assert sorted(statuses(judgments)) == sorted([Status.OK] * 11 + [Status.MISSING])
+    missing = [v for j in judgments for v in j.verdicts if v.status is Status.MISSING]
+    assert [v.detail[:47] for v in missing] == ["no answer came, and it may have been billed: as"]
     assert ledger.outcomes("first") == {"ok": 11, "unknown": 1}
     assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
     assert len(emulator.billing.rows) == 13, "the service did bill the call that broke off"
@@ -192,18 +176,6 @@ def test_a_page_instead_of_a_message_is_asked_again(
     emulator.app.tamper = None
     assert set(statuses(judged(emulator, ledger, run="second"))) == {Status.OK}
     assert len(ledger) == 12
-
-
-def test_calls_that_never_get_an_answer_are_missing(emulator: Emulator, ledger: Ledger) -> None:
-    """A verdict whose call broke off is missing, says that it may have been billed, and is not
-    asked for again in the same run.
-    """
-    emulator.faults.add(Fault(on="messages", kind="drop", times=None))
-    judge = live_judge(emulator)
-    [judgment] = judge_pairs(PAIRS[:1], MATERIAL, judge, ledger, options=options(max_tries=2))
-    assert statuses([judgment]) == [Status.MISSING, Status.MISSING]
-    assert judgment.forward.detail.startswith("no answer came, and it may have been billed: asking")
-    assert ledger.outcomes("first") == {"unknown": 2}
 
 
 def test_answers_that_had_arrived_survive_an_interrupt(emulator: Emulator, ledger: Ledger) -> None:
@@ -295,32 +267,11 @@ def test_the_cap_is_held_against_each_call(emulator: Emulator, ledger: Ledger) -
     assert len(ledger) == len(emulator.billing.rows) == 4
 
 
-@pytest.mark.parametrize(
-    ("behaviour", "status"),
-    [
-        ("refuse_empty", Status.REFUSED),
-        ("thinking_only", Status.TRUNCATED),
-        ("garbage", Status.UNPARSABLE),
-        ("prose", Status.OK),
-    ],
-)
-def test_live_answers_get_the_same_statuses(
-    emulator: Emulator, ledger: Ledger, behaviour: str, status: Status
-) -> None:
-    """A live answer is read as one from a batch is."""
-    emulator.settings.behaviour = behaviour
-    assert set(statuses(judged(emulator, ledger))) == {status}
-
-
 def test_the_check_comes_before_the_first_call(emulator: Emulator, ledger: Ledger) -> None:
-    """A model that the service does not know costs nothing; a deprecated one is told."""
+    """A model that the service does not know costs nothing."""
     with pytest.raises(ServiceError, match="does not know the model"):
         judged(emulator, ledger, judge={"model": "claude-opus-9"})
     assert calls(emulator) == []
-    said: list[str] = []
-    with pytest.warns(DeprecationWarning, match="claude-sonnet-4-5"):
-        judged(emulator, ledger, say=said.append, judge={"model": OLD.model, "price": OLD})
-    assert said == ["the model claude-sonnet-4-5 is deprecated, ends 2026-11-30"]
 
 
 def test_a_dead_process_leaves_unknown_calls(emulator: Emulator, ledger: Ledger) -> None:
@@ -331,13 +282,7 @@ def test_a_dead_process_leaves_unknown_calls(emulator: Emulator, ledger: Ledger)
     judge = live_judge(emulator)
     asked = MATERIAL.requests(PAIRS[:1])
     requests = dict(zip((cache_keys(judge, asked)[0], "another's"), asked, strict=True))
-    intent = ledger.plan(
-        {},
-        transport="live",
-        judge=judge,
-        purpose="judge",
-        run="died",
-    )
+    intent = ledger.plan({}, transport="live", judge=judge, purpose="judge", run="died")
     ledger.begin(intent, requests)
     assert ledger.outcomes("died") == {"under way": 2}
     prices = [0.5, *(11 * [0.25])]  # dollars, in the order of the twelve requests

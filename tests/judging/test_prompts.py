@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import FrozenInstanceError
+from collections.abc import Callable
 from itertools import combinations
+from typing import Any
 
 import pytest
 from hypothesis import example, given, settings
@@ -33,23 +34,11 @@ BAD_IDS = ["", "../x", "a..b", "p 1", "p1\n", "<b>", "é", "x" * 129, 1, None]
 # Prompts
 
 
-def test_a_prompt_needs_an_id_a_text_and_a_source() -> None:
-    """Everything else about a prompt is optional."""
-    plain = prompt()
-    assert (plain.subject, plain.gold_answer, plain.expected_behavior) == (None, None, None)
-    assert plain.tags == ()
-
-
 def test_the_words_on_disk_become_members() -> None:
     """A behaviour given as text is a member, and a list of tags is a fixed tuple."""
     read = prompt(expected_behavior="abstain", tags=["heart", "dose"])
     assert read.expected_behavior is ExpectedBehavior.ABSTAIN
     assert read.tags == ("heart", "dose")
-
-
-def test_three_behaviours_are_known() -> None:
-    """A prompt without a gold answer expects hedging, answering or abstaining."""
-    assert [str(b) for b in ExpectedBehavior] == ["hedge", "answer", "abstain"]
 
 
 @pytest.mark.parametrize("value", ["HEDGE", "", "refuse", 1, ["hedge"]])
@@ -60,11 +49,14 @@ def test_an_unknown_behaviour_is_refused(value: object) -> None:
 
 
 @pytest.mark.parametrize("value", BAD_IDS)
-@pytest.mark.parametrize("name", ["prompt_id", "source"])
-def test_ids_of_a_prompt_are_checked(name: str, value: object) -> None:
-    """Prompt ids and sources end up in file names and HTML, so only safe ones pass."""
+@pytest.mark.parametrize(
+    ("made", "name"),
+    [(prompt, "prompt_id"), (prompt, "source"), (response, "entrant_id"), (response, "prompt_id")],
+)
+def test_ids_are_checked(made: Callable[..., object], name: str, value: object) -> None:
+    """Ids end up in file names and HTML, so only safe ones pass."""
     with pytest.raises(DataError, match=rf"{name} .* is not a valid id; allowed: 1 to 128"):
-        prompt(**{name: value})
+        made(**{name: value})
 
 
 @pytest.mark.parametrize("value", ["", " \n\t", None, 5, ["Why?"]])
@@ -74,12 +66,6 @@ def test_a_prompt_asks_something(value: object) -> None:
         prompt(text=value)
 
 
-def test_a_prompt_keeps_its_text_as_it_is() -> None:
-    """Markup, control characters and spaces around the text are the prompt's own."""
-    text = " <script>alert(1)</script>\x00\r\n\u202e "
-    assert prompt(text=text).text == text
-
-
 @pytest.mark.parametrize("tags", ["heart", 5, [1, 2]])
 def test_tags_are_a_list_of_words(tags: object) -> None:
     """One word in place of a list is refused, not taken apart into letters."""
@@ -87,19 +73,7 @@ def test_tags_are_a_list_of_words(tags: object) -> None:
         prompt(tags=tags)
 
 
-def test_a_prompt_is_frozen() -> None:
-    """A prompt does not change once made, and two equal ones are interchangeable."""
-    with pytest.raises(FrozenInstanceError):
-        prompt().text = "What?"  # type: ignore[misc]
-    assert len({prompt(tags=["a"]), prompt(tags=("a",))}) == 1
-
-
 # Responses
-
-
-def test_a_response_may_be_empty() -> None:
-    """A model that says nothing has still responded."""
-    assert response(response_text="").response_text == ""
 
 
 @pytest.mark.parametrize("value", [None, 5, ["So."]])
@@ -109,37 +83,15 @@ def test_a_response_is_text(value: object) -> None:
         response(response_text=value)
 
 
-@pytest.mark.parametrize("value", BAD_IDS)
-@pytest.mark.parametrize("name", ["entrant_id", "prompt_id"])
-def test_ids_of_a_response_are_checked(name: str, value: object) -> None:
-    """Entrant and prompt ids end up in file names and HTML, so only safe ones pass."""
-    with pytest.raises(DataError, match=rf"{name} .* is not a valid id; allowed: 1 to 128"):
-        response(**{name: value})
-
-
 @settings(max_examples=30, deadline=None)
-@given(st.floats() | st.integers(-2, 2))
-def test_p_correct_is_a_probability(value: float) -> None:
+@given(st.floats() | st.integers(-2, 2) | st.sampled_from(["0.5", True, [0.5]]))
+def test_p_correct_is_a_probability(value: Any) -> None:
     """A number from 0 to 1 passes, with both ends; nothing else does, NaN included."""
-    if 0 <= value <= 1:
+    if type(value) in (int, float) and 0 <= value <= 1:
         assert response(p_correct=value).p_correct == value
     else:
         with pytest.raises(DataError, match=r"p_correct .* is not a number from 0 to 1"):
             response(p_correct=value)
-
-
-@pytest.mark.parametrize("value", ["0.5", True, [0.5]])
-def test_p_correct_is_a_number(value: object) -> None:
-    """Text, a truth value or a list is not a probability."""
-    with pytest.raises(DataError, match=r"p_correct .* is not a number from 0 to 1"):
-        response(p_correct=value)
-
-
-def test_responses_do_not_share_their_diagnostics() -> None:
-    """Each response without diagnostics has an empty mapping of its own."""
-    first, second = response(), response()
-    assert first.diagnostics == {}
-    assert first.diagnostics is not second.diagnostics
 
 
 # Pairs
@@ -147,15 +99,9 @@ def test_responses_do_not_share_their_diagnostics() -> None:
 
 def test_a_pair_is_in_name_order() -> None:
     """Pairs are unordered, so there is one way to write each."""
-    assert pair("ash", "beech").entrant_a == "ash"
-    with pytest.raises(DataError, match=r"two entrants in name order, not .*beech.*ash"):
-        pair("beech", "ash")
-
-
-def test_a_pair_is_two_entrants() -> None:
-    """An entrant is not compared with itself."""
-    with pytest.raises(DataError, match="a pair is two entrants in name order"):
-        pair("ash", "ash")
+    for first, second in [("beech", "ash"), ("ash", "ash")]:
+        with pytest.raises(DataError, match="two entrants in name order"):
+            pair(first, second)
 
 
 ids = st.text(st.sampled_from("ab:/"), min_size=1, max_size=5)
@@ -173,16 +119,3 @@ def test_every_pair_has_its_own_id(entrants: list[str], prompts: set[str]) -> No
         for dimension in ("facts", "tone")
     ]
     assert len({p.pair_id for p in pairs}) == len(pairs)
-
-
-def test_equal_pairs_have_equal_ids() -> None:
-    """The id of a pair depends on its four parts alone, and differs where one of them does."""
-    one = pair("ash", "beech")
-    assert one.pair_id == pair("ash", "beech").pair_id
-    others = [
-        pair("ash", "cherry"),
-        pair("aspen", "beech"),
-        pair("ash", "beech", prompt_id="p2"),
-        pair("ash", "beech", dimension="tone"),
-    ]
-    assert len({one.pair_id, *(other.pair_id for other in others)}) == 5

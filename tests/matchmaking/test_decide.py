@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from arena_kit import Arena, Battle, BattleLog, Outcome
+from arena_kit.matchmaking.decide import Cast, OpenNeighbours
 from arena_kit.matchmaking.matchup import Lane, Matchup
-from arena_kit.matchmaking.outlook import Cast, Outlook
 from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.policy.constants import Decide, Exposure, Phase, Policy, Publication
 from arena_kit.policy.exposure import aimed_votes
@@ -30,16 +30,16 @@ def met(above: int, won: int, lost: int, *, tied: int = 0, prompts: int = 10) ->
     return [Cast(above, above + 1, n % prompts, each) for n, each in enumerate(outcomes)]
 
 
-def outlook(*votes: list[Cast], margin: float = 20.0, **rule: float) -> Outlook:
+def outlook(*votes: list[Cast], margin: float = 20.0, **rule: float) -> OpenNeighbours:
     """What is open after these votes, all of them looked at."""
     cast = [each for some in votes for each in some]
     decide = Decide(refresh=len(cast), **rule)  # type: ignore[arg-type]
-    found = Outlook(Policy(decide=decide, publication=Publication(margin=margin)))
+    found = OpenNeighbours(Policy(decide=decide, publication=Publication(margin=margin)))
     found.add(cast)
     return found
 
 
-def pairs(found: Outlook, n: int = 4) -> list[tuple[int, int]]:
+def pairs(found: OpenNeighbours, n: int = 4) -> list[tuple[int, int]]:
     return [(pair.above, pair.below) for pair in found.open_pairs(np.ones(n, bool))]
 
 
@@ -161,7 +161,7 @@ def test_claims_about_prompts_like_these_need_more() -> None:
                    for about in ("these_prompts", "prompts_like_these"))  # fmt: skip
     half = []
     for policy in (these, like):
-        found = Outlook(policy)
+        found = OpenNeighbours(policy)
         found.add([*votes[:-1], Cast(0, 1, 0, WON)])
         (pair,) = found.open_pairs(np.ones(2, bool))
         half.append(pair.half)
@@ -173,12 +173,12 @@ def test_votes_without_a_prompt_or_a_spread_are_no_error() -> None:
     models, nothing is known of their spread, and they are left alone.
     """
     policy = Policy(claims_about="prompts_like_these", decide=Decide(refresh=100))
-    found, alike = Outlook(policy), Outlook(policy)
+    found, alike = OpenNeighbours(policy), OpenNeighbours(policy)
     found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
     assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)
     alike.add([Cast(0, 1, p, WON if n < 6 else LOST) for p in range(10) for n in range(10)])
     assert alike.open_pairs(np.ones(2, bool)) == []
-    nothing = Outlook(policy)
+    nothing = OpenNeighbours(policy)
     nothing.add([Cast(0, 1, 0, BAD)] * 100)
     assert nothing.open_pairs(np.ones(2, bool)) == []
 

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.matchmaking.prompt_gaps import PromptGaps
+from arena_kit.matchmaking.lanes import PromptGaps
 from arena_kit.policy.constants import PromptFloors
 from arena_kit.policy.exposure import Bools, Counts, Floats
 

@@ -16,8 +16,8 @@ from hypothesis import strategies as st
 from arena_kit import Arena, Battle, BattleLog, Outcome
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.repeats import Meetings
 from arena_kit.matchmaking.scheduler import Scheduler
-from arena_kit.matchmaking.state import Meetings
 from arena_kit.policy.constants import (
     Contenders,
     Decide,
@@ -514,7 +514,7 @@ def test_equals_are_ranked_by_name() -> None:
     """The scheduler's contenders are the board's, also where scores are equal."""
     scheduler = arena(only("contender"), MODELS[::-1])
     standings = [Standing(model=m, rating=1500.0, rd=350.0) for m in MODELS]
-    band = contender_band(WRITTEN, standings).models
+    band = contender_band(WRITTEN, standings)
     assert {pair(scheduler.next_matchup(FLAT)) for _ in range(7)} == set(pairwise(band))
 
 
@@ -708,7 +708,7 @@ def test_a_whole_arena() -> None:
     band = contender_band(
         WRITTEN, [Standing(model=m, rating=s.rating, rd=s.rd) for m, s in ratings.items()]
     )
-    adjacent = coverage.adjacent(band.models)
+    adjacent = coverage.adjacent(band)
     assert all(fair.within for fair in coverage.fairness(scheduler.exposure_due(ratings)))
     assert all(fair.within_equal for fair in coverage.fairness(()))
     assert np.mean([each.meets_floor for each in adjacent]) >= 0.8

@@ -80,23 +80,20 @@ def test_constants_as_written() -> None:
         ("lanes: {coverage: 0.5}", "lanes: coverage, contender, .* must add up to 1, not 1.1"),
         ("phase: 5", "phase: .*1, 2, 3 or 4, got '5'"),
         ("exposure: {window: many}", "exposure.window: .*integer.*got 'many'"),
-        ("exposure: {tolerance: 1}", "exposure: tolerance must be between 0 and 1, not 1.0"),
+        ("exposure: {tolerance: 1}", "exposure.tolerance: .*less than 1, got '1'"),
         ("pairs: {votes: 3}", "pairs: votes must be 6 or more, not 3"),
-        ("publication: {pair_share: 1.5}", "publication: pair_share must be from 0 to 1, not 1.5"),
+        ("publication: {pair_share: 1.5}", "publication.pair_share: .*1, got '1.5'"),
         ("glicko: {rd: .inf}", "glicko.rd: .*finite"),
+        ("glicko: {rd: 400}", "glicko: rd_max must be 400 or more, not 350.0"),
         ("established: {decisive: yes}", "established.decisive: .*valid integer, got 'True'"),
-        ("legacy_elo: {k: 200000}", "legacy_elo: k must be from 0 to 1000, not 200000.0"),
+        ("legacy_elo: {k: 200000}", "legacy_elo.k: .*1000, got '200000'"),
         ("stable: {rd: 91}", "stable must ask for no less than established"),
         ("lanes: 3", "lanes: .*got '3'"),
         ("2026-01-01: 3", "unknown key '2026-01-01'; allowed: phase"),
         ("pairs: {patience: 5}", "pairs: patience must be 12 or more, not 5"),
-        ("publication: {margin: -1}", "publication: margin must be 0 or more, not -1.0"),
-        ("decide: {share: 1.2}", "decide: share must be from 0 to 1, not 1.2"),
-        ("decide: {refresh: 0}", "decide: refresh must be 1 or more, not 0"),
-        (
-            "claims_about: prompts",
-            "claims_about must be prompts_like_these or these_prompts, not 'prompts'",
-        ),
+        ("publication: {margin: -1}", "publication.margin: .*0, got '-1'"),
+        ("decide: {refresh: 0}", "decide.refresh: .*1, got '0'"),
+        ("claims_about: prompts", "claims_about: .*'these_prompts' or 'prompts_like_these'"),
         ("- 1", "expected a mapping"),
     ],
 )
@@ -115,25 +112,21 @@ def test_a_file_may_change_one_thing(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("phase", "lanes", "diagnostics", "order", "status", "elo", "weekly"),
+    ("phase", "expected"),
     [
-        (1, False, False, "legacy_elo", False, True, False),
-        (2, True, True, "legacy_elo", False, True, False),
-        (3, True, True, "conservative", True, True, False),
-        (4, True, True, "conservative", True, False, True),
+        (1, (False, False, "legacy_elo", False, True, False)),
+        (2, (True, True, "legacy_elo", False, True, False)),
+        (3, (True, True, "conservative", True, True, False)),
+        (4, (True, True, "conservative", True, False, True)),
     ],
 )
-def test_12_phases(
-    phase: int, lanes: bool, diagnostics: bool, order: str, status: bool, elo: bool, weekly: bool
-) -> None:
+def test_12_phases(phase: int, expected: tuple[Any, ...]) -> None:
     """Section 12: each phase puts in force what the plan says and no more."""
     found = Policy(phase=Phase(phase)).phase
-    assert found.uses_lanes is lanes
-    assert found.shows_diagnostics is diagnostics
-    assert found.orders_by == order
-    assert found.publishes_status is status
-    assert found.shows_legacy_elo is elo
-    assert found.publishes_weekly_report is weekly
+    assert expected == (
+        found.uses_lanes, found.shows_diagnostics, found.orders_by, found.publishes_status,
+        found.shows_legacy_elo, found.publishes_weekly_report,
+    )  # fmt: skip
 
 
 def test_lanes_share_what_the_fifth_leaves() -> None:
@@ -232,17 +225,13 @@ def test_9_2_stable_needs_a_decided_order(
 )
 def test_9_3_confidence(rd: float, percent: int) -> None:
     """Section 9.3: confidence is the place of RD between 30 (100 %) and 350 (0 %)."""
-    found = confidence(POLICY, rd)
-    assert found.percent == percent
-    assert found.reasons == (f"RD {rd}, where 30 is 100 % and 350 is 0 %",)
+    assert confidence(POLICY, rd) == percent
 
 
 def test_4_contender_band() -> None:
     """Section 4: the band is the top eight by conservative score, or all when they are fewer."""
-    found = contender_band(POLICY, board(12))
-    assert found.models == tuple("abcdefgh")
-    assert "last in is h at 1610.0, first out i at 1590.0" in found.reasons[0]
-    assert contender_band(POLICY, board(5)).reasons == ("all 5 models, as the band holds 8",)
+    assert contender_band(POLICY, board(12)[::-1]) == tuple("abcdefgh")
+    assert contender_band(POLICY, board(5)) == tuple("abcde")
 
 
 @pytest.mark.parametrize(
@@ -319,20 +308,13 @@ def test_10_fewer_than_ten() -> None:
     assert alone.sentence == "calibrating: 1 of 1 models are officially ranked, 2 needed"
 
 
-def test_10_only_the_top_counts() -> None:
-    """Section 10: models below the top ten change nothing."""
-    weak = [standing("z", rating=100.0, rd=350.0, prompt_coverage=0.0)]
-    assert publication_status(POLICY, board(10) + weak, lambda *_: FULL) == publication_status(
-        POLICY, board(10), lambda *_: FULL
-    )
-
-
-def test_10_provisional_models_are_not_claimed() -> None:
-    """Sections 5.3 and 10: a provisional model at the very top is outside official claims, so the
-    status is that of the models below it.
+def test_10_only_the_top_that_may_be_claimed_counts() -> None:
+    """Sections 5.3 and 10: models below the top ten change nothing, nor does a provisional one at
+    the very top, which is outside official claims.
     """
-    lucky = [standing("lucky", rating=2500.0, decisive=15, prompt_coverage=0.2)]
-    found = publication_status(POLICY, lucky + board(10), lambda *_: FULL)
+    weak = standing("z", rating=100.0, rd=350.0, prompt_coverage=0.0)
+    lucky = standing("lucky", rating=2500.0, decisive=15, prompt_coverage=0.2)
+    found = publication_status(POLICY, [lucky, *board(10), weak], lambda *_: FULL)
     assert "lucky" not in found.top
     assert found == publication_status(POLICY, board(10), lambda *_: FULL)
 
@@ -370,8 +352,8 @@ def test_stable_is_not_weaker_than_established() -> None:
 
 
 def test_settings_are_checked() -> None:
-    """Weights that do not add up are refused where the policy is made in code, too."""
+    """What a file must not say is refused where the policy is made in code, too."""
     with pytest.raises(ValueError, match=r"must add up to 1, not 1\.6"):
         LaneWeights(coverage=1.0)
-    with pytest.raises(ValueError, match="deviations must be 0 or more, not -1"):
+    with pytest.raises(ValueError, match="deviations"):
         Policy(deviations=-1)

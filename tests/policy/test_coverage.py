@@ -16,11 +16,10 @@ from hypothesis import strategies as st
 from arena_kit import Battle, BattleLog, DataError, Outcome
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.policy.constants import Contenders, Exposure, Policy
-from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.coverage import Coverage, Tally
 from arena_kit.policy.exposure import Due, DueWindow, Roster
 from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PairCoverage
-from arena_kit.policy.tally import Tally
 
 Vote = tuple[str, str, str | None, str]
 
@@ -228,7 +227,7 @@ def test_7_3_adjacent_floor(votes: int, prompts: int, meets: bool) -> None:
     cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
     adjacent = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
     assert [(pair.above, pair.below) for pair in adjacent] == [("b", "a"), ("a", "c")]
-    assert adjacent[0].coverage == PairCoverage(votes=votes, prompts=prompts)
+    assert (adjacent[0].votes, adjacent[0].prompts) == (votes, prompts)
     assert [pair.meets_floor for pair in adjacent] == [meets, False]
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from arena_kit.policy.constants import Contenders, Decide, Glicko, LaneWeights, Phase, Policy
-from arena_kit.policy.feasibility import (
+from arena_kit.policy.exposure import (
     due_shares,
     equal_is_feasible,
     equal_up_to,
@@ -40,8 +40,8 @@ def test_12_equal_until_the_lanes_are_on() -> None:
     assert due_shares(POLICY, 50) == exposure_shares(POLICY, 50)
     shares = due_shares(shadow, 50)
     assert shares.equal == shares.band == shares.others == 0.04
-    assert feasibility(shadow, 50).reasons[:2] == (
-        feasibility(POLICY, 50).reasons[0],
+    assert feasibility(shadow, 50)[:2] == (
+        feasibility(POLICY, 50)[0],
         "The lanes are not on yet: until then every model is due an equal share.",
     )
 
@@ -96,11 +96,11 @@ def test_band_cannot_get_less_than_its_lanes_give() -> None:
 
 def test_sentence_for_the_report() -> None:
     """One sentence says what is possible, and what everybody is due where it is not."""
-    assert feasibility(POLICY, 20).reasons[0] == (
+    assert feasibility(POLICY, 20)[0] == (
         "With 30 % of matchups kept for the top 8, equal exposure within 12 % is possible for "
         "up to 23 models, and there are 20."
     )
-    assert feasibility(POLICY, 50).reasons[0] == (
+    assert feasibility(POLICY, 50)[0] == (
         "With 30 % of matchups kept for the top 8, equal exposure within 12 % is possible for "
         "up to 23 models, and there are 50: in 2000 matchups a contender is due 163 exposures "
         "and any other model 64, where equal would be 80."
@@ -111,31 +111,31 @@ def test_what_a_newcomer_cannot_be_promised() -> None:
     """Outside the top 8 of 50 models, 3.2 exposures are due per 100 matchups; until 8 are due,
     one more or less is over 12 %. Before the lanes are on there is nothing to explain.
     """
-    said = feasibility(POLICY, 50).reasons[1]
+    said = feasibility(POLICY, 50)[1]
     assert "3.2 per 100 matchups outside the top 8" in said
     assert "no 12 % is guaranteed: until it is due 8, one exposure is more than that" in said
-    shadow = feasibility(replace(POLICY, phase=Phase.SHADOW), 50).reasons
+    shadow = feasibility(replace(POLICY, phase=Phase.SHADOW), 50)
     assert not any("joins" in sentence for sentence in shadow)
 
 
 def test_too_few_prompts_are_named() -> None:
     """Four prompts can keep neither the rule against repeats nor the floor of neighbours."""
-    reasons = feasibility(POLICY, 10, n_prompts=4).reasons
+    reasons = feasibility(POLICY, 10, n_prompts=4)
     assert "takes 5 prompts, and there are 4" in reasons[2]
     assert "asks for 6 prompts, and there are 4: it cannot be met" in reasons[3]
-    assert len(feasibility(POLICY, 10, n_prompts=6).reasons) == len(reasons) - 2
+    assert len(feasibility(POLICY, 10, n_prompts=6)) == len(reasons) - 2
 
 
 def test_the_decide_lane_is_due_to_whom_it_shows() -> None:
     """The share that decides open neighbours is named, where the lane is on; what the others share
     of the rest is as without it.
     """
-    said = feasibility(POLICY, 20).reasons[-1]
+    said = feasibility(POLICY, 20)[-1]
     assert said.startswith("40 % of matchups are kept to decide open neighbours of the top 8")
     off = replace(POLICY, decide=Decide(share=0.0))
-    assert feasibility(off, 20).reasons == feasibility(POLICY, 20).reasons[:-1]
+    assert feasibility(off, 20) == feasibility(POLICY, 20)[:-1]
     early = feasibility(replace(POLICY, phase=Phase.LANES), 20)
-    assert early.reasons == feasibility(off, 20).reasons
+    assert early == feasibility(off, 20)
     assert due_shares(off, 50) == due_shares(POLICY, 50)
 
 

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
-from arena_kit.rating.claims.critical_values import normal_score, span_scores, t_score, widening
+from arena_kit.rating.critical_values import normal_score, span_scores, t_score, widening
 
 
 @pytest.mark.parametrize("df", [9, 14, 39, 1000])

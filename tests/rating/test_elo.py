@@ -16,7 +16,6 @@ from arena_kit import Battle, BattleLog, Outcome, PermutationElo, RatingError, k
 from arena_kit.battles.log import Labels
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
-SIDES = {"left": "model_a", "right": "model_b", "tie": "tie"}
 
 
 def battle(a: str, b: str, winner: str, question: str | None = None, **more: object) -> Battle:
@@ -57,18 +56,6 @@ def test_qlora_table(data: Path) -> None:
         assert sem is not None
         margin = 3 * np.hypot(sem, sem * np.sqrt(500 / 10_000)) + 0.5
         assert abs(found[model].rating - rating) < margin
-
-
-def test_evidence_is_wider_than_the_shuffle() -> None:
-    """The evidence interval is many times wider than the Monte-Carlo error of the shuffle."""
-    found = PermutationElo(n_perms=500, evidence_replicates=200)(BattleLog.from_battles(ring()))
-    for rating in found.ratings:
-        assert rating.ci_low is not None
-        assert rating.ci_high is not None
-        assert rating.ci_low < rating.rating < rating.ci_high
-        sem = rating.extra["order_sem"]
-        assert sem is not None
-        assert rating.ci_high - rating.ci_low > 10 * sem
 
 
 def test_evidence_is_clustered() -> None:
@@ -174,26 +161,6 @@ def test_a_group_that_always_loses_has_no_interval() -> None:
     assert replace(QUICK, ties="half")(tied)["x"].ci_low is not None
 
 
-def test_what_is_printed_holds_the_truth_for_a_weak_entrant() -> None:
-    """An entrant that wins 1 battle in 120, on 40 questions, is winless in about every third
-    sample; the intervals that are printed in the others hold its expected rating.
-    """
-    chances = {("x", other): 1 / 120 for other in "abc"}
-    chances |= {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7}
-    found = [QUICK(league(chances, 40, seed))["x"] for seed in range(40)]
-    truth = np.mean([rating.rating for rating in found])
-    shown = [r for r in found if r.ci_low is not None and r.ci_high is not None]
-    held = [r.ci_low <= truth <= r.ci_high for r in shown if r.ci_low and r.ci_high]
-    assert 0.2 < 1 - len(shown) / len(found) < 0.55
-    assert np.mean(held) >= 0.9
-
-
-def test_one_order_has_no_order_error() -> None:
-    """From a single order nothing can be said about the error of the average."""
-    found = replace(QUICK, n_perms=1)(BattleLog.from_battles(ring()))
-    assert found["a"].extra["order_sem"] is None
-
-
 @given(
     st.lists(st.sampled_from(["model_a", "model_b", "tie", "both_bad"]), min_size=6, max_size=12)
 )
@@ -216,19 +183,6 @@ def test_properties(winners: list[str]) -> None:
         assert QUICK(renamed)[f"x{rating.model}"].rating == rating.rating
     for name, column in log.columns().items():
         assert (column == before[name]).all()
-
-
-def test_swapping_sides_changes_nothing() -> None:
-    """The same battles with sides exchanged give the same ratings."""
-    flip = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
-    rows = ring()
-    swapped = [
-        replace(b, model_a=b.model_b, model_b=b.model_a, winner=Outcome(flip[b.winner]))
-        for b in rows
-    ]
-    one, two = (QUICK(BattleLog.from_battles(r)) for r in (rows, swapped))
-    for rating in one.ratings:
-        assert two[rating.model].rating == pytest.approx(rating.rating, abs=1e-9)
 
 
 def test_treatments() -> None:

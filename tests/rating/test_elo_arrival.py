@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 import pytest
 from scipy.stats import norm
 
 from arena_kit import BradleyTerry, PermutationElo, k_sweep
 from arena_kit.rating.base import Rating, Ratings
-from arena_kit.rating.elo.arrival import caution, holding
+from arena_kit.rating.elo.method import caution, holding
 from benchmarks.intervals import Scenario, ends, sample, truth
 
 FEW = Scenario(number=0, title="15 questions", questions=15)
@@ -59,18 +57,6 @@ def test_one_model_that_did_not_arrive_is_named() -> None:
     told = caution(board(wide | {"z": (-700, -740, -660)}), strengths)
     assert told.startswith("Elo's evidence interval of z holds the truth in about 0% of cases")
     assert caution(strengths, strengths) == ""
-
-
-def test_what_has_no_interval_is_not_judged() -> None:
-    """Without intervals there is nothing to warn of."""
-    log = sample(FEW, np.random.default_rng(0))
-    assert replace(QUICK, evidence_replicates=0, k=4)(log).notes == ()
-    bare = board({"x": (9, 8, 10), "y": (1, 0, 2)})
-    none = replace(
-        bare,
-        ratings=tuple(replace(r, ci_low=None, ci_high=None) for r in bare.ratings),
-    )
-    assert caution(none, bare) == ""
 
 
 def test_intervals_that_hold_too_seldom_say_so() -> None:

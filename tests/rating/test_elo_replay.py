@@ -8,14 +8,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit.rating.elo import replay as elo_replay
-from arena_kit.rating.elo.replay import (
-    EloRule,
-    Games,
-    _shuffled,
-    replay_in_order,
-    replay_orders,
-    shuffle_seeds,
-)
+from arena_kit.rating.elo.replay import EloRule, _shuffled, replay_in_order, replay_orders
+from arena_kit.rating.resampling import ORDERS, Games, split_seed
 from tests import naive
 
 GameList = list[tuple[int, int, float]]
@@ -56,7 +50,7 @@ def test_in_order(case: tuple[GameList, int], k: float, initial: float) -> None:
 def test_engines(compiled: bool, case: tuple[GameList, int], k: float, seed: int) -> None:
     """Each engine plays exactly the naive shuffles and agrees with the naive loop to 1e-9."""
     games, n_models = case
-    seeds = shuffle_seeds(seed, 5)
+    seeds = split_seed(seed, 5, ORDERS)
     rules = [EloRule(k=k, initial=1400.0, scale=400.0), EloRule(k=k / 2, initial=0.0, scale=200.0)]
     found = replay_orders(as_games(games, n_models), rules, seeds, compiled=compiled)
     for n, rule in enumerate(rules):
@@ -77,7 +71,7 @@ def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> Non
     sets = np.zeros((len(rows), sizes.max()), np.int32)
     for n, row in enumerate(rows):
         sets[n, : len(row)] = row
-    seeds = shuffle_seeds(seed, 3 * len(rows))
+    seeds = split_seed(seed, 3 * len(rows), ORDERS)
     rule = EloRule(k=16.0, initial=1400.0, scale=400.0)
     both = [
         replay_orders(
@@ -94,7 +88,7 @@ def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> Non
 
 def test_orders_are_uniform() -> None:
     """All 24 orders of four games come up equally often (chi-squared, 23 degrees)."""
-    seeds = shuffle_seeds(3, 24_000)
+    seeds = split_seed(3, 24_000, ORDERS)
     index = np.broadcast_to(np.arange(4, dtype=np.int32)[:, None], (4, len(seeds)))
     found = _shuffled(index, seeds, np.full(len(seeds), 4, np.int32))
     counts = np.unique(found, axis=1, return_counts=True)[1]
@@ -114,6 +108,6 @@ def test_large_work_is_compiled(monkeypatch: pytest.MonkeyPatch) -> None:
         )
     games = as_games([(0, 1, 1.0)] * 10, 2)
     rule = EloRule(k=16.0, initial=0.0, scale=400.0)
-    replay_orders(games, [rule], shuffle_seeds(0, 9))
-    replay_orders(games, [rule], shuffle_seeds(0, 10))
+    replay_orders(games, [rule], split_seed(0, 9, ORDERS))
+    replay_orders(games, [rule], split_seed(0, 10, ORDERS))
     assert used == ["_lockstep", "_compiled"]

@@ -187,24 +187,3 @@ def test_a_model_the_judge_never_saw_keeps_its_votes() -> None:
     assert gap @ found.rating == pytest.approx(gap @ pair.people, abs=0.01)
     assert gap @ found.covariance @ gap == pytest.approx(1800, rel=1e-3)
     assert found.surprise[unseen] == pytest.approx([1, 1])
-
-
-def test_a_judge_that_rates_all_alike_says_nothing_about_who_is_better() -> None:
-    """Its slope has nothing to hold on to; ratings are finite and in people's order."""
-    pair = two(11)
-    found = combined(replace(pair, judge=np.zeros(6)))
-    assert np.isfinite(found.covariance).all()
-    assert list(np.argsort(found.rating)) == list(np.argsort(pair.people))
-
-
-def test_the_center_may_be_some_models() -> None:
-    """Relative to the mean of the first four models, ratings and covariance are those of one large
-    normal distribution, contrast by contrast.
-    """
-    pair = replace(two(3, judge_noise=20.0), center=np.arange(6) < 4)
-    line = JudgeLine.of(pair, 0.5)
-    rating, covariance = line.at(400.0)
-    expected, spread = blup(pair, 0.5, 400.0)
-    assert rating == pytest.approx(expected, abs=0.01)
-    assert covariance == pytest.approx(spread, abs=0.5)
-    assert rating[:4].mean() == pytest.approx(0, abs=1e-9)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from arena_kit import BattleLog, BradleyTerry, RatingError, fragility, read_battles
-from arena_kit.rating.claims.fragility import Fragile
+from arena_kit.rating.claims.power import Fragile
 
 PLAIN = BradleyTerry(prior=0)
 

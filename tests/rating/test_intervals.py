@@ -25,7 +25,6 @@ from benchmarks.intervals import (
     SCENARIOS,
     SKILLS,
     Scenario,
-    bradley_terry,
     ends,
     generator,
     sample,
@@ -61,20 +60,6 @@ def test_clustered_intervals_hold_the_truth_and_plain_ones_do_not(scenario: Scen
     assert plain_half < 0.8 * half
 
 
-def test_clustering_costs_nothing_where_questions_do_not_matter() -> None:
-    """Without question effects both intervals are equally wide and hold the truth as they say."""
-    found = drawn(NO_EFFECTS, 60)
-    (held, half), (plain, plain_half) = found["question"], found["battle"]
-    assert 92 < held < 98
-    assert 92 < plain < 98
-    assert plain_half == pytest.approx(half, rel=0.05)
-
-
-def test_the_truth_is_what_was_planted_where_questions_do_not_matter() -> None:
-    """Without question effects, integration and fit give the planted skills back."""
-    assert truth(NO_EFFECTS) == pytest.approx(SKILLS, abs=1e-9)
-
-
 @pytest.mark.parametrize("scenario", [QUESTION_EFFECTS, UNEVEN], ids=lambda s: s.title)
 def test_the_truth_is_where_very_many_questions_lead(scenario: Scenario) -> None:
     """A sample of 300,000 battles is rated within 4 standard errors of the truth, which is
@@ -90,14 +75,6 @@ def test_the_truth_is_where_very_many_questions_lead(scenario: Scenario) -> None
         row = found[model]
         assert abs(row.rating - 1000 - value) < 4 * row.extra["se"] < 25
     assert np.ptp(target) < 0.9 * np.ptp(SKILLS)
-
-
-def test_the_basic_interval_mirrors_the_percentiles() -> None:
-    """The table's basic intervals, mirrored there to save time, are those the package gives."""
-    log = sample(QUESTION_EFFECTS, generator(QUESTION_EFFECTS, 0))
-    mirrored = dict(bradley_terry(log, seed=3))["basic by question"]
-    given = ends(BradleyTerry(interval="basic", resamples=500, seed=3)(log))
-    assert mirrored == pytest.approx(given, abs=1e-6)
 
 
 def test_voters_matter_as_questions_do() -> None:

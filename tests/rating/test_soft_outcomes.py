@@ -7,9 +7,7 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 import numpy as np
-import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,14 +19,12 @@ from arena_kit import (
     DataError,
     PermutationElo,
     Ratings,
-    battles_from_frame,
     read_battles,
     write_battles,
 )
 from tests import naive
 from tests.naive import Naive, centred
 
-UNIT = 400 / math.log(10)
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
 parts = st.integers(0, 1000).map(lambda n: n / 1000)
 quick = settings(max_examples=25, deadline=None)
@@ -62,23 +58,6 @@ def test_two_models_have_the_odds_of_their_shares() -> None:
     battles = soft(("x", "y", 0.9), ("y", "x", 0.4), ("x", "y", 0.75))
     found = ratings(BradleyTerry(prior=0)(battles))
     assert found["x"] - found["y"] == pytest.approx(400 * math.log10(3), abs=1e-9)
-
-
-def test_the_interval_of_soft_shares_by_hand() -> None:
-    """With half the battles at 0.9 and half at 0.6, p is 0.75; each score is 0.15 off, so the
-    log-odds have the standard error 0.15 / (0.75 · 0.25) / sqrt(n), times sqrt(n / (n - 1)).
-    """
-    battles = soft(*[("x", "y", 0.9), ("x", "y", 0.6)] * 20)
-    found = BradleyTerry(prior=0)(battles)
-    se = UNIT * 0.15 / (0.75 * 0.25) / math.sqrt(39) / 2
-    assert found["x"].extra["se"] == pytest.approx(se, rel=1e-9)
-
-
-def test_the_likelihood_of_shares_by_hand() -> None:
-    """The mean negative log-likelihood counts each share as so much of a win."""
-    found = BradleyTerry(prior=0)(soft(("x", "y", 0.9), ("x", "y", 0.6)))
-    expected = -(0.75 * math.log(0.75) + 0.25 * math.log(0.25))
-    assert found.fit["nll"] == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -201,19 +180,6 @@ def test_order_sides_and_names_do_not_matter(
         assert other.extra["se"] == pytest.approx(before[model].extra["se"], abs=1e-6)
 
 
-@pytest.mark.parametrize("interval", ["sandwich", "percentile"])
-def test_shares_are_surer_than_coin_flips(interval: str) -> None:
-    """Battles that all end near 0.7 are known better than votes that are won seven times in
-    ten: the spread of shares is 0.1, that of votes sqrt(0.7 · 0.3).
-    """
-    steady = soft(*[("x", "y", 0.6), ("x", "y", 0.8)] * 50)
-    votes = BattleLog.from_counts(["x"], ["y"], [70.0], [30.0])
-    method = BradleyTerry(interval=interval, resamples=250)  # type: ignore[arg-type]
-    one, other = method(steady)["x"], method(votes)["x"]
-    assert one.rating == pytest.approx(other.rating, abs=1e-9)
-    assert one.extra["se"] / other.extra["se"] == pytest.approx(0.1 / math.sqrt(0.21), rel=0.15)
-
-
 # Elo counts shares too
 
 
@@ -228,20 +194,6 @@ def test_elo_in_order_counts_shares(rows: list[tuple[str, str, float]]) -> None:
     assert [found[f"m{n}"] for n in range(4)] == pytest.approx(expected, abs=1e-9)
 
 
-def test_elo_from_one_share_by_hand() -> None:
-    """Two fresh models and a share of 0.75: the first gains 16 · (0.75 - 0.5) = 4."""
-    method = PermutationElo(n_perms=3, evidence_replicates=0)
-    found = ratings(method(soft(("x", "y", 0.75), winner="model_a")))
-    assert found == pytest.approx({"x": 1404.0, "y": 1396.0})
-
-
-def test_elo_counts_a_share_instead_of_the_winner() -> None:
-    """A battle with a share of 0.9 is no tie, whatever name stands beside it."""
-    method = PermutationElo(n_perms=3, evidence_replicates=0)
-    found = ratings(method(soft(("x", "y", 0.9), winner="tie")))
-    assert found["x"] == pytest.approx(1400 + 16 * 0.4)
-
-
 # Records and logs
 
 
@@ -250,23 +202,6 @@ def test_a_share_is_from_0_to_1(share: float) -> None:
     """A share out of range makes no battle."""
     with pytest.raises(DataError, match=r"share_a .* is not a number from 0 to 1"):
         Battle(model_a="x", model_b="y", winner="tie", share_a=share)  # type: ignore[arg-type]
-
-
-def test_a_share_is_a_number() -> None:
-    """A text for a share is refused with the sentence that a wrong number gets."""
-    with pytest.raises(DataError, match=r"share_a '0\.5' is not a number from 0 to 1"):
-        Battle(model_a="x", model_b="y", winner="tie", share_a="0.5")  # type: ignore[arg-type]
-
-
-@quick
-@given(st.lists(st.none() | st.floats(0, 1), min_size=1, max_size=8))
-def test_a_log_gives_its_shares_back(given_shares: list[float | None]) -> None:
-    """Shares, and their absence, survive the columns; selecting picks those of its rows."""
-    log = soft(*[("x", "y", share) for share in given_shares])
-    assert [battle.share_a for battle in log.to_battles()] == given_shares
-    assert (log.share_a is None) == all(share is None for share in given_shares)
-    back = log.select(np.arange(len(log))[::-1])
-    assert [battle.share_a for battle in back.to_battles()] == given_shares[::-1]
 
 
 # Files
@@ -281,25 +216,6 @@ def test_shares_survive_their_file(kind: str, tmp_path: Path) -> None:
     assert [battle.share_a for battle in read_battles(path).to_battles()] == given_shares
 
 
-@pytest.mark.parametrize("kind", KINDS)
-def test_a_file_without_shares_has_no_such_column(kind: str, tmp_path: Path) -> None:
-    """A log of plain votes comes back without soft outcomes."""
-    path = tmp_path / f"hard{kind}"
-    write_battles(path, soft(("x", "y", None), ("y", "x", None)))
-    assert read_battles(path).share_a is None
-
-
-def test_shares_survive_a_frame() -> None:
-    """Through pandas and back; in a column of floats, NaN is no share."""
-    log = soft(("x", "y", 0.25), ("x", "y", None))
-    assert [b.share_a for b in battles_from_frame(log.to_frame()).to_battles()] == [0.25, None]
-    frame = pd.DataFrame(
-        {"model_a": ["x"] * 2, "model_b": ["y"] * 2, "winner": ["tie"] * 2, "share_a": [0.3, None]}
-    )
-    assert frame["share_a"].dtype == float
-    assert [b.share_a for b in battles_from_frame(frame).to_battles()] == [0.3, None]
-
-
 @pytest.mark.parametrize("wrong", ["1.5", "-0.1", "half", "NaN", "inf"])
 def test_a_wrong_share_is_named_with_its_line(wrong: str, tmp_path: Path) -> None:
     """In a CSV file and in JSONL, the line and the value are told, and what was allowed."""
@@ -312,21 +228,3 @@ def test_a_wrong_share_is_named_with_its_line(wrong: str, tmp_path: Path) -> Non
     jsonl.write_text("".join(json.dumps(each) + "\n" for each in lines))
     with pytest.raises(DataError, match=rf"soft\.jsonl:2: share_a '{wrong}' is not a number from"):
         read_battles(jsonl)
-
-
-def test_a_wrong_share_in_parquet_is_named_with_its_row(tmp_path: Path) -> None:
-    """Rows of a Parquet file are counted from 0."""
-    path = tmp_path / "soft.parquet"
-    rows = "SELECT 'x' AS model_a, 'y' AS model_b, 'tie' AS winner, unnest([0.5, 1.5]) AS share_a"
-    with duckdb.connect() as con:
-        con.execute(f"COPY ({rows}) TO '{path}' (FORMAT parquet)")
-    with pytest.raises(DataError, match=r"soft\.parquet row 1: share_a '1.5' is not a number"):
-        read_battles(path)
-
-
-def test_rating_a_file_of_shares_is_rating_the_log(tmp_path: Path) -> None:
-    """Nothing of a rating is lost on the way through a file."""
-    log = soft(*[("x", "y", 0.3), ("y", "z", 0.8), ("z", "x", None)] * 10)
-    write_battles(tmp_path / "soft.jsonl", log)
-    back = read_battles(tmp_path / "soft.jsonl")
-    assert BradleyTerry()(back).as_dict() == BradleyTerry()(log).as_dict()

@@ -8,22 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import (
-    BattleLog,
-    BradleyTerry,
-    RatingError,
-    Ratings,
-    rate_files,
-)
+from arena_kit import BattleLog, BradleyTerry, RatingError, Ratings, rate_files
 from arena_kit.battles import on_disk as battles_on_disk
 from arena_kit.battles.log import Labels
 from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.battles.read import read_battles
 from arena_kit.battles.write import write_battles
-from arena_kit.rating.on_disk import bradley_terry as streamed
-from arena_kit.rating.on_disk.bradley_terry import rate_boards
-from arena_kit.rating.on_disk.poisson_weights import PoissonWeights, poisson_table
-from arena_kit.rating.on_disk.sketch import KEPT, Sketch
+from arena_kit.rating.bradley_terry import on_disk as streamed
+from arena_kit.rating.bradley_terry.on_disk import KEPT, Sketch, add_drawn, rate_boards
+from arena_kit.rating.resampling import PoissonWeights
 from tests.samples import asked, expanded
 
 BOOTSTRAP = BradleyTerry(interval="percentile", resamples=200)
@@ -134,27 +127,20 @@ def test_two_way_resamples_have_the_width_of_the_two_way_sandwich(tmp_path: Path
     assert ratio.mean() == pytest.approx(1, abs=0.05)
 
 
-def test_compiled_sums_are_those_of_numpy() -> None:
-    """The kernel and NumPy draw the same numbers and add them up alike."""
+def test_rows_are_added_up_for_every_resample() -> None:
+    """The sum of a cell in a resample is that of its rows, each as often as its cluster stands in
+    it.
+    """
     rng = np.random.default_rng(0)
-    rows = rng.integers(0, 20, 5000).astype(np.int32)
-    clusters = rng.integers(0, 2**64, 5000, np.uint64)
-    weights = PoissonWeights.of(7, 30)
-    sums = np.zeros((2, 20, weights.lanes))
-    for engine, each in enumerate(sums):
-        weights.add(each, rows, clusters, np.ones(5000), compiled=bool(engine))
-    assert np.array_equal(sums[0], sums[1])
-    for number in (0, 5, 29):
-        times = weights.times(clusters, number)
-        assert np.bincount(rows, times, 20).tolist() == sums[0][:, number].tolist()
-
-
-def test_sixteen_bits_make_a_poisson_number() -> None:
-    """Mean 1, variance 1 (to 3 in 100,000), and the probability of none is 1/e."""
-    table = poisson_table()
-    assert table.mean() == 1
-    assert table.var() == pytest.approx(1, abs=5e-5)
-    assert np.mean(table == 0) == pytest.approx(np.exp(-1), abs=1e-5)
+    cells = np.sort(rng.integers(0, 20, 9000)).astype(np.int32)
+    clusters, weight = rng.integers(0, 2**64, 9000, np.uint64), rng.uniform(0, 2, 9000)
+    weights = PoissonWeights.of(7, 70)
+    sums = np.zeros((20, weights.lanes))
+    add_drawn(sums, cells, clusters, weight, weights)
+    times = weights.times(clusters, slice(0, weights.lanes))
+    for number in (0, 5, 33, 70):
+        expected = np.bincount(cells, times[:, number] * weight, 20)
+        np.testing.assert_allclose(sums[:, number], expected, rtol=1e-12)
 
 
 def test_a_sketch_counts_what_it_saw() -> None:

@@ -133,9 +133,12 @@ def hostile_votes(path: Path) -> list[str]:
 
 
 def test_a_hostile_arena(browser: Browser, workspace: Path) -> None:
-    """Names of models and prompts, of the arena and a note act nowhere in a validity report."""
+    """Names of models and prompts and of the arena act nowhere in a validity report, nor on the
+    page of a model.
+    """
     names = hostile_votes(workspace / "votes.jsonl")
-    given = {"battles": "votes.jsonl", "arena": ALL, "note": ALL, "detail": names[:1]}
+    given = {"battles": "votes.jsonl", "arena": ALL}
+    check(browser, report_of("model_pages", workspace, **given, models=names[:1]))
     check(browser, report_of("policy_validity", workspace, **given))
     assert "PWNED" in browser.text()
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner
 
-from arena_kit import DataError, PlacementStudy, read_battles
+from arena_kit import DataError, read_battles
 from arena_kit.cli.main import main
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.quality.canaries import PREFIX
@@ -22,6 +22,7 @@ from tests.samples import (
     by_heart,
     by_heart_whatever_is_asked,
     judgments_of,
+    placed_model,
     plan_of,
     published,
     record_of,
@@ -150,7 +151,7 @@ def test_a_judge_report_asks_the_full_suite(workspace: Path, emulator: Emulator)
     assert study.canaries is not None
     report = study.canary_suite
     assert report is not None
-    assert len(emulator.billing.rows) == report.requests < 600
+    assert len(emulator.billing.rows) - BULK == report.requests < 600
     assert report.find("attacks_worked").value == 1
     found = json.loads((study.record.path / "canary_suite.json").read_text())
     kinds = {row["stratum"] for row in found["measures"] if row["measure"] == "attacks_worked"}
@@ -162,7 +163,7 @@ def test_a_failed_judge_may_be_allowed(workspace: Path, emulator: Emulator) -> N
     emulator.settings.update({"behaviour": "first"})
     study = judgments_of("pilot", **SMALL, allow_failed=True)
     assert len(study) == BULK // 2
-    assert kept(study.record.path)["gate"]["level"] == "not usable"
+    assert kept(workspace / "runs" / "placed")["gate"]["level"] == "not usable"
 
 
 def test_without_a_preflight_nothing_but_the_bulk_is_asked(
@@ -184,7 +185,7 @@ def test_a_free_judge_that_fails_is_told_so_and_goes_on(
     own = {"judge": "openai_compatible", "judge_model": "own", "max_cost_usd": 0.0}
     study = judgments_of("pilot", **SMALL | own, base_url=f"{emulator.base_url}/v1")
     assert study
-    assert kept(study.record.path)["gate"]["level"] == "not usable"
+    assert kept(workspace / "runs" / "placed")["gate"]["level"] == "not usable"
     embedded = judgments_of("pilot", limit_pairs=2, n_perms=20)
     assert embedded
     assert embedded.canaries is not None
@@ -218,16 +219,15 @@ def test_rounds_and_placements_begin_with_a_preflight(workspace: Path, emulator:
         judgments_of("adaptive", **rounds)
     assert len(emulator.billing.rows) == CANARIES
     made = {"backend": "anthropic", "model": "claude-sonnet-5-5", "max_tokens": 400}
-    study = PlacementStudy.open(
-        model="newcomer", human="sample/arena/simulated_texts.jsonl.gz", judged="", generate=made,
-        min_battles=300, judge="anthropic", judge_model="claude-opus-5-5", max_cost_usd=20.0,
-        n_battles=14, n_shared=6, soft=False, n_bootstraps=100,
-    )  # fmt: skip
     before = len(emulator.billing.rows)
     with pytest.raises(UnfitJudgeError):
-        study.judged  # noqa: B018
+        placed_model(
+        model="newcomer", human="sample/arena/simulated_texts.jsonl.gz", judged="", generate=made,
+        min_battles=300, judge="anthropic", judge_model="claude-opus-5-5", max_cost_usd=20.0,
+        n_battles=14, n_shared=6, soft=False, n_bootstraps=100, run_dir="runs/placed",
+    )  # fmt: skip
     assert len(emulator.billing.rows) - before == 14  # one dimension: seven pairs
-    assert kept(study.record.path)["gate"]["level"] == "not usable"
+    assert kept(workspace / "runs" / "placed")["gate"]["level"] == "not usable"
 
 
 def test_the_command_line_refuses_with_exit_code_3(workspace: Path, emulator: Emulator) -> None:

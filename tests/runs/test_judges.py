@@ -13,9 +13,9 @@ import pytest
 from arena_kit import (
     DataError,
     Judgments,
-    PlacementStudy,
     measure_judges,
     publish_judges,
+    publish_placement,
     read_judges,
     tournament_tables,
 )
@@ -27,7 +27,16 @@ from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
 from arena_kit.runs.tournament.judge_report import JudgeComparison
 from tests.emulator import Emulator
-from tests.samples import SMALL, call, edited, judgments_of, parameters, published, record_of
+from tests.samples import (
+    SMALL,
+    call,
+    edited,
+    judgments_of,
+    parameters,
+    placed_model,
+    published,
+    record_of,
+)
 
 BASELINE, MODEL = "baseline/lexical-v1", "claude-sonnet-5-5"
 #: Eight questions of six pairs: enough for every rule.
@@ -199,12 +208,13 @@ def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
 
 def test_a_placement_holds_its_judge_against_people() -> None:
     """Verdicts from a file and people's votes on the same battles, which tell no slot."""
-    study = PlacementStudy.open(model="dogwood", n_bootstraps=100)
-    (dimension,) = study.quality.dimensions
-    assert study.quality.find("agreement", dimension).n > 100
-    assert study.quality.find("flips", dimension).value is not None
-    assert study.quality.find("slot_a", dimension).value is None
-    assert study.save().read()["judge_gate"]["sentence"] == study.gate.sentence
+    placed = placed_model(model="dogwood", n_bootstraps=100)
+    quality, gate = placed.verdicts.quality, placed.verdicts.gate
+    (dimension,) = quality.dimensions
+    assert quality.find("agreement", dimension).n > 100
+    assert quality.find("flips", dimension).value is not None
+    assert quality.find("slot_a", dimension).value is None
+    assert publish_placement(placed).read()["judge_gate"]["sentence"] == gate.sentence
 
 
 # Judges side by side

@@ -22,20 +22,32 @@ from arena_kit import (
     Battle,
     BattleLog,
     DataError,
-    PlacementStudy,
     RatingError,
     placement,
+    publish_placement,
     read_battles,
+    read_placement,
     write_battles,
 )
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
 from arena_kit.files import read_yaml
 from arena_kit.runs.notebook.run import run_notebook
+from arena_kit.runs.placement.place import PlacedModel
+from arena_kit.runs.placement.plan import PlacementPlan
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import PlacementParams
 from tests import naive
-from tests.samples import HOSTILE, SMALL, copy_workspace, jsonl, record_of
+from tests.samples import (
+    HOSTILE,
+    SMALL,
+    copy_workspace,
+    jsonl,
+    parameters,
+    placed_model,
+    placement_record,
+    record_of,
+)
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -118,13 +130,18 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root
 
 
-def opened(home: Path, **changes: Any) -> PlacementStudy:
+def planned(home: Path, **changes: Any) -> PlacementPlan:
     with chdir(home):
-        return PlacementStudy.open(**OWN | changes)
+        return read_placement(**parameters("placement", **OWN | changes))
+
+
+def placed_by(home: Path, **changes: Any) -> PlacedModel:
+    with chdir(home):
+        return placed_model(**OWN | changes)
 
 
 def saved(home: Path, **changes: Any) -> Path:
-    return opened(home, **changes).save().path
+    return publish_placement(placed_by(home, **changes)).path
 
 
 @pytest.fixture(scope="module")
@@ -378,14 +395,14 @@ def test_a_model_without_votes_is_worth_votes(home: Path) -> None:
     many as leave its standard error, by the median variance of a vote on the others.
     """
     written(home / "others.csv", [b for b in votes() if "new" not in (b.model_a, b.model_b)])
-    study = opened(home, human="others.csv")
+    study = placed_by(home, human="others.csv")
     both = study.together
     assert both is not None
     assert both.ratings["new"].extra["votes"] == 0
     people, row = both.people, both.ratings["new"]
     one = np.median([people[m].extra["se"] ** 2 * people[m].n_battles for m in people.models])
     expected = one / ((row.ci_high - row.ci_low) / (2 * 1.959964)) ** 2
-    told = loaded(study.save().path / "placement.json")["in_votes"]
+    told = loaded(publish_placement(study).path / "placement.json")["in_votes"]
     assert told.startswith("No vote on new counts; its place by this judge")
     (number,) = re.findall(r"worth about (\d+) votes on it", told)
     assert int(number) == pytest.approx(expected, rel=0.05)
@@ -398,11 +415,11 @@ def test_people_and_judge_apart(home: Path) -> None:
     known = ("new", *NAMES[:3])
     few = [b for b in verdicts() if b.model_a in known and b.model_b in known]
     written(home / "few.jsonl", few)
-    study = opened(home, judged="few.jsonl", soft=False)
+    study = placed_by(home, judged="few.jsonl", soft=False)
     assert study.together is None
     why = "5 models must have verdicts and 10 human battles (min_battles), found 4"
     assert why in placement.together("new", study.together, study.apart).text
-    found = loaded(study.save().path / "placement.json")
+    found = loaded(publish_placement(study).path / "placement.json")
     assert found["together"] is None
     assert why in found["in_votes"]
 
@@ -420,11 +437,11 @@ def test_a_record_as_judged(home: Path) -> None:
         "min_battles": 500,
     }
     with pytest.raises(DataError, match=r"several dimensions \(calibration, clinical_utility, fac"):
-        opened(home, **sample, judged="runs/tournament")
+        planned(home, **sample, judged="runs/tournament")
     with pytest.raises(DataError, match="no dimension 'taste'; found: calibration, clinical_util"):
-        opened(home, **sample, judged="runs/tournament", dimension="taste")
-    study = opened(home, **sample, judged="runs/tournament", dimension="factuality")
-    assert study.judge_model == "baseline/lexical-v1"
+        planned(home, **sample, judged="runs/tournament", dimension="taste")
+    study = placed_by(home, **sample, judged="runs/tournament", dimension="factuality")
+    assert study.verdicts.plan.judge_model == "baseline/lexical-v1"
     battles = read_battles(tournament / "battles.jsonl").by_dimension()["factuality"]
     mine = [b for b in battles.to_battles() if "dogwood" in (b.model_a, b.model_b)]
     assert study.placed.n_judged == sum(not b.inconsistent for b in mine)
@@ -447,10 +464,10 @@ def test_verdicts_with_a_dimension(home: Path) -> None:
         ({"judged": "sample"}, r"battles\.jsonl: no such file"),
         ({"human_winner": "human_winner"}, r"votes\.csv: missing column human_winner"),
         ({"judged": "votes.csv", "judged_winner": "gpt"}, r"votes\.csv: missing column gpt"),
-        ({"temperature": 1}, "unknown key 'temperature'; allowed: .*model, human"),
+        ({"overrides": {"placement.temperature": 1}}, "temperature"),
         ({"model": ""}, "model: .*at least 1 character"),
         ({"n_bootstraps": 99}, "n_bootstraps: .*greater than or equal to 100"),
-        ({"min_battles": -1}, "min_battles must be 0 or more, not -1"),
+        ({"min_battles": -1}, "min_battles: .*greater than or equal to 0"),
         ({"prior": math.nan}, "prior: .*finite"),
         ({"both_bad": "half"}, "both_bad: .*'tie' or 'exclude'"),
         ({"dimension": "taste"}, r"verdicts\.jsonl: no dimension 'taste'; found: none"),
@@ -460,7 +477,7 @@ def test_refused_before_a_record(home: Path, changes: dict[str, Any], why: str) 
     """Wrong input is one sentence, and no record is made."""
     before = set((home / "runs").glob("*"))
     with pytest.raises(DataError, match=why) as caught:
-        opened(home, **changes)
+        planned(home, **changes)
     assert "\n" not in str(caught.value)
     assert set((home / "runs").glob("*")) == before
 
@@ -479,11 +496,12 @@ def test_a_place_that_does_not_exist(home: Path, changes: dict[str, Any], why: s
     mine = [b for b in verdicts() if b.model_a == "new"]
     written(home / "apart.jsonl", [replace(b, question_id=f"other-{b.question_id}") for b in mine])
     written(home / "wins.jsonl", [replace(b, winner="model_a", inconsistent=False) for b in mine])
-    study = opened(home, **changes)
     with pytest.raises(RatingError, match=why) as caught:
-        study.save()
+        placed_by(home, **changes)
     assert "\n" not in str(caught.value)
-    manifest = study.record.read()
+    manifest = loaded(
+        max((home / "runs").iterdir(), key=lambda p: p.stat().st_mtime) / "manifest.json"
+    )
     assert manifest["status"] == "failed"
     assert str(caught.value) in manifest["error"]
 
@@ -507,13 +525,13 @@ def test_several_judges(home: Path) -> None:
     """Verdicts of several judges are refused with their names, as several dimensions are."""
     written(home / "two.jsonl", two_judges())
     with pytest.raises(DataError, match=r"kind.*stern"):
-        opened(home, judged="two.jsonl", soft=False)
+        planned(home, judged="two.jsonl", soft=False)
 
 
 def test_one_of_several_judges(home: Path) -> None:
     """Naming one of the judges never counts the verdicts of another under its name."""
     written(home / "two.jsonl", two_judges())
-    study = opened(home, judged="two.jsonl", soft=False, judge_model="kind")
+    study = placed_by(home, judged="two.jsonl", soft=False, judge_model="kind")
     assert study.placed.n_judged == len(two_judges()) // 2
     assert study.placed.joint.order[0] == "new", "the kind judge lets it win every time"
 
@@ -521,7 +539,7 @@ def test_one_of_several_judges(home: Path) -> None:
 def test_a_judge_without_a_name(home: Path) -> None:
     """Where nobody says who judged, the record does not say that 'winner' did."""
     written(home / "unnamed.jsonl", [replace(b, judge_model=None) for b in verdicts()])
-    assert opened(home, judged="unnamed.jsonl").judge_model != "winner"
+    assert planned(home, judged="unnamed.jsonl").judge_model != "winner"
 
 
 def test_verdicts_are_no_votes(home: Path, record: Path) -> None:
@@ -530,7 +548,7 @@ def test_verdicts_are_no_votes(home: Path, record: Path) -> None:
     """
     mixed = [*votes(), *(b for b in verdicts() if "new" not in (b.model_a, b.model_b))]
     written(home / "mixed.jsonl", mixed)
-    placed = opened(home, human="mixed.jsonl", soft=False).placed
+    placed = placed_by(home, human="mixed.jsonl", soft=False).placed
     assert placed.human.n_battles == loaded(record / "placement.json")["n_human"]
 
 
@@ -539,15 +557,15 @@ def test_votes_are_no_verdicts(home: Path, record: Path) -> None:
     people's own echo would be found perfect.
     """
     with pytest.raises(RatingError, match=r"people and the judge both decided .* found 0$"):
-        _ = opened(home, judged=str(record), soft=True).placed
+        placed_by(home, judged=str(record), soft=True)
 
 
 def test_any_column_of_a_jsonl_file(home: Path) -> None:
     """`judged_winner` names any column, also one with dashes in a JSONL file."""
     lines = (home / "verdicts.jsonl").read_text().replace('"winner"', '"gpt-4-0125-preview"')
     (home / "columns.jsonl").write_text(lines)
-    study = opened(home, judged="columns.jsonl", judged_winner="gpt-4-0125-preview", soft=False)
-    assert study.placed.n_judged == opened(home, soft=False).placed.n_judged
+    study = placed_by(home, judged="columns.jsonl", judged_winner="gpt-4-0125-preview", soft=False)
+    assert study.placed.n_judged == placed_by(home, soft=False).placed.n_judged
 
 
 def test_the_board_in_the_terminal(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -675,7 +693,10 @@ def test_a_wrong_column_in_a_run(home: Path) -> None:
     before = set((home / "runs").glob("*"))
     with pytest.raises(DataError, match="missing column human_winner") as caught:
         run_notebook(
-            "placement", root=home, overrides={"human_winner": "human_winner"}, progress=False
+            "placement",
+            root=home,
+            overrides={"placement.human_winner": "human_winner"},
+            progress=False,
         )
     assert "\n" not in str(caught.value)
     assert str(caught.value).startswith(str(home))
@@ -689,7 +710,7 @@ def real_run(home: Path, data: Path) -> Record:
     given = read_yaml(home / "params" / "placement_27k.yaml")
     with chdir(home):
         own = {"human": file, "judged": file, "n_bootstraps": 100}
-        return PlacementStudy.open(**given | own).save()
+        return placement_record(**given | own)
 
 
 def test_the_27k_set(real_run: Record) -> None:

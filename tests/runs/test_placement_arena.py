@@ -20,7 +20,15 @@ import pytest
 import yaml
 from click.testing import CliRunner
 
-from arena_kit import DataError, PlacementStudy, placement, read_battles
+from arena_kit import (
+    DataError,
+    judge_placement,
+    place,
+    placement,
+    publish_placement,
+    read_battles,
+    read_placement,
+)
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.cli.board import show_board
 from arena_kit.cli.main import main
@@ -30,8 +38,18 @@ from arena_kit.judging.asking.judge_pairs import OfflineError
 from arena_kit.judging.judges.base import PausedError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
+from arena_kit.runs.placement.plan import PlacementPlan
 from tests.emulator import Emulator, Fault, Reply
-from tests.samples import KEY, edited, jsonl, judgments_of, verdict
+from tests.samples import (
+    KEY,
+    edited,
+    jsonl,
+    parameters,
+    placed_model,
+    placement_record,
+    plan_of,
+    verdict,
+)
 
 ARENA = "sample/arena/simulated_texts.jsonl.gz"
 LEDGER = Path(".arena_kit") / "verdicts.sqlite"
@@ -66,7 +84,13 @@ def paid_twice(emulator: Emulator) -> list[str]:
 
 @pytest.fixture(scope="module")
 def sample_params() -> dict[str, Any]:
-    return read_yaml(Path(__file__).parents[2] / "params" / "placement_arena.yaml")
+    given = read_yaml(Path(__file__).parents[2] / "params" / "placement_arena.yaml")
+    settings = given.pop("overrides")
+    return given | {name.removeprefix("placement."): each for name, each in settings.items()}
+
+
+def planned(**given: Any) -> PlacementPlan:
+    return read_placement(**parameters("placement", **given))
 
 
 def test_the_sample_from_an_arena_file_to_a_place(
@@ -76,15 +100,15 @@ def test_the_sample_from_an_arena_file_to_a_place(
     error included, as the terminal shows; every judged text is in the record, as it stands in the
     arena.
     """
-    study = PlacementStudy.open(**sample_params | {"n_bootstraps": 100})
-    record = study.save()
+    study = placed_model(**sample_params | {"n_bootstraps": 100})
+    record = publish_placement(study)
     capsys.readouterr()
     show_board(record.path)
     shown = " ".join(capsys.readouterr().out.split())
     span = interval_with_judge_error(record.path)
     assert span in shown
     assert "with this judge's error" in shown
-    assert span in placement.board(study.placed, study.note).html
+    assert span in placement.board(study.placed, study.verdicts.plan.note).html
     assert study.placed.judge_error is not None
     assert study.placed.cautious is not None
     manifest = record.read()
@@ -115,7 +139,7 @@ def test_the_sample_from_an_arena_file_to_a_place(
     ratings = json.loads((record.path / "elo_ratings.json").read_text())["ratings"]
     assert [row["rating"] for row in json.loads(told)["ratings"]] == [r["rating"] for r in ratings]
     judged = read_battles(record.path / "judged.jsonl")
-    again = PlacementStudy.open(**sample_params | {"n_bootstraps": 100, "responses": "",
+    again = placed_model(**sample_params | {"n_bootstraps": 100, "responses": "",
                                 "judged": str(record.path / "judged.jsonl")})  # fmt: skip
     assert len(judged) == 600
     assert again.placed.shown.ratings == study.placed.shown.ratings
@@ -172,11 +196,11 @@ def test_a_record_alone_shows_every_judged_text(
     (workspace / "sample" / "responses" / "responses_dogwood.jsonl").write_text(
         "\n".join(map(json.dumps, rows)) + "\n"
     )
-    record = PlacementStudy.open(**sample_params | few).save().path
+    record = placement_record(**sample_params | few).path
     copy = tmp_path / "alone" / "record"
     shutil.copytree(record, copy)
     monkeypatch.chdir(copy.parent)
-    told = CliRunner().invoke(main, ["show", "record", "--json"])
+    told = CliRunner().invoke(main, ["runs", "show", "record", "--json"])
     assert told.exit_code == 0, told.stderr
     shown = [row for row in map(json.loads, told.stdout.splitlines()) if row["judge_model"]]
     judged = [r for r in jsonl(copy / "battles.jsonl") if r["source"] == "llm-judge"]
@@ -184,7 +208,7 @@ def test_a_record_alone_shows_every_judged_text(
     assert any("aspen (large)" in (row["model_a"], row["model_b"]) for row in shown)
     assert all(row["prompt"] and row["response_a"] and row["verdicts"] for row in shown)
     monkeypatch.chdir(workspace)
-    hashes = PlacementStudy.open(**sample_params | few | {"inputs": "hashes"}).save()
+    hashes = placement_record(**sample_params | few | {"inputs": "hashes"})
     assert not list((hashes.path / "inputs").rglob("*.jsonl"))
     assert hashes.read()["inputs"]["prompts.jsonl"]["kept"] is False
 
@@ -193,18 +217,20 @@ def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
     """Votes that name their question take the texts from a tournament's files; with a rubric that
     needs gold answers only prompts that have one are judged.
     """
-    study = PlacementStudy.open(
+    study = placed_model(
         model="dogwood", human="sample/arena/simulated_votes.csv.gz", judged="",
         texts="params/tournament.yaml", responses="sample/responses", n_battles=60, n_shared=250,
         rubric="params/rubrics/factuality.md", reference="gold_answer", n_bootstraps=100,
     )  # fmt: skip
-    sample = study.run.plan.sample  # type: ignore[union-attr]
+    tournament = study.verdicts.plan.tournament
+    assert tournament is not None
+    sample = tournament.sample
     assert set(sample.opponents) == {"aspen", "birch", "cedar"}
     assert all(prompt.gold_answer for prompt in sample.prompts)
     assert study.placed.calibration is not None
     assert study.placed.judge_error is None, "three models do not show a judge's error"
     assert placement.board(study.placed).title.endswith("where this judge puts it")
-    record = study.save()
+    record = publish_placement(study)
     kept = read_prompts(record.path / "inputs" / "prompts.jsonl")
     assert all(prompt.gold_answer for prompt in kept)
 
@@ -212,9 +238,9 @@ def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
-        ({"responses": ""}, "set responses, .*, or generate, .*; neither is given"),
+        ({"responses": ""}, "set responses, .*, or placement.generate, .*; neither is given"),
         ({"generate": {"backend": "anthropic", "model": "m"}}, "both are given"),
-        ({"responses": "", "generate": {"backend": "smoke"}}, "generate: backend: .*'anthropic'"),
+        ({"responses": "", "generate": {"backend": "smoke"}}, "generate.backend: .*'anthropic'"),
         ({"n_shared": 100}, "soft needs 200 battles .* n_shared is 100"),
         ({"n_battles": 9999}, r"n_battles is 9999, but the arena has only \d+ recorded answers"),
         ({"languages": ["tlh"]}, "no battle of the arena can be used.*languages named: en"),
@@ -234,7 +260,7 @@ def test_refused_before_a_record(
 ) -> None:
     """What cannot be drawn, answered or judged is one sentence, and no record is made."""
     with pytest.raises(DataError, match=why) as caught:
-        PlacementStudy.open(**sample_params | changes)
+        judge_placement(planned(**sample_params | changes))
     assert "\n" not in str(caught.value)
     assert not (workspace / "runs").exists()
 
@@ -248,10 +274,11 @@ def test_battles_without_a_question_id(workspace: Path, sample_params: dict[str,
     (workspace / "bare.jsonl").write_text("\n".join(bare) + "\n", encoding="utf-8")
     made = {"backend": "openai_compatible", "model": "own", "base_url": "http://127.0.0.1:9/v1"}
     given = sample_params | {"human": "bare.jsonl", "responses": "", "generate": made}
-    with pytest.raises(DataError, match=r"bare\.jsonl: .*set inline_human to true"):
-        PlacementStudy.open(**given | {"inline_human": False})
-    study = PlacementStudy.open(**given)
-    sample = study.run.plan.sample  # type: ignore[union-attr]
+    with pytest.raises(DataError, match=r"bare\.jsonl: .*set placement.inline_human to true"):
+        planned(**given | {"inline_human": False})
+    study = planned(**given)
+    assert study.tournament is not None
+    sample = study.tournament.sample
     assert all(prompt.prompt_id.startswith("prompt-") for prompt in sample.prompts)
     assert {prompt.prompt_id for prompt in sample.prompts} <= {*study.human.prompts}
     assert len(study.human.prompts) <= 143
@@ -275,10 +302,10 @@ def test_another_tools_arena(workspace: Path, sample_params: dict[str, Any]) -> 
             )
     made = {"backend": "openai_compatible", "model": "own", "base_url": "http://127.0.0.1:9/v1"}
     given = sample_params | {"human": "lmarena.csv", "responses": "", "generate": made}
-    study = PlacementStudy.open(**given | {"model": "newcomer", "languages": []})
-    plan = study.run.plan  # type: ignore[union-attr]
+    plan = planned(**given | {"model": "newcomer", "languages": []}).tournament
+    assert plan is not None
     assert (len(plan.sample.battles), len(plan.sample.shared)) == (200, 400)
-    assert not plan.texts.left_out
+    assert not plan.left_out
     ours = map(json.loads, gzip.decompress((workspace / ARENA).read_bytes()).splitlines())
     known = {row[f"response_{side}"] for row in ours for side in "ab"}
     assert {response.response_text for response in plan.sample.recorded.values()} <= known
@@ -289,9 +316,9 @@ def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[s
     verdicts count in full, which is said, and so is that this is only where this judge puts it.
     """
     few = {"n_shared": 210, "n_battles": 50, "n_bootstraps": 100}  # some will be inconsistent
-    study = PlacementStudy.open(**sample_params | few)
+    study = placed_model(**sample_params | few)
     assert study.placed.calibration is None
-    assert "for want of battles" in study.counted()["verdicts"]
+    assert "for want of battles" in study.facts["verdicts"]
     assert study.placed.judge_error is None
     assert "where this judge puts it" in placement.board(study.placed).title
 
@@ -303,15 +330,17 @@ def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) ->
     """Answers and verdicts over batches cost what the emulator bills, between the forecast's least
     and most; a second placement sends nothing and pays nothing.
     """
-    given = claude(emulator)
+    given = parameters("placement", **claude(emulator))
     code = CliRunner().invoke(main, ["cost", "placement", "--params", _file(given), "--json"])
     told = json.loads(code.stdout)["forecast"]
     unnamed = CliRunner().invoke(main, ["cost", "--params", _file(given)])
     assert "Forecast of answers" in unnamed.stdout, unnamed.stderr
     assert "is within max_cost_usd 20" in unnamed.stdout
-    study = PlacementStudy.open(**given)
-    assert study.forecast.as_dict() == told
-    manifest = study.save().read()
+    plan = read_placement(**given)
+    assert plan.forecast.as_dict() == told
+    study = place(judge_placement(plan))
+    record = publish_placement(study)
+    manifest = record.read()
     bill = emulator.billing.total_usd
     assert manifest["cost"]["usd_spent"] == pytest.approx(bill, abs=1e-12)
     assert told["total"]["usd_at_least"] < bill < told["total"]["usd_at_most"]
@@ -320,13 +349,13 @@ def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) ->
     assert len(emulator.billing.rows) == 54
     paid = manifest["cost"]["answers_paid"]
     assert paid["answers"]["usd"] + paid["verdicts"]["usd"] == pytest.approx(bill, abs=1e-12)
-    answers = jsonl(study.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
+    answers = jsonl(record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
     assert len(answers) == 14
     assert manifest["answers"]["responses"] == {"ok": 14}
 
     before = len(emulator.requests)
-    again = PlacementStudy.open(**given)
-    assert again.save().read()["cost"]["usd_spent"] == 0
+    again = place(judge_placement(read_placement(**given)))
+    assert again.verdicts.record.read()["cost"]["usd_spent"] == 0
     assert len(emulator.requests) == before
     assert again.placed.joint.ratings == study.placed.joint.ratings
 
@@ -353,9 +382,9 @@ def test_answers_as_long_as_forecast_cost_what_was_forecast(
     edited(workspace, judge__anthropic__expected_output_tokens=90, judge__anthropic__effort="")
     emulator.settings.behaviour = answer
     emulator.settings.thinking_share = 0.0
-    study = PlacementStudy.open(**claude(emulator, n_battles=40, inconsistent="tie"))
-    total = study.forecast.as_dict()["total"]
-    study.save()
+    plan = planned(**claude(emulator, n_battles=40, inconsistent="tie"))
+    total = plan.forecast.as_dict()["total"]
+    judge_placement(plan)
     bill = emulator.billing.total_usd
     assert 0.95 * total["usd_all_hits"] < bill < 1.05 * total["usd_no_hits"]
 
@@ -375,7 +404,7 @@ def test_nothing_is_sent(
     so answers that alone would fit are not bought either.
     """
     with pytest.raises(error, match=why) as caught:
-        PlacementStudy.open(**claude(emulator) | changes).save()
+        judge_placement(planned(**claude(emulator) | changes))
     assert "\n" not in str(caught.value)
     assert emulator.billing.accepted == []
 
@@ -383,14 +412,13 @@ def test_nothing_is_sent(
 def test_offline_after_a_run(workspace: Path, emulator: Emulator) -> None:
     """Offline, a placement comes from the ledger alone; what it lacks is listed and refused."""
     given = claude(emulator)
-    ratings = PlacementStudy.open(**given).placed.joint.ratings
+    ratings = placed_model(**given).placed.joint.ratings
     sent = len(emulator.requests)
-    offline = PlacementStudy.open(**given | {"offline": True})
+    offline = placed_model(**given | {"offline": True})
     assert offline.placed.joint.ratings == ratings
-    more = PlacementStudy.open(**given | {"offline": True, "n_shared": 9})
     with pytest.raises(OfflineError, match="verdicts are not in the cache"):
-        more.save()
-    assert len(jsonl(more.record.path / "missing.jsonl")) == 6
+        placed_model(**given | {"offline": True, "n_shared": 9, "run_dir": "runs/more"})
+    assert len(jsonl(workspace / "runs" / "more" / "missing.jsonl")) == 6
     assert len(emulator.requests) == sent
 
 
@@ -398,9 +426,9 @@ def test_a_chat_completions_server(workspace: Path, emulator: Emulator) -> None:
     """A server of one's own answers and judges without a key or a cap, and nothing is billed."""
     address = f"{emulator.base_url}/v1"
     made = {"backend": "openai_compatible", "model": "own", "base_url": address, "seed": 1}
-    study = PlacementStudy.open(**claude(emulator) | {"generate": made, "max_cost_usd": 0.0,
-        "judge": "openai_compatible", "judge_model": "own-judge", "base_url": address})  # fmt: skip
-    manifest = study.save().read()
+    manifest = placement_record(**claude(emulator) | {"generate": made, "max_cost_usd": 0.0,
+        "judge": "openai_compatible", "judge_model": "own-judge",
+        "base_url": address}).read()  # fmt: skip
     assert {row.transport for row in emulator.billing.accepted} == {"chat"}
     assert len(emulator.billing.accepted) == 54
     assert manifest["cost"]["usd_spent"] == 0
@@ -412,7 +440,7 @@ def test_live_messages(workspace: Path, emulator: Emulator) -> None:
     edited(workspace, judge__anthropic__per_minute=6000)
     given = claude(emulator, transport="messages", n_battles=7, n_shared=0)
     given["generate"] |= {"transport": "messages"}
-    manifest = PlacementStudy.open(**given).save().read()
+    manifest = placement_record(**given).read()
     assert {row.transport for row in emulator.billing.accepted} == {"messages"}
     assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd, abs=1e-12)
 
@@ -421,8 +449,10 @@ def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -
     """An answer that the model refuses is judged as it is; one that the service never gave and a
     pair without both verdicts give no battle, and all of it is told.
     """
-    study = PlacementStudy.open(**claude(emulator, n_battles=21))
-    entrant = study.run.plan.sample.asked  # type: ignore[union-attr]
+    plan = planned(**claude(emulator, n_battles=21))
+    assert plan.tournament is not None
+    sample = plan.tournament.sample
+    entrant = sample.asked
     refused, lost = entrant[0].text, entrant[1].text
 
     def answer(params: Any) -> Reply | str:
@@ -434,14 +464,15 @@ def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -
         return "An answer."
 
     emulator.settings.behaviour = answer
-    told = study.counted()
+    verdicts = judge_placement(plan)
+    told = verdicts.facts | place(verdicts).facts
     assert told["answers made"] == "20 ok, 1 refused"
-    uses = sum(p.prompt_id == entrant[1].prompt_id for p in study.run.plan.sample.battles)  # type: ignore[union-attr]
+    uses = sum(p.prompt_id == entrant[1].prompt_id for p in sample.battles)
     assert f"of 21 drawn count, {uses} lack a usable verdict" in told["judged battles"]
-    rows = jsonl(study.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
+    rows = jsonl(verdicts.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
     assert len(rows) == 21
     assert [r["response_text"] for r in rows if r["diagnostics"]["status"] == "refused"] == [""]
-    assert "unparsable" in placement.met(study.judged, "newcomer", study.statuses).text
+    assert "unparsable" in placement.met(verdicts.battles, "newcomer", verdicts.statuses).text
 
 
 # Killed and resumed
@@ -482,7 +513,9 @@ def test_killed_while_answering_and_while_judging(workspace: Path) -> None:
     resumed each time in its record, ends, and every request was paid once.
     """
     with Emulator(seed=3, batch_seconds=3600) as emulator:
-        process = started("run", "placement", "--params", _file(claude(emulator)))
+        process = started(
+            "run", "placement", "--params", _file(parameters("placement", **claude(emulator)))
+        )
         first = wait_for_batch(workspace, set())
         process.send_signal(signal.SIGKILL)
         process.communicate(timeout=60)
@@ -526,17 +559,16 @@ def test_what_was_paid_before_credit_ended_is_not_paid_again(
     """
     given = claude(emulator)
     emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
-    failed = PlacementStudy.open(**given)
     with pytest.raises(PausedError, match="credit"):
-        failed.save()
-    manifest = failed.record.read()
+        placed_model(**given | {"run_dir": "runs/failed"})
+    manifest = json.loads((workspace / "runs" / "failed" / "manifest.json").read_text())
     assert manifest["status"] == "failed"
     assert 0 < manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd, abs=1e-12)
     n_paid = len(emulator.billing.rows)
     emulator.faults.clear()
-    rest = PlacementStudy.open(**given)
-    assert rest.forecast.answers.requests == 14 - n_paid  # type: ignore[union-attr]
-    spent = rest.save().read()["cost"]["usd_spent"]
+    rest = planned(**given)
+    assert rest.forecast.parts["answers"].requests == 14 - n_paid
+    spent = judge_placement(rest).record.read()["cost"]["usd_spent"]
     assert spent + manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd)
     assert len(emulator.billing.rows) == 54
     assert paid_twice(emulator) == []
@@ -549,19 +581,17 @@ def test_only_one_entrant(workspace: Path) -> None:
     """`only_entrant` judges only pairs with it: half of all pairs among four, in the forecast,
     the facts and the record; a stranger is refused.
     """
-    study = judgments_of("pilot", only_entrant="dogwood", n_perms=20,
-                       strata={"open_recall": 4, "curated": 2})  # fmt: skip
-    pairs = study.plan.pairing.pairs
+    plan = plan_of("pilot", only_entrant="dogwood", strata={"open_recall": 4, "curated": 2})
+    pairs = plan.pairing.pairs
     assert len(pairs) == 3 * (4 + 6 + 6)
     assert all("dogwood" in (pair.entrant_a, pair.entrant_b) for pair in pairs)
-    assert re.search(r"96 \(48 pairs of dogwood in both orders\)", study.facts()["requests"])
-    assert set(study.ratings["calibration"].models) == {"aspen", "birch", "cedar", "dogwood"}
+    assert re.search(r"96 \(48 pairs of dogwood in both orders\)", plan.facts["requests"])
     words = ["cost", "pilot", "--params", "params/pilot_claude.yaml", "--json"]
-    words += ["-p", "preflight", "false"]
+    words += ["-p", "judge.preflight", "false"]
     whole, some = (
         json.loads(CliRunner().invoke(main, [*words, *more]).stdout)["forecast"]["requests"]
-        for more in ([], ["-p", "only_entrant", "dogwood"])
+        for more in ([], ["-p", "judge.only_entrant", "dogwood"])
     )
     assert some * 2 == whole
     with pytest.raises(DataError, match="only_entrant 'oak' does not compete; entrants: aspen"):
-        judgments_of("pilot", only_entrant="oak")
+        plan_of("pilot", only_entrant="oak")

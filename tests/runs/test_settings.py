@@ -51,6 +51,7 @@ def test_shipped_file(workspace: Path) -> None:
         ({"elo__ties": "win"}, "elo.ties: .*'drop' or 'half', got 'win'"),
         ({"missing_responses": "ignore"}, "'listwise' or 'pairwise', got 'ignore'"),
         ({"prompts": None}, "prompts: Field required"),
+        ({"generate": {"oak": {"backend": "anthropic", "model": "m"}}}, "defines oak, who is no"),
         ({"arena": {"private": ["elm"]}}, "arena.private names elm, who is no entrant"),
         ({"arena": {"withdrawn": ["elm"]}}, "arena.withdrawn names elm, who is no entrant"),
         ({"arena": {"hidden": ["aspen"]}}, "'arena.hidden'; allowed: providers, private, withdr"),

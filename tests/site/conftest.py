@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import PlacementStudy, PolicyStudy
+from arena_kit import publish_policy, read_season
 from arena_kit.files import read_yaml
 from arena_kit.site.build import build_site
 from arena_kit.site.overview import records_in
 from tests.browser import Browser
-from tests.samples import SMALL, copy_workspace, record_of
+from tests.samples import SMALL, copy_workspace, placement_record, record_of
 from tests.site.handmade import Handmade
 
 
@@ -31,10 +31,10 @@ def workspace_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     root = copy_workspace(tmp_path_factory.mktemp("site") / "workspace")
     with chdir(root):
         record_of("pilot", **SMALL, run_dir="runs/pilot")
-        arena = read_yaml(root / "params" / "placement_arena.yaml")
-        few = {"n_battles": 40, "n_shared": 60, "soft": False, "n_bootstraps": 100}
-        PlacementStudy.open(**arena | few | {"run_dir": "runs/placed"}).save()
-        PolicyStudy.open(run_dir="runs/policy").save()
+        arena = read_yaml(root / "params" / "placement_arena.yaml") | {"run_dir": "runs/placed"}
+        placement_record(**arena, n_battles=40, n_shared=60, soft=False, n_bootstraps=100)
+        read = read_season(run_dir="runs/policy")
+        publish_policy(read, read.report())
     models = {"ash": "ash", "beech": "beech"}
     Handmade(models=models, prompts={"q": "A question?"}, kept=False).write(
         root / "runs" / "hashes"

@@ -1,4 +1,4 @@
-"""Databases for vote stores: a SQLite file, and a PostgreSQL server where one is installed."""
+"""Vote stores: a SQLite file, and a PostgreSQL server where one is installed."""
 
 from __future__ import annotations
 
@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from arena_kit.voting.live import LiveArena
 from tests.voting.postgres import Postgres, binaries, running
+from tests.voting.serving import live_arena
 
 
 @pytest.fixture(scope="session")
@@ -27,3 +29,11 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
         return str(tmp_path / "votes.sqlite")
     url: str = request.getfixturevalue("postgres").new_database()
     return url
+
+
+@pytest.fixture
+def live(tmp_path: Path) -> Iterator[LiveArena]:
+    """A small arena on a new SQLite file."""
+    arena = live_arena(tmp_path / "votes.sqlite")
+    yield arena
+    arena.close()

@@ -11,13 +11,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from itertools import count
 from pathlib import Path
 
 import psycopg
 
-ACCOUNTS = ("postgres", "nobody")
 _numbers = count(1)
 
 
@@ -44,15 +43,18 @@ class Postgres:
 
 @contextmanager
 def running(programs: Path) -> Iterator[Postgres]:
-    """Start a server, durable as any, and stop it in the end."""
-    account = pwd.getpwuid(os.getuid()) if os.getuid() else _account()
+    """Start a server, durable as any, and stop it in the end; it refuses to run as root."""
+    names = {entry.pw_name for entry in pwd.getpwall()} if os.getuid() == 0 else set()
+    account = pwd.getpwnam("postgres" if "postgres" in names else "nobody") if names else None
     memory = Path("/dev/shm")  # a disk that others use, too, would cost seconds
     folder = Path(tempfile.mkdtemp(prefix="arena_kit_", dir=memory if memory.is_dir() else None))
-    os.chown(folder, account.pw_uid, account.pw_gid)
-    ids = {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
-    start = {} if os.getuid() else ids
-    data, port = folder / "data", _free_port()
-    quiet = {"stdout": subprocess.DEVNULL, "cwd": folder, **start}
+    quiet = {"stdout": subprocess.DEVNULL, "cwd": folder}
+    if account is not None:
+        os.chown(folder, account.pw_uid, account.pw_gid)
+        quiet |= {"user": account.pw_uid, "group": account.pw_gid, "extra_groups": []}
+    with socket.create_server(("127.0.0.1", 0)) as probe:
+        port = probe.getsockname()[1]
+    data = folder / "data"
     try:
         made = [programs / "initdb", "-D", data, "-A", "trust", "-U", "tester", "--no-sync"]
         subprocess.run([*made, "-E", "UTF8", "--no-locale"], check=True, **quiet)
@@ -70,26 +72,11 @@ def running(programs: Path) -> Iterator[Postgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _account() -> pwd.struct_passwd:
-    """Whom the server runs as, because it refuses to run as root."""
-    known = {entry.pw_name: entry for entry in pwd.getpwall()}
-    return next(known[name] for name in ACCOUNTS if name in known)
-
-
-def _free_port() -> int:
-    with closing(socket.socket()) as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
 def _await(port: int, server: subprocess.Popen[bytes], log: Path) -> None:
-    address = f"postgresql://tester@127.0.0.1:{port}/template1"
     for _ in range(600):
         assert server.poll() is None, log.read_text(errors="replace")
         try:
-            psycopg.connect(address).close()
+            return psycopg.connect(f"postgresql://tester@127.0.0.1:{port}/template1").close()
         except psycopg.OperationalError:
             time.sleep(0.1)
-        else:
-            return
     raise AssertionError(log.read_text(errors="replace"))

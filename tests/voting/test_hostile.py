@@ -14,21 +14,12 @@ from hypothesis import strategies as st
 from arena_kit.voting.live import LiveArena
 from tests.voting.serving import Voter, leaks, live_arena, serving
 
-SQL = [
-    "' OR '1'='1",
-    "'; DROP TABLE votes; --",
-    '" UNION SELECT model_a FROM tickets --',
-    "%00",
-    "\\",
-]
-HTML = [
-    "<script>alert(1)</script>",
-    "<img src=x onerror=alert(1)>",
-    "javascript:alert(1)",
-    "{{7*7}}",
-]
+SQL = ["' OR '1'='1", "'; DROP TABLE votes; --", '" UNION SELECT model_a FROM tickets', "%00", "\\"]
+HTML = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "javascript:x", "{{7*7}}"]
 ODD = ["", " ", "\0", "\ud800", "\u202e", "A" * 129, "a/../b", "😀", "\r\nSet-Cookie: x=y"]
 TYPES: list[Any] = [None, True, 0, -1, 1.5, [], {}, [[]], {"$gt": ""}, 10**400]
+BODIES = ["", "null", "[]", "1", '"x"', "{", '{"a":}', "{'a': 1}", "NaN", "\ufeff{}", "[" * 3000,
+          '{"model": "x"}', '{"__proto__": {}}', b"\xff\xfe{}", b"\x80"]  # fmt: skip
 FIELDS = ("ticket", "digest", "choice", "seconds")
 
 
@@ -76,10 +67,7 @@ def test_no_field_takes_what_it_is_not(target: Target, field: str) -> None:
     but for a time that is not told.
     """
     for value in [*SQL, *HTML, *ODD, *TYPES]:
-        number = (
-            isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value <= 1e6
-        )
-        if field == "seconds" and (value is None or number):
+        if field == "seconds" and str(value) in ("None", "0", "1.5"):
             continue
         status = target.send("/api/vote", json.dumps(target.vote | {field: value}))
         assert status == 422, (field, value)
@@ -87,28 +75,11 @@ def test_no_field_takes_what_it_is_not(target: Target, field: str) -> None:
 
 @pytest.mark.parametrize("path", ["/api/vote", "/api/enter", "/api/matchup", "/api/board/enter"])
 def test_no_body_but_the_right_one_is_taken(target: Target, path: str) -> None:
-    """What is no JSON, no object, or has further keys is refused."""
-    bodies = [
-        "",
-        "null",
-        "[]",
-        "1",
-        '"x"',
-        "{",
-        '{"a":}',
-        "{'a': 1}",
-        "NaN",
-        "\ufeff{}",
-        "[" * 3000,
-    ]
-    for body in [*bodies, '{"model": "x"}', '{"__proto__": {}}', b"\xff\xfe{}", b"\x80"]:
+    """What is no JSON, no object, or has further keys is refused; of a key that comes twice the
+    last value counts, and is checked.
+    """
+    for body in [*BODIES, json.dumps(target.vote)[:-1] + ', "choice": "MODEL_A"}']:
         assert target.send(path, body) == 422, body
-
-
-def test_duplicate_keys_cannot_smuggle_a_vote(target: Target) -> None:
-    """Of a key that comes twice the last value counts, and is checked."""
-    text = json.dumps(target.vote)[:-1] + ', "choice": "MODEL_A"}'
-    assert target.send("/api/vote", text) == 422
 
 
 def test_cookies_of_others_making_are_none(target: Target) -> None:
@@ -116,23 +87,29 @@ def test_cookies_of_others_making_are_none(target: Target) -> None:
     name, admission, own = target.voter.client.cookies["arena_kit_voter"].split(".")
     other = ("B" if own[0] == "A" else "A") + own[1:]
     made_up = (
-        name, f"{name}.", f"{name}.{own}", f"{name}.{admission}", f"{name}.{admission}.{other}",
+        "", name, f"{name}.", f"{name}.{own}", f"{name}.{admission}", f"{name}.{admission}.{other}",
         f"{name}.{own}.{own}", f"{name}.{own}.{admission}", f"x.{admission}.{own}",
         f".{admission}.{own}", f"..{own}", f"{name}.{admission}.{own}.", "a" * 4000, "%00.%00",
     )  # fmt: skip
     for cookie in made_up:
         headers = {"cookie": f"arena_kit_voter={cookie}"}
-        answer = Voter(target.voter.address).ask("/api/vote", target.vote, **headers)
-        assert answer.status_code == 401, cookie
+        for path, body in (("/api/vote", target.vote), ("/api/matchup", {})):
+            answer = Voter(target.voter.address).ask(path, body, **headers)
+            assert answer.status_code == 401, cookie
 
 
 def test_replays_and_forged_tickets_are_refused(target: Target) -> None:
-    """A ticket that was voted on takes no other vote, and made-up ones are unknown."""
+    """A ticket that was voted on takes no other vote, made-up ones are unknown, and nobody votes on
+    another's.
+    """
     (voted,) = target.live.store.votes()
     replay = {"ticket": voted.ticket.ticket, "digest": voted.ticket.digest, "choice": "B"}
     assert target.send("/api/vote", json.dumps(replay)) == 409
     for forged in ("0" * 32, voted.ticket.ticket[::-1], voted.ticket.ticket.upper() + "x", "1"):
         assert target.send("/api/vote", json.dumps(replay | {"ticket": forged})) == 404
+    thief = Voter(target.voter.address)
+    thief.enter()
+    assert thief.vote(target.pair, "A").status_code == 403
 
 
 def test_other_methods_are_refused(target: Target) -> None:
@@ -142,22 +119,20 @@ def test_other_methods_are_refused(target: Target) -> None:
         assert target.voter.client.request(method, path).status_code == 405
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_nothing_ends_in_a_fault(target: Target, data: st.DataObject) -> None:
-    """Whatever values a vote's fields have, the answer is a refusal."""
+    """Whatever values a vote's fields have, and whatever bytes come under whatever content type,
+    the answer is a refusal.
+    """
     value = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
     drawn = data.draw(st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=4), value))
     body = target.vote | drawn
     if body["choice"] not in ("A", "B", "TIE", "BOTH_BAD", "SKIP") or body.keys() - {*FIELDS}:
         target.send("/api/vote", json.dumps(body))
-
-
-@settings(max_examples=30, deadline=None)
-@given(body=st.binary(max_size=200), kind=st.from_regex(r"[ -~]{0,30}", fullmatch=True))
-def test_no_bytes_end_in_a_fault(target: Target, body: bytes, kind: str) -> None:
-    """Whatever bytes come under whatever content type, the answer is a refusal."""
-    assert target.send("/api/vote", body, **{"content-type": kind.strip() or "x"}) in (415, 422)
+    kind = data.draw(st.from_regex(r"[ -~]{0,30}", fullmatch=True)).strip() or "x"
+    junk = data.draw(st.binary(max_size=200))
+    assert target.send("/api/vote", junk, **{"content-type": kind}) in (415, 422)
 
 
 def test_a_store_that_is_gone_is_said(tmp_path: Path) -> None:

@@ -38,8 +38,6 @@ def served(
         cwd=workspace, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
         env=os.environ | {"PYTHONUNBUFFERED": "1"},
     )  # fmt: skip
-    assert process.stdout is not None
-    assert process.stderr is not None
     try:
         first = process.stdout.readline()
         found = re.search(r"http://[\w.]+:\d+", first)

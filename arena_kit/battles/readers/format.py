@@ -10,18 +10,10 @@ from typing import Any, NamedTuple
 
 from numpy.typing import NDArray
 
+from arena_kit.battles import tabular
 from arena_kit.battles.battle import read_outcome
 from arena_kit.battles.log import TEXT_COLUMNS
-from arena_kit.battles.tabular import (
-    Connection,
-    column_name,
-    kind_of,
-    listed,
-    place_of,
-    quoted,
-    table_of,
-    types_of,
-)
+from arena_kit.battles.tabular import Connection, column_name, listed, place_of, quoted
 from arena_kit.files import DataError
 
 Expressions = Mapping[str, str]
@@ -148,12 +140,12 @@ class Format:
         """
         if self.load is not None:
             con.register("loaded", dict(self.load(path)))
-            return Table("loaded", types_of(con, "loaded"))
+            return Table("loaded", tabular.types_of(con, "loaded"))
         columns = self.used(chosen)
-        query = table_of(path, columns, longest=longest)
-        if kind_of(path) in ("jsonl", "json"):
+        query = tabular.table_of(path, columns, longest=longest)
+        if tabular.kind_of(path) in ("jsonl", "json"):
             return Table(query, dict.fromkeys(columns, "VARCHAR"))
-        return Table(query, types_of(con, query))
+        return Table(query, tabular.types_of(con, query))
 
     def lay_out(self, con: Connection, table: Table, chosen: Expressions) -> dict[str, int]:
         """Make the table `raw` of the chosen columns that the file has, a row per battle; the rows

@@ -27,11 +27,10 @@ def format_of(path: Path, name: str | None = None, columns: Columns | None = Non
 
 
 def _named(path: Path, name: str) -> Format:
-    for each in FORMATS:
-        if each.name == name:
-            return each
-    known = ", ".join(each.name for each in FORMATS)
-    raise DataError(f"{path}: unknown format {name!r}; allowed: {known}")
+    known = {each.name: each for each in FORMATS}
+    if name not in known:
+        raise DataError(f"{path}: unknown format {name!r}; allowed: {', '.join(known)}")
+    return known[name]
 
 
 def _mapped(path: Path, columns: Columns) -> Format:

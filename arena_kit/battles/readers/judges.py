@@ -6,13 +6,12 @@ from arena_kit.battles.readers.format import Format, outcome_of, same
 from arena_kit.battles.readers.tables import BY_SCORE, PAIRS_BY_SCORE, pairs_of_scores
 
 
-def _settled(first: str, second: str, names: dict[str, str]) -> dict[str, str]:
-    """The outcome of two games, each an expression: the winner that both name, a tie where both
-    do, and else a tie that is inconsistent. `names` are the games' words for our outcomes.
+def _settled(first: str, second: str, words: dict[str, str]) -> dict[str, str]:
+    """The outcome of two games, each a column: the winner that both name, a tie where both do, and
+    else a tie that is inconsistent. `words` are the games' words for our outcomes.
     """
-    cases = " ".join(f"WHEN '{word}' THEN '{outcome}'" for word, outcome in names.items())
     return {
-        "winner": f"CASE WHEN {first} = {second} THEN CASE {first} {cases} END ELSE 'tie' END",
+        "winner": f"CASE WHEN {first} = {second} THEN {outcome_of(first, **words)} ELSE 'tie' END",
         "inconsistent": f"{first} <> {second}",
     }
 
@@ -32,13 +31,13 @@ _NO_GRADE = {"pairs with an error for a grade (-1)": "-1 IN (score_a, score_b)"}
 
 # MT-bench
 
-_GAMES = {"model_1": "model_a", "model_2": "model_b", "tie": "tie"}
+_GAMES = {"model_a": "model_1", "model_b": "model_2", "tie": "tie"}
 _JUDGE = "CASE WHEN starts_with(judge, '[') THEN judge->>'$[0]' ELSE judge END"
 
 # evalscope: a judge in both orders, or in one
 
-_WINS = {"model_a": "model_a", "model_b": "model_b", "tie": "tie", "tie_both_bad": "both_bad"}
-_WIN_WORDS = (*_WINS, "unknown")
+_WINS = same("model_a", "model_b", "tie") | {"both_bad": "tie_both_bad"}
+_WIN_WORDS = (*_WINS.values(), "unknown")
 _REVIEWS = same("model_a", "model_b", "question_id") | {"timestamp": "tstamp"} | _BY_JUDGE
 _REVIEWED = {"prompt": "question", "language": "language"}
 
@@ -85,7 +84,7 @@ JUDGES = (
             "judge_model": _JUDGE, "timestamp": "tstamp",
         },
         texts={"turns": "turn"},
-        refused=_unknown_verdict((*_GAMES, "error"), "g1_winner", "g2_winner"),
+        refused=_unknown_verdict((*_GAMES.values(), "error"), "g1_winner", "g2_winner"),
         left_out={"judgments with an error": "'error' IN (g1_winner, g2_winner)"},
     ),
     Format(

@@ -199,9 +199,8 @@ class Batching:
             since = unknown_since.setdefault(batch_id, time.monotonic())
             if time.monotonic() - since < self.options.backoff.grace:
                 return None
-            if any(
-                batch.batch_id == batch_id for batch in recent(self.judge, self.options, intent)
-            ):
+            listed = recent(self.judge, self.options, intent)
+            if any(batch.batch_id == batch_id for batch in listed):
                 return None
             raise PausedError(
                 f"the service does not know {intent.words}: if it belongs to another workspace, "

@@ -70,13 +70,10 @@ _STATUS = {
 }
 _UNPAID = {"canceled": Status.CANCELED, "expired": Status.EXPIRED, "errored": Status.ERRORED}
 #: Errors that no second try mends.
-_PERMANENT = {
-    "invalid_request_error",
-    "authentication_error",
-    "permission_error",
-    "not_found_error",
-    "request_too_large",
-}
+_PERMANENT = frozenset(
+    "invalid_request_error authentication_error permission_error not_found_error "
+    "request_too_large".split()
+)
 _CUSTOM_ID = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 
 
@@ -433,11 +430,14 @@ def _read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | N
         match = _CUSTOM_ID.search(line) if whole else None
     if match is None:
         return None
-    name = match[1].decode()
-    answer = Answer(
-        request_id=name, status=Status.ERRORED, detail="a result line that makes no sense"
-    )
-    return Result(answer=answer, name=name, line=line.decode("utf-8", "replace"))
+    text = line.decode("utf-8", "replace")
+    return _errored(match[1].decode(), "a result line that makes no sense", text)
+
+
+def _errored(name: str, detail: str, line: str) -> Result:
+    """A result that may have been billed and holds no answer: final, and never asked again."""
+    answer = Answer(request_id=name, status=Status.ERRORED, detail=detail)
+    return Result(answer=answer, name=name, line=line)
 
 
 def _is_message(message: Any) -> bool:
@@ -448,10 +448,7 @@ def _is_message(message: Any) -> bool:
 def _read_message(message: Any, price: Price, *, batch: bool, name: str, line: str) -> Result:
     """A message in our terms; text is found by block type, for thinking may come first."""
     if not _is_message(message):
-        answer = Answer(
-            request_id=name, status=Status.ERRORED, detail="a success without a message"
-        )
-        return Result(answer=answer, name=name, line=line)
+        return _errored(name, "a success without a message", line)
     texts = [
         str(block.get("text", ""))
         for block in message["content"]
@@ -485,15 +482,13 @@ def _result(line: bytes, price: Price) -> Result:
     if kind in _UNPAID:
         error = ((result.get("error") or {}).get("error")) or {}
         return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
-    usage = _usage((result.get("message") or {}).get("usage"))
-    answer = Answer(
-        request_id=name,
-        status=Status.ERRORED,
-        usage=usage,
-        cost_usd=price.usd(usage, batch=True),
-        detail=f"a result of the unknown type {kind[:100]!r}; it may have been billed",
+    detail = f"a result of the unknown type {kind[:100]!r}; it may have been billed"
+    unknown, usage = (
+        _errored(name, detail, text),
+        _usage((result.get("message") or {}).get("usage")),
     )
-    return Result(answer=answer, name=name, line=text)
+    cost = price.usd(usage, batch=True)
+    return unknown._replace(answer=unknown.answer._replace(usage=usage, cost_usd=cost))
 
 
 def _parsed(line: bytes) -> Any:

@@ -10,6 +10,7 @@ import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -158,27 +159,31 @@ def _format_of(path: Path) -> _LogFormat:
 
 
 def _prompt(answer: LoggedAnswer) -> Prompt:
-    try:
+    with _named_errors(answer.place):
         return Prompt(
             prompt_id=answer.prompt_id,
             text=answer.prompt,
             source=_safe_id(answer.task),
             gold_answer=answer.target,
         )
-    except DataError as error:
-        raise DataError(f"{answer.place}: {error}") from None
 
 
 def _response(answer: LoggedAnswer) -> Response:
-    try:
+    with _named_errors(answer.place):
         return Response(
             entrant_id=answer.model,
             prompt_id=answer.prompt_id,
             response_text=answer.text,
             diagnostics={"scores": dict(answer.scores)} if answer.scores else {},
         )
+
+
+@contextmanager
+def _named_errors(place: str) -> Iterator[None]:
+    try:
+        yield
     except DataError as error:
-        raise DataError(f"{answer.place}: {error}") from None
+        raise DataError(f"{place}: {error}") from None
 
 
 def _safe_id(name: str) -> str:

@@ -43,11 +43,16 @@ class Prompt:
         for name in ("subject", "gold_answer"):
             if not isinstance(getattr(self, name), str | None):
                 raise DataError(f"{name} of prompt {self.prompt_id} must be a string or null")
-        if isinstance(self.tags, str) or not all(isinstance(t, str) for t in _items(self.tags)):
+        tags, behavior = self.tags, self.expected_behavior
+        if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
             raise DataError(f"tags of prompt {self.prompt_id} must be a list of strings")
-        object.__setattr__(self, "tags", tuple(self.tags))
-        if self.expected_behavior is not None:
-            object.__setattr__(self, "expected_behavior", _behavior(self.expected_behavior))
+        object.__setattr__(self, "tags", tuple(tags))
+        if behavior is not None:
+            if behavior not in list(ExpectedBehavior):
+                allowed = ", ".join(ExpectedBehavior)
+                shown = str(behavior)[:40]
+                raise DataError(f"unknown expected_behavior {shown!r}; allowed: {allowed}")
+            object.__setattr__(self, "expected_behavior", ExpectedBehavior(behavior))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -170,20 +175,6 @@ def _check_text(value: object, what: str, *, empty: bool = False) -> None:
         raise DataError(f"{what} must be {wanted}, not {str(value)[:40]!r}")
     if len(value) > MAX_TEXT:
         raise DataError(f"{what} must have at most {MAX_TEXT:,} characters, not {len(value):,}")
-
-
-def _items(value: object) -> list[object]:
-    return list(value) if isinstance(value, list | tuple) else [value]
-
-
-def _behavior(value: object) -> ExpectedBehavior:
-    try:
-        return ExpectedBehavior(str(value))
-    except ValueError:
-        allowed = ", ".join(ExpectedBehavior)
-        raise DataError(
-            f"unknown expected_behavior {str(value)[:40]!r}; allowed: {allowed}"
-        ) from None
 
 
 def file_row(item: Prompt | Response) -> dict[str, object]:

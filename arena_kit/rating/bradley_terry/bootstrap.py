@@ -2,36 +2,40 @@
 
 A resample's peak lies near the peak for all battles, so that curvature serves for every resample,
 updated on the way (Broyden's method, as in Kelley 1995); where that does not converge, Newton's
-method does. Resamples of plain battles are refitted side by side in arrays or, on many pairs, one
-by one in compiled code, from `COMPILED_FROM` on; there each model's curvature is also made up for
-how often it was drawn. Tie models and covariates take the general way.
+method does. There are two refits: `CountRefit` for plain battles, whose counts by pair say it all,
+many resamples side by side; and `refitted` for tie models and covariates, one by one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
-from itertools import islice, pairwise
+from itertools import pairwise
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
-from arena_kit.fanout import fan_out, shares
-from arena_kit.rating.base import RatingError, numba_pays, strong_groups, strongly_connected
+from arena_kit.fanout import fan_out
+from arena_kit.rating.base import RatingError, strong_groups
 from arena_kit.rating.bradley_terry.clusters import Votes
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
 from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.compiled import Kernel, numba_pays
+from arena_kit.rating.resampling import LANES
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 #: Pairs times resamples from which compiled code pays for its start.
-COMPILED_FROM = 1_000_000
+COMPILED_FROM = 2_000_000
 _MOST_STEPS = 60
 _TOLERANCE = 1e-11
-_MOST_DENSE = 400  # models, above which conjugate gradients beat the inverse
-_TOGETHER = 4  # models that a kernel takes at once
+_CLOSE = 1e-9  # a step from which the next of many resamples side by side would be rounding
+_VOTE = 0.05  # less than a vote or pseudo-vote weighs
 _FAR = 20.0  # a step that is longer leads nowhere
-_CELLS = 1_000_000  # of all pairs of resamples that are refitted side by side
-
-Refit = Callable[[Floats], Floats]
-Refits = Callable[[Iterator[Floats]], Floats]
+_WIDTH = 32  # resamples side by side
+_MOST_HELD = 4_000_000  # numbers of a table of these
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,227 +51,227 @@ class Priors:
 def replicates(
     fit: Fit, votes: Votes, priors: Priors, n: int, *, compiled: bool | None = None
 ) -> Floats:
-    """All parameters for each of `n` resamples, a row each; NaN where a resample has no peak."""
-    pairs = Pairs.of(votes.cells, fit.n_models)
-    if compiled is None:
-        compiled = numba_pays(n * len(pairs.low), COMPILED_FROM)
-    plain = not votes.cells.x.shape[1] and fit.ties.start is None
-    engine = (_compiled if compiled else _side_by_side) if plain else _general
-    refits = engine(fit, votes.cells, pairs, priors)
+    """All parameters for each of `n` resamples, a row each; NaN where a resample has no peak.
 
-    def share(some: slice) -> Floats:
-        return refits(votes.redraw.each(range(some.start, some.stop), compiled=compiled))
-
-    return np.concatenate([*fan_out(share, shares(n))])
-
-
-def _one_by_one(refit: Refit) -> Refits:
-    return lambda several: np.stack([refit(times) for times in several])
-
-
-def _general(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refits:
-    """Refit the votes, or their sums over pairs where there are no covariates."""
-    inverse = fit.inverse()
-
-    def refit(times: Floats) -> Floats:
-        drawn = votes.with_weights(times)
-        cells = drawn if votes.x.shape[1] else pairs.pooled(drawn)
-        whole = cells.and_also(priors.always)
-        met = Pairs.of(whole, fit.n_models)
-        took = met.taken(met.pooled(whole), half=fit.ties.start is None)
-        if not strongly_connected(fit.n_models, *took):
-            return _with_prior(fit, whole, priors.spare)
-        return refitted(fit, whole, inverse)
-
-    return _one_by_one(refit)
-
-
-def _side_by_side(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refits:
-    """Refit plain battles, many resamples at once: of one alone, most of the time is Python's."""
-    n, prior, half = fit.n_models, priors.always, votes.tied / 2
-    places = np.append(votes.a * n + votes.b, votes.b * n + votes.a)
-    amounts = np.append(votes.won + half, votes.lost + half)
-    at = np.append(prior.a * n + prior.b, prior.b * n + prior.a)
-    always = np.bincount(at, np.append(prior.won, prior.lost), n * n)
-
-    def tables(several: Iterable[Floats]) -> Floats:
-        drawn = (np.bincount(places, np.tile(times, 2) * amounts, n * n) for times in several)
-        return np.array([always + each for each in drawn]).reshape(-1, n, n)
-
-    def refits(several: Iterator[Floats]) -> Floats:
-        found = []
-        while len(wins := tables(islice(several, max(1, _CELLS // (n * n))))):
-            theta = _climbed(fit, wins)
-            for row in np.flatnonzero(np.isnan(theta[:, 0])):
-                theta[row] = _with_prior(fit, _cells(pairs, wins[row]), priors.spare)
-            found.append(theta)
-        return np.concatenate(found)
-
-    return refits
-
-
-def _cells(pairs: Pairs, wins: Floats) -> Cells:
-    """A table of who won how often against whom as a cell per pair."""
-    none = np.zeros(len(pairs.low))
-    won, lost = wins[pairs.low, pairs.high], wins[pairs.high, pairs.low]
-    return Cells(
-        a=pairs.low, b=pairs.high, won=won, tied=none, lost=lost, x=np.empty((len(none), 0))
-    )
-
-
-@np.errstate(over="ignore", divide="ignore", invalid="ignore")  # on a way that leads nowhere
-def _climbed(fit: Fit, wins: Floats) -> Floats:
-    """The peaks for tables of who won how often against whom, by Broyden's method; NaN where none
-    was found. Sums go along the last axis alone, so that no resample depends on those beside it.
+    Resamples are always cut at the same numbers, so that nothing depends on who computes them.
     """
-    total, gained, inverse = wins + wins.transpose(0, 2, 1), wins.sum(axis=2), fit.inverse()
-    found = np.full(gained.shape, np.nan)
-    row = np.flatnonzero(_have_peaks(wins))
-    theta = np.tile(fit.theta, (len(row), 1))
-    taken: list[Floats] = []
-    for _ in range(_MOST_STEPS):
-        q = np.exp(theta)
-        expected = q * (total[row] / (q[:, :, None] + q[:, None, :])).sum(axis=2)
-        step = ((gained[row] - expected)[:, None, :] * inverse).sum(axis=2)
-        step = step - step.mean(axis=1, keepdims=True)  # rounding, which no battle tells
-        for before, after in pairwise(taken):
-            step = step + after * _along(before, step)
-        step = step / (1 - _along(taken[-1], step)) if taken else step
-        theta = theta + step
-        largest = np.abs(step).max(axis=1)
-        settled, on = largest < _TOLERANCE, (largest >= _TOLERANCE) & (largest <= _FAR)
-        found[row[settled]] = theta[settled]
-        row, theta, taken = row[on], theta[on], [each[on] for each in (*taken, step)]
-        if not len(row):
-            break
-    return found
+    refit: Callable[[Floats], Floats]
+    if votes.cells.x.shape[1] or fit.ties.start is not None:
+        refit = _General(fit, votes.cells, priors)
+    else:
+        pairs = Pairs.of(votes.cells, fit.n_models)
+        if compiled is None:
+            compiled = numba_pays(n * len(pairs.low), COMPILED_FROM)
+        votes = votes.added_up(_sides(votes.cells, pairs))
+        refit = CountRefit.of(fit, pairs, priors, compiled=compiled)
+    width = min(_WIDTH, max(LANES, _MOST_HELD // votes.held // LANES * LANES))
+    blocks = [slice(first, min(n, first + width)) for first in range(0, n, width)]
+    return np.concatenate([*fan_out(lambda some: refit(votes.drawn(some)), blocks)])
 
 
-def _along(step: Floats, other: Floats) -> Floats:
-    """How far a step goes along another, as a share of its length, per row."""
-    return np.asarray((step * other).sum(axis=1) / (step * step).sum(axis=1))[:, None]
-
-
-def _have_peaks(wins: Floats) -> Floats:
-    """Whether searches from one model reach all, from winners to losers and the other way, in each
-    table of who won how often against whom.
+def _sides(cells: Cells, pairs: Pairs) -> csr_array:
+    """What each cell (column) adds to the wins of its pair's lower side, then of its higher side,
+    ties as half.
     """
-    beat = (wins > 0).astype(float)
-    found = np.ones(len(wins), bool)
-    for way in (beat, beat.transpose(0, 2, 1)):
-        reached, before = np.zeros((len(wins), 1, wins.shape[1])), None
-        reached[:, :, 0] = 1
-        while before is None or (reached != before).any():
-            before, reached = reached, np.minimum(1, reached + reached @ way)
-        found &= reached.all(axis=(1, 2))
-    return found
+    from scipy.sparse import csr_array
+
+    met, cell = len(pairs.low), np.arange(len(cells.a))
+    won, lost = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
+    by_low, by_high = np.where(pairs.turned, [lost, won], [won, lost])
+    side = np.append(pairs.of_cell, pairs.of_cell + met)
+    sides = csr_array((np.append(by_low, by_high), (side, np.append(cell, cell))))
+    sides.eliminate_zeros()
+    return sides
 
 
-def _compiled(fit: Fit, votes: Cells, pairs: Pairs, priors: Priors) -> Refits:
-    """The same in kernels, from multiplicities to strengths."""
-    games = votes.won + votes.tied + votes.lost
-    won = np.where(pairs.turned, votes.lost, votes.won) + votes.tied / 2
-    by = _by_pairs if fit.n_models > _MOST_DENSE else _by_tables
-    return _one_by_one(by(fit, won, games, pairs, priors))
+@dataclass(frozen=True, slots=True)
+class _General:
+    """Refit cells, or their sums over pairs where there are no covariates."""
+
+    fit: Fit
+    cells: Cells
+    priors: Priors
+
+    def __call__(self, drawn: Floats) -> Floats:
+        inverse = self.fit.inverse()
+        return np.stack([self._refit(times, inverse) for times in drawn.T])
+
+    def _refit(self, times: Floats, inverse: Floats) -> Floats:
+        cells, n = self.cells.with_weights(times), self.fit.n_models
+        if not cells.x.shape[1]:
+            cells = Pairs.of(cells, n).pooled(cells)
+        cells = cells.and_also(self.priors.always)
+        pairs = Pairs.of(cells, n)
+        divided = pairs.divided(pairs.pooled(cells), half=self.fit.ties.start is None)
+        if not divided.any():
+            return refitted(self.fit, cells, inverse)
+        if not len(self.priors.spare.a):
+            return np.full(len(self.fit.theta), np.nan)
+        return _newton(self.fit, cells.and_also(self.priors.spare.at(divided)))
 
 
-def _by_pairs(fit: Fit, won: Floats, games: Floats, pairs: Pairs, priors: Priors) -> Refit:
-    """Refit what the lower side of each cell's pair won, of so many games, pair by pair."""
-    n, prior = fit.n_models, priors.always
-    slot, at = pairs.low * n + pairs.high, prior.a * n + prior.b
-    wins, total = (
-        np.bincount(at, each, n * n)[slot] for each in (prior.won, prior.won + prior.lost)
-    )
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRefit:
+    """Refit what the lower and then what the higher side of each pair won, a column per resample.
 
-    def refit(times: Floats) -> Floats:
-        more_wins, more = (np.bincount(pairs.of_cell, times * each) for each in (won, games))
-        return _ascended(fit, pairs, wins + more_wins, total + more, priors.spare)
-
-    return refit
-
-
-def _by_tables(fit: Fit, won: Floats, games: Floats, pairs: Pairs, priors: Priors) -> Refit:
-    """The same in square tables of all pairs, from the inverse curvature of all battles on."""
-    n, prior, size = fit.n_models, priors.always, -(-fit.n_models // _TOGETHER) * _TOGETHER
-    slot, at = pairs.low * size + pairs.high, prior.a * size + prior.b
-    place, curvature = slot[pairs.of_cell].astype(np.uint64), np.diag(fit.information).copy()
-    share = 1 / (1 + np.exp(np.subtract.outer(fit.theta, fit.theta)))
-    curve, inverse = (_widened(each, size) for each in (share * (1 - share), fit.inverse()))
-    inverse, start = inverse.astype(np.float32), np.append(fit.theta, np.zeros(size - n))
-
-    def refit(times: Floats) -> Floats:
-        from arena_kit.rating import kernels
-
-        theta, (wins, total) = start.copy(), np.zeros((2, size * size))
-        wins[at], total[at] = prior.won, prior.won + prior.lost
-        settled = kernels.climb(
-            place, won, games, times, wins, total, curve, curvature, inverse, _TOLERANCE,
-            np.empty(_MOST_STEPS * size), *np.zeros((5, size)), np.empty(size, np.float32),
-            np.arange(n, dtype=np.uint64), theta,
-        )  # fmt: skip
-        if settled > 0:
-            return theta[:n]
-        return _ascended(fit, pairs, wins[slot], total[slot], priors.spare)
-
-    return refit
-
-
-def _widened(table: Floats, size: int) -> Floats:
-    """A square table with zeros to the right and below, laid out flat."""
-    more = size - len(table)
-    return np.pad(table, ((0, more), (0, more))).ravel()
-
-
-def _ascended(fit: Fit, pairs: Pairs, wins: Floats, total: Floats, spare: Cells) -> Floats:
-    """The fit to a resample by its pairs, with prior wins on those that need them; NaN where the
-    prior is 0.
+    `always` and `spare` are such wins of the prior. `winner` adds them up to models, `ends` pairs.
     """
-    from arena_kit.rating import kernels
 
-    took, n = pairs.winners(wins, total - wins), fit.n_models
-    if not strongly_connected(n, *took):
-        if not len(spare.a):
-            return np.full(len(fit.theta), np.nan)
-        group = strong_groups(n, *took)
-        divided = group[pairs.low] != group[pairs.high]
-        wins, total = wins + divided * spare.won, total + divided * (spare.won + spare.lost)
-    theta, weight, work = fit.theta.copy(), np.empty(len(wins)), np.empty((6, n))
-    settled = kernels.ascend(
-        pairs.low, pairs.high, wins, total, _TOLERANCE, _MOST_STEPS, weight, work, theta
-    )
-    return theta if settled else np.full(n, np.nan)
+    fit: Fit
+    pairs: Pairs
+    always: Floats
+    spare: Floats
+    winner: csr_array
+    ends: csr_array
+    inverse: Floats
+    compiled: bool
+
+    @classmethod
+    def of(cls, fit: Fit, pairs: Pairs, priors: Priors, *, compiled: bool) -> Self:
+        from scipy.sparse import csr_array
+
+        met = len(pairs.low)
+        models = np.append(pairs.low, pairs.high)
+        winner = csr_array((np.ones(2 * met), (models, np.arange(2 * met))))
+        return cls(
+            fit=fit,
+            pairs=pairs,
+            always=_prior_wins(priors.always, pairs),
+            spare=_prior_wins(priors.spare, pairs),
+            winner=winner,
+            ends=winner[:, :met] + winner[:, met:],
+            inverse=fit.inverse(),
+            compiled=compiled,
+        )
+
+    def __call__(self, drawn: Floats) -> Floats:
+        wins = drawn + self.always[:, None]
+        gained, games = self.winner @ wins, self.ends @ np.add(*np.split(wins, 2))
+        for resample in np.flatnonzero(((gained <= 0) | (gained >= games)).any(axis=0)):
+            wins[:, resample] = self._with_prior(wins[:, resample])
+        theta, settled, certain = self._climb(wins)
+        for resample in np.flatnonzero(~certain):
+            exists = self._with_prior(wins[:, resample])
+            if not settled[resample] or not np.array_equal(exists, wins[:, resample]):
+                theta[:, resample] = self._newton(exists)
+        return theta.T
+
+    def _with_prior(self, wins: Floats) -> Floats:
+        """The wins of a resample, with prior ones on the pairs without which it has no peak; NaN
+        where the prior is 0.
+        """
+        low, high = np.split(wins, 2)
+        group = strong_groups(self.fit.n_models, *self.pairs.winners(low, high))
+        divided = group[self.pairs.low] != group[self.pairs.high]
+        if divided.any() and not self.spare.any():
+            return np.full_like(wins, np.nan)
+        return wins + np.tile(divided, 2) * self.spare
+
+    def _newton(self, wins: Floats) -> Floats:
+        if np.isnan(wins).any():
+            return np.full(self.fit.n_models, np.nan)
+        won, lost = np.split(wins, 2)
+        none = np.zeros(len(won))
+        low, high = self.pairs.low, self.pairs.high
+        cells = Cells(a=low, b=high, won=won, tied=none, lost=lost, x=np.zeros((len(won), 0)))
+        return _newton(self.fit, cells)
+
+    @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # on a way that leads nowhere
+    def _climb(self, wins: Floats) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
+        """The peaks, a column each, by Broyden's method; where it settled; and where the slope that
+        is left proves that a peak exists.
+
+        Of a model that was drawn more or less often the curvature is scaled. A resample that
+        settled stays where it is, so that none depends on those beside it.
+        """
+        total, gained = np.add(*np.split(wins, 2)), self.winner @ wins
+        bent = self.ends @ (self._curve * total)
+        scale = np.sqrt(np.diag(self.fit.information)[:, None] / bent)
+        theta = np.repeat(self.fit.theta[:, None], wins.shape[1], axis=1)
+        on, settled = np.full((2, wins.shape[1]), [[True], [False]])
+        left, taken = np.full(wins.shape[1], np.inf), list[tuple[Floats, Floats]]()
+        for _ in range(_MOST_STEPS):
+            slope = gained - self._expected(total, np.exp(theta))
+            left = np.where(on, np.abs(slope).max(axis=0), left)
+            step = scale * (self.inverse @ (scale * slope))
+            step -= step.mean(axis=0)  # rounding, which no battle tells
+            for (_, along), (after, _) in pairwise(taken):
+                step += after * np.einsum("ij,ij->j", along, step)
+            if taken:
+                step /= 1 - np.einsum("ij,ij->j", taken[-1][1], step)
+            step = np.where(on, step, 0.0)
+            theta += step
+            largest = np.abs(step).max(axis=0)
+            settled |= on & (largest < _CLOSE)
+            on &= (largest >= _CLOSE) & (largest <= _FAR)
+            if not on.any():
+                break
+            square = np.einsum("ij,ij->j", step, step)
+            taken.append((step, step / np.where(square > 0, square, 1.0)))
+        return theta, settled, settled & (left * len(theta) < self._least_upset(theta))
+
+    @property
+    def _curve(self) -> Floats:
+        """What a battle of each pair adds to the curvature, as a column."""
+        gap = self.fit.theta[self.pairs.low] - self.fit.theta[self.pairs.high]
+        return np.asarray(1 / (2 + 2 * np.cosh(gap)))[:, None]
+
+    def _expected(self, total: Floats, strength: Floats) -> Floats:
+        """How often each model is expected to win: its strength times a sum over its pairs of
+        battles by both strengths, in which both sides of a pair share a division.
+        """
+        if self.compiled:
+            shares = np.zeros_like(strength)
+            add_shares(self.pairs.low, self.pairs.high, total, strength, shares)
+        else:
+            shares = self.ends @ (total / (strength[self.pairs.low] + strength[self.pairs.high]))
+        return np.asarray(strength * shares)
+
+    def _least_upset(self, theta: Floats) -> Floats:
+        """What one vote is expected to take from a group which never lost to others: without a
+        peak, the slopes of its models add up to as much.
+        """
+        return np.asarray(_VOTE / (1 + np.exp(np.ptp(theta, axis=0))))
 
 
-def _with_prior(fit: Fit, cells: Cells, spare: Cells) -> Floats:
-    """The fit to a resample that has no peak of its own: with prior wins on the pairs that lack
-    one, or NaN where the prior is 0.
-    """
-    pairs = Pairs.of(cells, fit.n_models)
-    divided = pairs.divided(pairs.pooled(cells), half=fit.ties.start is None)
-    if divided.any() and not len(spare.a):
-        return np.full(len(fit.theta), np.nan)
-    return _newton(fit, cells.and_also(spare.at(divided)))
+def _prior_wins(prior: Cells, pairs: Pairs) -> Floats:
+    """The pseudo-wins of either side of every pair."""
+    n, wins = pairs.n_models, np.zeros((2, len(pairs.low)))
+    at = np.searchsorted(pairs.low * n + pairs.high, prior.a * n + prior.b)
+    wins[0, at], wins[1, at] = prior.won, prior.lost
+    return wins.ravel()
+
+
+def _add_shares(low: Any, high: Any, total: Any, strength: Any, shares: Any) -> None:
+    """Add each pair's battles by both strengths to either model, in every resample."""
+    for pair in range(len(low)):
+        i, j = low[pair], high[pair]
+        for resample in range(total.shape[1]):
+            share = total[pair, resample] / (strength[i, resample] + strength[j, resample])
+            shares[i, resample] += share
+            shares[j, resample] += share
+
+
+add_shares = Kernel(_add_shares, "contract", "reassoc")
 
 
 def refitted(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
     """The fit to a resample by Broyden's method, from the fit to all battles."""
     theta = fit.theta.copy()
     taken: list[Floats] = []
-    lengths: list[float] = []
-    for k in range(_MOST_STEPS):
+    for _ in range(_MOST_STEPS):
         step = inverse @ gradient(theta, cells, fit.n_models, fit.ties)
-        for before, after, length in zip(taken, taken[1:], lengths, strict=False):
-            step = step + after * ((before @ step) / length)
-        shrink = 1 - float(taken[-1] @ step) / lengths[-1] if k else 1.0
+        for before, after in pairwise(taken):
+            step = step + after * ((before @ step) / (before @ before))
+        shrink = 1 - float(taken[-1] @ step) / float(taken[-1] @ taken[-1]) if taken else 1.0
         largest = float(np.abs(step).max())
         if not largest <= _FAR * abs(shrink) or not shrink:
             break
-        step, largest = step / shrink, largest / abs(shrink)
+        step = step / shrink
         theta = moved(theta, step, fit.n_models, fit.ties)
-        if largest < _TOLERANCE:
+        if largest < _TOLERANCE * abs(shrink):
             return theta
         taken.append(step)
-        lengths.append(float(step @ step))
     return _newton(fit, cells)
 
 

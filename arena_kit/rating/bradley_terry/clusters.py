@@ -1,10 +1,10 @@
-"""What counts as one piece of evidence: a question or a voter with all its battles, or one vote."""
+"""Clusters of battles: those of a question or of a voter are one piece of evidence."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from typing import Literal, NamedTuple
+from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,10 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
 from arena_kit.rating.bradley_terry.likelihood import Cells
 from arena_kit.rating.bradley_terry.tie_models import Floats
-from arena_kit.rating.resampling import ClusterRedraw, PoissonRedraw, Redraw
+from arena_kit.rating.resampling import PoissonWeights
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 Cluster = Literal["both", "question", "voter", "battle"]
 Ints = NDArray[np.int32]
@@ -26,12 +29,45 @@ CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
 }
 
 
+class Votes(Protocol):
+    """What resamples are made of: cells, and how often each of them is drawn."""
+
+    @property
+    def cells(self) -> Cells: ...
+
+    @property
+    def held(self) -> int:
+        """Numbers that are held for each resample."""
+
+    def drawn(self, some: slice) -> Floats:
+        """How often each cell stands in some resamples, a column each."""
+
+    def added_up(self, sums: csr_array) -> Votes:
+        """The same for sums (rows) of the cells (columns)."""
+
+
 @dataclass(frozen=True, slots=True)
-class Votes:
-    """What a resample is made of: cells, and how often each is drawn."""
+class ClusteredVotes:
+    """Votes of a log in memory: `battles` counts those of each cell (row) in each cluster. `counts`
+    says how many votes alike a cluster is, each of which is drawn by itself; None where clusters
+    are drawn whole.
+    """
 
     cells: Cells
-    redraw: Redraw
+    battles: csr_array
+    counts: Floats | None
+    weights: PoissonWeights
+
+    @property
+    def held(self) -> int:
+        return int(sum(self.battles.shape))
+
+    def drawn(self, some: slice) -> Floats:
+        clusters = np.arange(self.battles.shape[1], dtype=np.uint64)
+        return np.asarray(self.battles @ self.weights.times(clusters, some, self.counts), float)
+
+    def added_up(self, sums: csr_array) -> ClusteredVotes:
+        return replace(self, battles=(sums @ self.battles).tocsr())
 
 
 class Partition(NamedTuple):
@@ -115,13 +151,20 @@ class Evidence:
             return float(self.counts.sum())
         return float(clusters.max()) + 1 + float((self.counts - 1).sum())
 
-    def votes(self, seed: int) -> Votes:
-        """What a resample draws from."""
-        single = self.rows.with_weights(1 / self.counts)
-        if self.clusters is None:
-            return Votes(single, PoissonRedraw.of(self.counts, seed))
-        cells, of_row = single.alike(len(self.seen))
-        return Votes(cells, ClusterRedraw.of(self.clusters, seed, self.counts, of_row))
+    def votes(self, seed: int, n: int) -> ClusteredVotes:
+        """What `n` resamples draw from."""
+        from scipy.sparse import csr_array
+
+        cells, of_row = self.rows.with_weights(1 / self.counts).alike(len(self.seen))
+        clusters = np.arange(len(of_row)) if self.clusters is None else self.clusters
+        counts = np.ones(int(clusters.max()) + 1)
+        counts[clusters] = self.counts
+        return ClusteredVotes(
+            cells=cells,
+            battles=csr_array((np.ones(len(of_row)), (of_row, clusters))),
+            counts=None if np.all(counts == 1) else counts,
+            weights=PoissonWeights.of(seed, n),
+        )
 
 
 def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:

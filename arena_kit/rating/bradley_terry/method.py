@@ -38,7 +38,7 @@ from arena_kit.rating.bradley_terry.likelihood import (
 )
 from arena_kit.rating.bradley_terry.sandwich import covariance, stretched
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
-from arena_kit.rating.claims.critical_values import t_score, widening
+from arena_kit.rating.critical_values import t_score, widening
 from arena_kit.rating.resampling import interval
 
 if TYPE_CHECKING:
@@ -152,14 +152,15 @@ class BradleyTerry:
         else:
             with ThreadPoolExecutor(1) as beside:
                 later = beside.submit(covariance, fit, evidence, same)
-                draws = self.resampled(fit, evidence.votes(self.seed), priors)
+                votes = evidence.votes(self.seed, self.resamples)
+                draws = self.resampled(fit, votes, priors)
             spread = later.result()
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
             draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
-        return self.told(log, dropped, evidence, pooled, fit, spread, draws, same)
+        return self.in_points(log, dropped, evidence, pooled, fit, spread, draws, same)
 
-    def told(
+    def in_points(
         self,
         log: BattleLog,
         dropped: dict[str, int],

@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
-from arena_kit.rating.claims.critical_values import normal_score, span_scores, t_score, widening
+from arena_kit.rating.critical_values import normal_score, span_scores, t_score, widening
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass, replace
 from math import inf, isfinite
+from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -26,24 +27,31 @@ from arena_kit.rating.base import (
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import stretched
-from arena_kit.rating.claims.critical_values import widening
-from arena_kit.rating.elo.arrival import caution
-from arena_kit.rating.elo.replay import (
-    EloRule,
-    Engine,
+from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.power import true_variance
+from arena_kit.rating.critical_values import widening
+from arena_kit.rating.elo.replay import EloRule, Engine, engine_for, replay_in_order, replay_orders
+from arena_kit.rating.resampling import (
+    ORDERS,
+    RESAMPLED_ORDERS,
     Games,
-    engine_for,
-    replay_in_order,
-    replay_orders,
-    shuffle_seeds,
+    denoised,
+    evidence_sets,
+    interval,
+    split_seed,
 )
-from arena_kit.rating.resampling import denoised, evidence_sets, interval
 
+Floats = NDArray[np.float64]
 Treatment = Literal["drop", "half"]
 
 #: A million orders know the mean to a thousandth of one order's spread; more only take memory.
 MAX_PERMS = 1_000_000
 MAX_EVIDENCE_REPLAYS = 10_000_000
+#: Below so much expected coverage of nominal 95 % a board is told; one model alone only if it is
+#: hopeless, since a single expectation is uncertain itself. docs/intervals.md has the measurement.
+_MIN_COVERAGE, _MIN_COVERAGE_OF_ONE = 0.93, 0.5
+#: Elo points that stand for one of Bradley–Terry, from which a replay counts as arrived.
+_CONVERGED = 0.97
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,7 +62,7 @@ class PermutationElo:
     that. What remains of it is `sem`, the Monte-Carlo error of the average: it says how
     well the average is known, not how well the models are. How sure one can be of a
     rating is the evidence interval (`ci_low`, `ci_high`): whole questions are drawn again
-    with replacement and rated anew. A model that lost, or won, every battle has none, as does
+    and rated anew. A model that lost, or won, every battle has none, as does
     one seen on few questions: `no_interval` says why. Where K is too small for so few battles,
     ratings are drawn towards the start and intervals do not hold the truth: `notes` says so.
 
@@ -173,14 +181,12 @@ def _with_cautions(
     return {k: replace(each, notes=(told[k],) if told[k] else ()) for k, each in rated.items()}
 
 
-def _traces(
-    method: PermutationElo, games: Games, rules: list[EloRule], engine: Engine
-) -> NDArray[np.float64]:
+def _traces(method: PermutationElo, games: Games, rules: list[EloRule], engine: Engine) -> Floats:
     """Final ratings of every order, shaped (rules, orders, models)."""
     if not method.shuffle:
         return np.stack([replay_in_order(games, rule) for rule in rules])
     return replay_orders(
-        games, rules, shuffle_seeds(method.seed, method.n_perms), compiled=engine == "numba"
+        games, rules, split_seed(method.seed, method.n_perms, ORDERS), compiled=engine == "numba"
     )
 
 
@@ -190,11 +196,11 @@ def _replicates(
     rules: list[EloRule],
     clusters: NDArray[np.int32],
     engine: Engine,
-) -> NDArray[np.float64]:
+) -> Floats:
     """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
     n, orders = method.evidence_replicates, method.evidence_orders
     out = [np.empty((len(rules), 0, games.n_models))]
-    seeds = shuffle_seeds(method.seed, n * orders, stream=1)
+    seeds = split_seed(method.seed, n * orders, RESAMPLED_ORDERS)
     done = 0
     for sets, sizes, rated in evidence_sets(games, clusters, n, seed=method.seed):
         some = seeds[done * orders : (done + len(sets)) * orders]
@@ -208,9 +214,7 @@ def _replicates(
     return np.concatenate(out, axis=1)
 
 
-def _two_way(
-    log: BattleLog, replicates: NDArray[np.float64], mean: NDArray[np.float64]
-) -> NDArray[np.float64]:
+def _two_way(log: BattleLog, replicates: Floats, mean: Floats) -> Floats:
     """Replicates of resampled questions, drawn apart by what voters add to the covariance of
     Bradley–Terry ratings.
     """
@@ -223,10 +227,7 @@ def _two_way(
 
 
 def _ranked(
-    log: BattleLog,
-    traces: NDArray[np.float64],
-    replicates: NDArray[np.float64],
-    reasons: list[str],
+    log: BattleLog, traces: Floats, replicates: Floats, reasons: list[str]
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
@@ -244,3 +245,50 @@ def _ranked(
 def _few_voters(seen: float) -> str:
     """Why a model that enough questions saw has no interval all the same; empty where it has."""
     return f"{seen:.0f} voters saw it, {MIN_QUESTIONS} needed" if seen < MIN_QUESTIONS else ""
+
+
+def holding(elo: Ratings, strengths: Ratings) -> Floats:
+    """How probable it is that Elo's interval of each model holds the truth, given Bradley–Terry's
+    rating of the same battles on the same center; NaN where either has no interval.
+    """
+    rows = [(elo[model], strengths[model]) for model in elo.models]
+    low, high, center, error = (
+        np.array([np.nan if value is None else value for value in column])
+        for column in zip(
+            *((e.ci_low, e.ci_high, s.rating, s.extra["se"]) for e, s in rows), strict=True
+        )
+    )
+    start, spread = center.mean(), true_variance(strengths)
+    kept = spread / (spread + error**2)
+    expected, deviation = start + kept * (center - start), np.sqrt(kept) * error
+    known = (deviation > 0) & ~np.isnan(low)
+    scores = [
+        np.divide(end - expected, deviation, out=np.full(len(rows), np.nan), where=known)
+        for end in (low, high)
+    ]
+    below, above = (np.array([NormalDist().cdf(z) for z in each]) for each in scores)
+    return np.asarray(above - below)
+
+
+def caution(elo: Ratings, strengths: Ratings) -> str:
+    """That Elo's intervals hold the truth too seldom and why, in a sentence; empty where they do
+    not.
+    """
+    held = holding(elo, strengths)
+    way = claims.shrinkage(elo, strengths)
+    if np.isnan(held).all() or not way < _CONVERGED:
+        return ""
+    off = held < _MIN_COVERAGE_OF_ONE
+    if np.nanmean(held) < _MIN_COVERAGE:
+        whose, share = "intervals hold", float(np.nanmean(held))
+    elif off.any():
+        names = [model for model, each in zip(elo.models, off, strict=True) if each]
+        whose, share = f"interval of {', '.join(names)} holds", held[off].mean()
+    else:
+        return ""
+    k, start = elo.settings["k"], elo.settings["initial"]
+    return (
+        f"Elo's evidence {whose} the truth in about {100 * share:.0f}% of cases, not in 95%: at K "
+        f"{k:g} so few battles take ratings only {100 * way:.0f}% of the way from {start:g} to "
+        "Bradley–Terry's; use those, or a larger K."
+    )

@@ -28,17 +28,18 @@ from arena_kit.rating.base import (
     scores,
     why_no_interval,
 )
-from arena_kit.rating.elo.replay import Games
 from arena_kit.rating.glicko2.replay import (
+    SCALE,
     GlickoRule,
     Running,
     States,
+    damping,
+    evidence,
     replay,
     replay_sets,
-    replay_traced,
+    settled,
 )
-from arena_kit.rating.glicko2.steps import SCALE, damping, evidence, settled
-from arena_kit.rating.resampling import evidence_sets, interval
+from arena_kit.rating.resampling import Games, evidence_sets, interval
 
 Floats = NDArray[np.float64]
 
@@ -100,7 +101,7 @@ class Glicko2:
     RD says how far the next votes may move a rating, not how sure the evidence makes it: with
     per-vote updates and volatility 0.06 it stops falling at about 60, however much evidence
     there is. How sure one can be of a rating is the evidence interval (`ci_low`, `ci_high`):
-    whole questions are drawn again with replacement and replayed anew.
+    whole questions are drawn again and replayed anew.
 
     Parameters
     ----------
@@ -184,7 +185,7 @@ class Glicko2:
         rows = replay_order(battles, ~self._left_out(battles)["inconsistent"])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
-        states = replay_traced(games, self.start(games.n_models), self.rule(), period=period)
+        states = replay(games, self.start(games.n_models), self.rule(), period=period, traced=True)
         rating, rd, volatility = self.in_points(states)
         return GlickoHistory(
             models=log.models,

@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, check_connected, scores
-from arena_kit.rating.bradley_terry.influence import Influence, sandwich
 from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.bradley_terry.sandwich import Influence, covariance_of
 from arena_kit.rating.with_judge.fay_herriot import judge_variance
 
 Floats = NDArray[np.float64]
@@ -173,7 +173,7 @@ def _noise(ours: Influence, theirs: Influence, people: Ratings, judge: Ratings) 
     battles, so what moves one moves the other.
     """
     both = ours.shared(theirs)
-    return sandwich(people) + sandwich(judge) - both - both.T
+    return covariance_of(people) + covariance_of(judge) - both - both.T
 
 
 def _softened(judged: BattleLog, temperature: float) -> BattleLog:

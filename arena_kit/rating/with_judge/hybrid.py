@@ -10,8 +10,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings, some
-from arena_kit.rating.bradley_terry.influence import Influence, sandwich
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
+from arena_kit.rating.bradley_terry.sandwich import Influence, covariance_of
 from arena_kit.rating.with_judge.calibration import MIN_MODELS
 from arena_kit.rating.with_judge.fay_herriot import Combined, JudgeVariance, TwoRatings, combined
 
@@ -277,7 +277,7 @@ def _on(ratings: Ratings, models: tuple[str, ...]) -> Ratings:
         return ratings
     weight = np.isin(np.array(ratings.models, object), models) / len(models)
     shown = np.eye(len(weight)) - weight
-    covariance = shown @ sandwich(ratings) @ shown.T
+    covariance = shown @ covariance_of(ratings) @ shown.T
     se = dict(zip(ratings.models, np.sqrt(np.maximum(0.0, np.diag(covariance))), strict=True))
     middle = float(ratings.values(models).mean())
     by = ratings.settings["center"] - middle
@@ -304,8 +304,8 @@ def _pair(people: Ratings, judge: Ratings, shared: Floats, center: tuple[str, ..
     voted = np.array([names.index(model) for model in people.models])
     judged = np.array([names.index(model) for model in judge.models])
     people_noise, judge_noise, both = np.zeros((3, len(names), len(names)))
-    people_noise[np.ix_(voted, voted)] = sandwich(people)
-    judge_noise[np.ix_(judged, judged)] = sandwich(judge)
+    people_noise[np.ix_(voted, voted)] = covariance_of(people)
+    judge_noise[np.ix_(judged, judged)] = covariance_of(judge)
     both[np.ix_(voted, judged)] = shared
     return TwoRatings(
         people=_centered(names, people),
@@ -338,7 +338,7 @@ def _worth(found: Combined, pair: TwoRatings, people: Ratings) -> Worth:
 def _vote_variance(people: Ratings) -> float:
     """The variance of a rating by one vote on its model, as the median model shows it."""
     counts = np.array([people[model].n_battles for model in people.models])
-    return float(np.median(np.diag(sandwich(people)) * counts))
+    return float(np.median(np.diag(covariance_of(people)) * counts))
 
 
 def _disagreements(

@@ -14,7 +14,7 @@ from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, Rating, RatingError,
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.likelihood import Cells
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.rating.critical_values import t_score
 from arena_kit.rating.with_judge.calibration import Calibration, JudgeError, calibrated, judge_error
 
 Floats = NDArray[np.float64]

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import ast
-from collections.abc import Callable, Mapping
-from contextlib import chdir, suppress
+import logging
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,18 +18,23 @@ from arena_kit.judging.asking.batches import left_running
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.reporting.html import export_report
-from arena_kit.runs.notebook.kernel import execute
-from arena_kit.runs.placement.plan import ArenaPlan
+from arena_kit.runs.placement.plan import placement_plan
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.record.progress import status_line, watching
-from arena_kit.runs.record.record import Record, open_record, recorded_parameters, runs_folder
+from arena_kit.runs.record.record import (
+    TOKEN_VARIABLE,
+    Record,
+    open_record,
+    recorded_parameters,
+    runs_folder,
+)
 from arena_kit.runs.settings.files import is_text
 from arena_kit.runs.settings.parameters import (
     JudgeReportParams,
     PlacementParams,
-    PolicyParams,
     ReviewParams,
     RunParams,
+    SeasonParams,
     parameters_of,
     resolve_parameters,
 )
@@ -43,6 +52,8 @@ EXIT_CODES = {
     "RatingError": 2,
 }
 FAILED = 1
+_GRAMMAR = "rfc3987_syntax"
+_LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
 
 class RunFailedError(RuntimeError):
@@ -123,14 +134,15 @@ class NotebookRun:
         with chdir(self.root):
             return Plan.of(self.name, self.params)
 
-    def plan(self) -> Plan | ArenaPlan | None:
+    def plan(self) -> Plan | None:
         """The plan of what is judged; None where no judge is asked."""
         if isinstance(self.params, RunParams):
             return self.tournament()
+        if not isinstance(self.params, PlacementParams):
+            return None
         with chdir(self.root):
-            if isinstance(self.params, PlacementParams) and self.params.judged_here:
-                return ArenaPlan.read(self.params, self.root)
-        return None
+            sampled = placement_plan(self.params, self.root).tournament
+            return sampled.plan(sampled.answers_at_hand()) if sampled else None
 
     def check(self, *, progress: bool = False) -> dict[str, str]:
         """What would run, in words; refuses now what the kernel, which works in the workspace's
@@ -285,7 +297,7 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     """What is known of a notebook's inputs, which are read and checked."""
     if isinstance(params, PlacementParams):
         return _placement(params, root)
-    if isinstance(params, PolicyParams):
+    if isinstance(params, SeasonParams):
         return _policy(params, root)
     if isinstance(params, ReviewParams):
         return _review(params, root)
@@ -299,25 +311,15 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
 
 
 def _placement(params: PlacementParams, root: Path) -> dict[str, str]:
-    from arena_kit.runs.placement.study import read_inputs
-
-    inputs = read_inputs(params, root)
-    sources = {"model": params.model, "votes": f"{len(inputs.human):,} of {params.human}"}
-    if inputs.verdicts is not None:
-        return sources | {"verdicts": f"{len(inputs.verdicts):,} of {params.judged}"}
-    if inputs.plan is None:
-        raise TypeError("neither verdicts nor a judge")
-    inputs.plan.refuse_without_keys()
-    sample = inputs.plan.sample
-    return sources | {
-        "judge": inputs.plan.judge.model,
-        "requests": f"{2 * (len(sample.battles) + len(sample.shared)):,} "
-        f"({len(sample.battles)} battles against {len(sample.opponents)} opponents and "
-        f"{len(sample.shared)} that people decided, in both orders)",
-    }
+    plan = placement_plan(params, root)
+    if plan.tournament is not None:
+        plan.tournament.refuse_unready()
+    files = {"votes": (plan.human, params.human), "verdicts": (plan.verdicts, params.judged)}
+    read = {n: f"{len(log):,} of {file}" for n, (log, file) in files.items() if log is not None}
+    return plan.facts | read
 
 
-def _policy(params: PolicyParams, root: Path) -> dict[str, str]:
+def _policy(params: SeasonParams, root: Path) -> dict[str, str]:
     from arena_kit.runs.policy import read_inputs
 
     policy, battles = read_inputs(params, root)
@@ -356,3 +358,88 @@ def _interrupted(record: Record, root: Path) -> str:
     ledger = Ledger(root / tournament["verdicts"])
     record.add_spent(ledger)
     return left_running(ledger)
+
+
+def import_papermill() -> Any:
+    """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar
+    of addresses on the way, for more than a second; no notebook needs it.
+    """
+    hidden = _GRAMMAR not in sys.modules
+    if hidden:
+        sys.modules[_GRAMMAR] = None  # type: ignore[assignment]  # as if it were not installed
+    try:
+        import papermill
+    finally:
+        if hidden:
+            del sys.modules[_GRAMMAR]
+    return papermill
+
+
+def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
+    """Run a notebook's cells with these parameters, in the workspace; leaves report.ipynb."""
+    from traitlets.config import Config
+
+    folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
+    with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
+        short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
+        manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
+        papermill = import_papermill()
+        papermill.execute_notebook(
+            str(notebook),
+            str(record.path / "report.ipynb"),
+            parameters=parameters,
+            cwd=str(root),
+            progress_bar=False,
+            config=Config({"KernelManager": manager}),
+            kernel_manager_class=quiet,
+            log_output=False,
+        )
+
+
+@contextmanager
+def _kernel_errors(private: Path) -> Iterator[str | type]:
+    """A kernel manager whose kernel writes its own errors into a file, of which the last line is
+    told when the kernel dies: on Ctrl-C, kernel, client and event loop would each print a
+    traceback besides the sentence that we print.
+    """
+    from jupyter_client.manager import AsyncKernelManager
+    from nbclient.exceptions import DeadKernelError
+
+    with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
+
+        class QuietKernelManager(AsyncKernelManager):
+            async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
+                await super().start_kernel(**options, stderr=log)
+
+        loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
+        before = [logger.level for logger in loggers]
+        for logger in loggers:
+            logger.setLevel(logging.CRITICAL)
+        try:
+            yield QuietKernelManager
+        except DeadKernelError as error:
+            log.seek(0)
+            last = next((line for line in reversed(log.read().splitlines()) if line.strip()), "")
+            raise RuntimeError(f"{error}{': ' if last else ''}{last}") from None
+        except KeyboardInterrupt:
+            before[-1] = logging.CRITICAL  # tasks that nobody awaited are noticed later
+            raise
+        finally:
+            for logger, level in zip(loggers, before, strict=True):
+                logger.setLevel(level)
+
+
+@contextmanager
+def _kernel_environment(record: Record) -> Iterator[None]:
+    """Variables for the kernel: it joins this record and is this environment's Python."""
+    changes = {TOKEN_VARIABLE: record.pass_on(), "JUPYTER_PREFER_ENV_PATH": "1"}
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value

@@ -13,8 +13,8 @@ from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import placement
 from arena_kit.reporting.board import Board, board_of
+from arena_kit.runs.placement.plan import PlacementPlan
 from arena_kit.runs.record.artifacts import rows_with_ranks
-from arena_kit.runs.settings.parameters import PlacementParams
 
 _INTERVAL = (
     "ci_low, ci_high, ranks and above of the placed model hold the evidence alone: where this "
@@ -76,22 +76,20 @@ def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
     )
 
 
-def elo_ratings(
-    placed: Placed, params: PlacementParams, *, arena: str, judge_model: str
-) -> dict[str, Any]:
+def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
     """elo_ratings.json: every model's rating, and how it was made."""
     names = ("model", "rating", "ci_low", "ci_high", "n_battles")
     return {
-        "arena": arena,
-        "model": params.model,
-        "judge_model": judge_model,
-        "n_bootstraps": params.n_bootstraps,
-        "seed": params.seed,
+        "arena": plan.arena,
+        "model": placed.model,
+        "judge_model": plan.judge_model,
+        "n_bootstraps": plan.settings.n_bootstraps,
+        "seed": plan.params.seed,
         "interval": _INTERVAL,
         "with_judge_error": _interval(placed.cautious),
         "ratings": [
             {name: getattr(row, name) for name in names}
-            | {"source": "evaluated" if row.model == params.model else "human"}
+            | {"source": "evaluated" if row.model == placed.model else "human"}
             for row in placed.joint.ratings
         ],
     }

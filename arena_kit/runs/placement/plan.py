@@ -1,15 +1,19 @@
-"""What placing a new model into an arena would ask and cost, before anything is sent."""
+"""What placing a model among others would read, ask and cost, before anything is sent.
+
+Verdicts are read, or made here: then a sample of the arena is a tournament of one rubric, planned
+and judged as any other.
+"""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arena_kit.battles.battle import check_id
+from arena_kit.battles.battle import Source, check_id
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import DataError, read_text
@@ -25,8 +29,11 @@ from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Response, read_prompts, read_responses
-from arena_kit.judging.verdicts.records import Status
+from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.verdicts.rendering import Rubric
+from arena_kit.rating.with_judge.calibration import MIN_SHARED
+from arena_kit.rating.with_judge.placement import Placement
+from arena_kit.reporting import placement, tables
 from arena_kit.runs.placement.sample import (
     ArenaSample,
     RecordedTexts,
@@ -36,25 +43,34 @@ from arena_kit.runs.placement.sample import (
     question_ids,
     with_question_ids,
 )
-from arena_kit.runs.record.battles import battles_file, human_votes
+from arena_kit.runs.record.battles import (
+    arena_name,
+    arena_note,
+    battles_file,
+    battles_of,
+    human_votes,
+    judges_of,
+)
 from arena_kit.runs.record.inputs import InputFiles
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.files import (
     DimensionSettings,
+    PlacementSettings,
     TournamentFile,
+    read_gate,
     read_tournament,
-    validated,
 )
 from arena_kit.runs.settings.judges import make_judge
-from arena_kit.runs.settings.parameters import PlacementParams
+from arena_kit.runs.settings.parameters import PlacementParams, resolve_parameters
 from arena_kit.runs.tournament.generate import Job
-from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.plan import Plan, is_lexical
 
+MODE = "placement"
 Responses = Mapping[tuple[str, str], Response]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ArenaForecast:
+class PlacementForecast:
     """What the model's answers and the verdicts on them would cost; None for what is free.
 
     Verdicts on answers that are not made yet are priced with answers of the expected length, and
@@ -62,8 +78,8 @@ class ArenaForecast:
     with every prompt-cache hit and next to no answer.
     """
 
-    answers: Forecast | None
-    verdicts: Forecast | None
+    answers: Forecast | None = None
+    verdicts: Forecast | None = None
     usd_at_least: float = 0.0
 
     @property
@@ -72,8 +88,7 @@ class ArenaForecast:
         both = {"answers": self.answers, "verdicts": self.verdicts}
         return {name: part for name, part in both.items() if part is not None}
 
-    def total(self, name: str) -> float:
-        """A sum of dollars over both, by the field's name."""
+    def _total(self, name: str) -> float:
         return sum(float(getattr(part, name)) for part in self.parts.values())
 
     @property
@@ -81,159 +96,102 @@ class ArenaForecast:
         """Dollars for both, by when they are paid."""
         return {
             "at the very least": self.usd_at_least,
-            "with all prompt-cache hits": self.total("usd_all_hits"),
-            "without one, which is held against max_cost_usd": self.total("usd_no_hits"),
-            "at the very most": self.total("usd_at_most"),
+            "with all prompt-cache hits": self._total("usd_all_hits"),
+            "without one, which is held against max_cost_usd": self._total("usd_no_hits"),
+            "at the very most": self._total("usd_at_most"),
         }
 
     def as_dict(self) -> dict[str, Any]:
         sums = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
         parts = {name: part.as_dict() for name, part in self.parts.items()}
-        total = {name: self.total(name) for name in sums}
+        total = {name: self._total(name) for name in sums}
         return parts | {"total": {"usd_at_least": self.usd_at_least} | total}
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArenaPlan:
-    """A drawn sample, who answers it, who judges it, and for how much; nothing has been sent.
+class SampleTournament:
+    """A sample of the arena to be judged: who answers it, who judges it, and for how much.
 
     `given` are the model's answers where they are read; `job` makes them where they are not.
+    `left_out` counts the battles of the arena that cannot be drawn, by the reason.
     """
 
     root: Path
     params: PlacementParams
     tournament: TournamentFile
-    human: BattleLog = field(repr=False)
-    texts: RecordedTexts = field(repr=False)
     sample: ArenaSample
+    left_out: Mapping[str, int]
     rubric: Rubric = field(repr=False)
     judge: Judge
     given: Responses = field(repr=False)
     job: Job | None
 
-    @classmethod
-    def read(cls, params: PlacementParams, root: Path) -> ArenaPlan:
-        """Read the arena, draw the sample and make judge and generator ready to be asked."""
-        tournament, rubric = _with_rubric(params, root)
-        human, texts, known = _read_arena(params, root)
-        entrant = entrant_id(params.model)
-        given: Responses = {}
-        if params.responses:
-            given = read_responses(root / params.responses, [entrant], known)
-        answered = [q for q, p in texts.prompts.items() if (entrant, p.prompt_id) in given]
-        sample = draw(
-            texts,
-            params.model,
-            params.placement().arena(human).models,
-            dimension=rubric.dimension,
-            n_battles=params.n_battles,
-            n_shared=params.n_shared,
-            seed=params.seed,
-            answered=answered if params.responses else None,
-            needs_gold=rubric.needs_gold,
-        )
-        return cls(
-            root=root,
-            params=params,
-            tournament=tournament,
-            human=human,
-            texts=texts,
-            sample=sample,
-            rubric=rubric,
-            judge=make_judge("placement", params.run_params(), tournament, root),
-            given=given,
-            job=_job(params, tournament, sample, root),
-        )
-
-    @classmethod
-    def of(cls, parameters: dict[str, Any]) -> ArenaPlan | None:
-        """The plan of a placement's parameters; None where its verdicts were made before."""
-        params = validated(PlacementParams, parameters, "parameters of placement")
-        return cls.read(params, find_root()) if params.judged_here else None
-
     @property
-    def ledger(self) -> Ledger:
-        return Ledger(self.root / self.tournament.verdicts)
-
-    @property
-    def asked(self) -> list[PaidJudge]:
+    def paid(self) -> list[PaidJudge]:
         """Who is asked over the network: the model itself, the judge, both or none."""
         generator = [self.job.judge] if self.job else []
         return [*generator, *([self.judge] if isinstance(self.judge, PaidJudge) else [])]
 
-    def refuse_without_cap(self) -> None:
-        """Raise when somebody who is asked is paid and the parameters name no limit."""
-        if not self.params.offline:
-            refuse_without_cap(self.asked, self.params.max_cost_usd)
-
-    def refuse_without_keys(self) -> None:
-        """Raise when the model or the judge would have to be asked and lacks its key."""
+    def refuse_unready(self) -> None:
+        """Raise when somebody who is asked must be paid without a cap, or lacks a key."""
         if self.params.offline:
             return
+        refuse_without_cap(self.paid, self.params.max_cost_usd)
         if self.job is not None and self.job.fresh():
             self.job.judge.ready()
-        if isinstance(self.judge, PaidJudge) and self.judging({**self.given, **self._made()}).buys:
+        if isinstance(self.judge, PaidJudge) and self.plan(self.answers_at_hand()).buys:
             self.judge.ready()
 
     def refuse_above_cap(self, run: str) -> None:
         """Raise, before anything is sent, when what this run has spent and what answers and
         verdicts are forecast at exceed the cap together.
         """
-        if self.params.offline or all(each.price.free for each in self.asked):
+        if self.params.offline or all(each.price.free for each in self.paid):
             return
-        refuse_above_cap(self.forecast.parts, self.params.max_cost_usd, booked(self.ledger, run))
+        spent = booked(self.expected.ledger, run)
+        refuse_above_cap(self.forecast.parts, self.params.max_cost_usd, spent)
 
     @cached_property
-    def forecast(self) -> ArenaForecast:
+    def forecast(self) -> PlacementForecast:
         """What would be sent and what that costs, after all that the ledger already answers."""
         answers, verdicts = None, self._verdicts_forecast()
         least = _at_least(verdicts, self.judge)
         if self.job is not None:
             answers = self.job.forecast()
             least += _at_least(answers, self.job.judge)
-        return ArenaForecast(answers=answers, verdicts=verdicts, usd_at_least=least)
+        return PlacementForecast(answers=answers, verdicts=verdicts, usd_at_least=least)
+
+    def _verdicts_forecast(self) -> Forecast | None:
+        usual = self.expected.forecast
+        if self.job is None or usual is None:
+            return usual
+        longest = self._with_stand_ins(self.job.definition.max_tokens).forecast
+        return longest and replace(usual, usd_at_most=longest.usd_at_most)
 
     @cached_property
     def expected(self) -> Plan:
         """The plan of judging with answers of the usual length for those that are not made yet."""
-        if self.job is None:
-            return self.judging(self.given)
-        return self.judging(self._stand_ins(self.job.budget.output_tokens()[0]) | self._made())
+        return self._with_stand_ins(self.job.budget.output_tokens()[0] if self.job else 0.0)
 
-    def _made(self) -> dict[tuple[str, str], Response]:
+    def answers_at_hand(self) -> dict[tuple[str, str], Response]:
+        """The model's answers that were read, or that the ledger has."""
         made = self.job.answers() if self.job else {}
-        return {(self.sample.entrant, prompt): each for prompt, each in made.items()}
+        return {**self.given, **{(self.sample.entrant, q): each for q, each in made.items()}}
 
-    def _verdicts_forecast(self) -> Forecast | None:
-        usual = self.expected.forecast
-        if self.job is None:
-            return usual
-        longest = self.judging(
-            self._stand_ins(self.job.definition.max_tokens) | self._made()
-        ).forecast
-        if usual is None or longest is None:
-            return None
-        return replace(usual, usd_at_most=longest.usd_at_most)
-
-    def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
-        """Have the next run ask the judge again for what has this final status in the ledger."""
-        self.judging({**self.given, **self._made()}).ask_again(status, say)
-
-    def judging(self, answers: Responses) -> Plan:
+    def plan(self, answers: Responses) -> Plan:
         """The plan of judging these answers of the model, and the battles that people decided."""
         sample, dimension = self.sample, self.rubric.dimension
         there = [p for p in sample.battles if (sample.entrant, p.prompt_id) in answers]
         absent = [p.prompt_id for p in sample.asked if (sample.entrant, p.prompt_id) not in answers]
         responses = {**sample.recorded, **answers}
         prompts = list(sample.prompts)
+        path = self.root / self.params.tournament
         return Plan(
-            mode="placement",
+            mode=MODE,
             root=self.root,
-            params=self.params.run_params(),
+            params=self.params,
             tournament=self.tournament,
-            files=InputFiles.in_workspace(
-                self.root / self.params.tournament, self.tournament, self.root
-            ),
+            files=InputFiles.in_workspace(path, self.tournament, self.root),
             bank=prompts,
             prompts=prompts,
             responses=responses,
@@ -247,25 +205,291 @@ class ArenaPlan:
                 prompts={p.prompt_id: p for p in prompts},
                 responses=responses,
                 rubrics={dimension: self.rubric},
-                salt=self.ledger.salt(),
+                salt=Ledger(self.root / self.tournament.verdicts).salt(),
                 graded=self.tournament.judge.graded,
             ),
             judge=self.judge,
         )
 
-    def _stand_ins(self, tokens: float) -> dict[tuple[str, str], Response]:
-        """Answers of so many tokens for those to be made: recorded ones, cut or repeated."""
-        if self.job is None:
-            return {}
-        n_bytes, sample = round(tokens / self.job.budget.estimator.tokens_per_byte), self.sample
-        stand_ins = {}
+    def _with_stand_ins(self, tokens: float) -> Plan:
+        """The plan with recorded answers, cut or repeated to so many tokens, for those not made."""
+        sample, job, stand_ins = self.sample, self.job, {}
+        if job is None:
+            return self.plan(self.answers_at_hand())
+        n_bytes = round(tokens / job.budget.estimator.tokens_per_byte)
         for pair in sample.battles:
             text = sample.recorded[sample.opponent(pair), pair.prompt_id].response_text
             cell = (sample.entrant, pair.prompt_id)
             stand_ins[cell] = Response(
                 entrant_id=cell[0], prompt_id=cell[1], response_text=_of_length(text, n_bytes)
             )
-        return stand_ins
+        return self.plan(stand_ins | self.answers_at_hand())
+
+    def facts(self) -> dict[str, str]:
+        """What is drawn from the arena, who answers and what the judge is asked, in words."""
+        sample, params, rubric = self.sample, self.params, self.rubric
+        source = f"read from {params.responses}"
+        if self.job is not None:
+            source = f"made by {self.job.definition.model} ({self.job.definition.backend})"
+        return {
+            "answers": f"{len(sample.asked)}, {source}",
+            "battles": f"{len(sample.battles)} against {len(sample.opponents)} opponents, and "
+            f"{len(sample.shared)} that people decided too; drawn with seed {params.seed}",
+            "requests": f"{2 * (len(sample.battles) + len(sample.shared))} verdicts, both orders",
+            "rubric": f"{rubric.dimension} v{rubric.version}, reference: {rubric.reference}",
+        }
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacementPlan:
+    """What a placement reads and would ask; nothing has been sent or written.
+
+    `verdicts` were made elsewhere; where there are none, `tournament` makes them. `rules` say what
+    the judge must keep.
+    """
+
+    root: Path
+    params: PlacementParams
+    settings: PlacementSettings
+    human: BattleLog = field(repr=False)
+    verdicts: BattleLog | None = field(repr=False)
+    tournament: SampleTournament | None
+    rules: Mapping[str, Rule] = field(repr=False)
+
+    @property
+    def method(self) -> Placement:
+        """How the model is placed."""
+        params = self.params
+        return self.settings.method(params.model, params.min_battles, params.seed)
+
+    @property
+    def forecast(self) -> PlacementForecast:
+        """What answers and verdicts would cost; nothing where both were made before."""
+        return self.tournament.forecast if self.tournament else PlacementForecast()
+
+    @property
+    def judge_model(self) -> str:
+        """Who judges: who is asked, else as the parameters say, else as the battles do."""
+        if self.tournament is not None:
+            return self.tournament.judge.model
+        column, judged = self.settings.judged_winner, self.verdicts
+        judges = [] if judged is None else judges_of(judged)
+        named = self.params.judge_model or next(iter(judges), "")
+        return named or ("a judge without a name" if column == "winner" else column)
+
+    @property
+    def note(self) -> str:
+        """What is to be known about the votes: as the settings say, else as the sessions do."""
+        return arena_note(self.human, self.settings.human_note)
+
+    @property
+    def arena(self) -> str:
+        """The arena's name with what must be said of it: as the parameters say, else its file's."""
+        return arena_name(self.params.human, self.params.arena, self.note)
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What is placed where, by whom and how, in words."""
+        params, settings = self.params, self.settings
+        return {
+            "model": params.model,
+            "judge": f"{self.judge_model}{self._about_judge}",
+            "arena": self.arena,
+            **(self.tournament.facts() if self.tournament else {}),
+            "rating": "Bradley–Terry, ties half a win, "
+            f"both-bad votes {'as ties' if settings.both_bad == 'tie' else 'left out'}, "
+            f"inconsistent judgments {'as ties' if settings.inconsistent == 'tie' else 'dropped'}",
+            "interval": f"{settings.n_bootstraps} resamples of whole questions, seed {params.seed}",
+        }
+
+    @property
+    def _about_judge(self) -> str:
+        """What is to be known about the judge beside its name."""
+        if is_lexical(self.judge_model):
+            return " (compares words, reads no rubric)"
+        definition = self.settings.generate
+        own = definition is not None and definition.model == self.judge_model
+        return " (judges its own answers, which judges tend to favour)" if own else ""
+
+    def _repr_html_(self) -> str:
+        forecast = placement.forecast(self.forecast.parts, self.forecast.together)
+        return tables.facts(self.facts, name="plan").html + forecast.html
+
+
+def read_placement(**parameters: Any) -> PlacementPlan:
+    """What placing a model among models that people voted on would read, ask and cost.
+
+    See `PlacementParams` for the parameters, and the section `placement` of the tournament file
+    for other settings. Nothing is sent but requests to count tokens, and nothing is written.
+    """
+    return placement_plan(resolve_parameters(MODE, parameters))
+
+
+def placement_plan(params: PlacementParams, root: Path | None = None) -> PlacementPlan:
+    """The plan of valid parameters: all inputs read, the judge ready to be asked."""
+    root = root or find_root()
+    file = params.override(read_tournament(root / params.tournament))
+    settings = file.placement
+    _refuse_contradictions(params, settings)
+    verdicts, sampled = None, None
+    if params.judged:
+        human = human_votes(params.human, root, winner=settings.human_winner)
+        verdicts = _read_verdicts(params, settings, root)
+    else:
+        human, sampled = _sample_tournament(params, file, root)
+    return PlacementPlan(
+        root=root,
+        params=params,
+        settings=settings,
+        human=human,
+        verdicts=verdicts,
+        tournament=sampled,
+        rules=read_gate(root, file.judge.gate),
+    )
+
+
+def _refuse_contradictions(params: PlacementParams, settings: PlacementSettings) -> None:
+    """Refuse settings that cannot stand together."""
+    made = settings.generate is not None
+    if params.judged:
+        idle = {"responses": params.responses, "placement.generate": made,
+                "placement.texts": settings.texts, "max_cost_usd": params.max_cost_usd,
+                "judge": params.judge != "baseline"}  # fmt: skip
+        if named := ", ".join(name for name, given in idle.items() if given):
+            raise DataError(
+                f"{named} say how to judge here, but judged names verdicts made before, "
+                f"{params.judged!r}: set judged to an empty text, or leave the others out"
+            )
+        return
+    if bool(params.responses) == made:
+        raise DataError(
+            "judged is empty, so the model's answers are judged here: set responses, the folder "
+            "that holds them, or placement.generate, how they are made; "
+            f"{'both are' if made else 'neither is'} given"
+        )
+    if settings.texts and settings.languages:
+        raise DataError("placement.languages has no effect with texts: a prompt bank names none")
+    if settings.soft and settings.n_shared < MIN_SHARED:
+        raise DataError(
+            f"placement.soft needs {MIN_SHARED} battles that people and the judge both decide: set "
+            f"n_shared to more than that, or soft to false; n_shared is {settings.n_shared}"
+        )
+
+
+def _sample_tournament(
+    params: PlacementParams, file: TournamentFile, root: Path
+) -> tuple[BattleLog, SampleTournament]:
+    """People's votes, and the sample of their arena, with judge and generator ready."""
+    file, rubric = _with_rubric(file, root)
+    settings = file.placement
+    human, texts, known = _read_arena(params.human, settings, root)
+    entrant = entrant_id(params.model)
+    given: Responses = {}
+    if params.responses:
+        given = read_responses(root / params.responses, [entrant], known)
+    answered = [q for q, p in texts.prompts.items() if (entrant, p.prompt_id) in given]
+    sample = draw(
+        texts,
+        params.model,
+        settings.method(params.model, params.min_battles, params.seed).arena(human).models,
+        dimension=rubric.dimension,
+        n_battles=settings.n_battles,
+        n_shared=settings.n_shared,
+        seed=params.seed,
+        answered=answered if params.responses else None,
+        needs_gold=rubric.needs_gold,
+    )
+    return human, SampleTournament(
+        root=root,
+        params=params,
+        tournament=file,
+        sample=sample,
+        left_out=texts.left_out,
+        rubric=rubric,
+        judge=make_judge(MODE, params, file, root),
+        given=given,
+        job=_job(params, file, sample, root),
+    )
+
+
+def _with_rubric(file: TournamentFile, root: Path) -> tuple[TournamentFile, Rubric]:
+    """The tournament file with the one rubric of this placement in place of its own."""
+    settings = file.placement
+    heading = read_text(root / settings.rubric).partition("\n")[0].strip()
+    version = re.search(r"\bversion (\S+)$", heading)
+    if version is None:
+        raise DataError(
+            f"{settings.rubric}:1: the heading must end in 'version …', not {heading!r}"
+        )
+    dimension = check_id(settings.dimension or settings.rubric.stem, "dimension")
+    if "/" in dimension:
+        raise DataError(f"dimension {dimension!r} must not hold a slash")
+    own = DimensionSettings(
+        rubric=settings.rubric, version=version[1], reference=settings.reference
+    )
+    file = file.model_copy(update={"dimensions": {dimension: own}})
+    return file, file.rubrics(root)[dimension]
+
+
+def _read_arena(
+    path: str, settings: PlacementSettings, root: Path
+) -> tuple[BattleLog, RecordedTexts, set[str]]:
+    """People's votes, the texts that can be used, and the ids of all prompts of the arena."""
+    human = human_votes(path, root, winner=settings.human_winner)
+    if settings.texts:
+        file = read_tournament(root / settings.texts)
+        bank = read_prompts(root / file.prompts)
+        known = {prompt.prompt_id for prompt in bank}
+        voted = [entrant for entrant in file.entrants if entrant in human.models]
+        responses = read_responses(root / file.responses, voted, known)
+        return human, RecordedTexts.of_bank(human, bank, responses), known
+    battles, written = read_battle_texts(battles_file(root / path))
+    if human.question_id is None and len(human) == len(written):
+        if not settings.inline_human:
+            raise DataError(
+                f"{path}: battles without a question_id are known by their prompts, so they must "
+                "stand in the record: set placement.inline_human to true"
+            )
+        human = with_question_ids(human, written)
+    texts = RecordedTexts.of_file(
+        battles, written, languages=settings.languages, single_turn=settings.single_turn
+    )
+    return human, texts, {prompt_id(question) for question in question_ids(battles, written)}
+
+
+def _read_verdicts(params: PlacementParams, settings: PlacementSettings, root: Path) -> BattleLog:
+    """The verdicts of one judge on one dimension, which is then forgotten: votes have none."""
+    verdicts = battles_of(
+        params.judged,
+        root,
+        winner=settings.judged_winner,
+        source=Source.LLM_JUDGE,
+        dimension=settings.dimension,
+        judge_model=params.judge_model,
+    )
+    judge = params.judge_model or next(iter(judges_of(verdicts)), None)
+    return replace(verdicts, dimension=None).of_source(Source.LLM_JUDGE, judge)
+
+
+def _job(
+    params: PlacementParams, file: TournamentFile, sample: ArenaSample, root: Path
+) -> Job | None:
+    """How the model's answers are made; they are expected to be as long as the recorded ones."""
+    definition = file.placement.generate
+    if definition is None:
+        return None
+    job = Job.of(
+        sample.entrant,
+        definition,
+        sample.asked,
+        file,
+        root,
+        cap_usd=params.max_cost_usd,
+        offline=params.offline,
+    )
+    lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
+    usual = round(sum(lengths) / len(lengths))
+    return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))
 
 
 def _at_least(forecast: Forecast | None, judge: Judge) -> float:
@@ -274,67 +498,6 @@ def _at_least(forecast: Forecast | None, judge: Judge) -> float:
         return 0.0
     usage = {"output_tokens": forecast.output_tokens}
     return forecast.usd_all_hits - judge.price.usd(usage, batch=isinstance(judge, BatchJudge))
-
-
-def _with_rubric(params: PlacementParams, root: Path) -> tuple[TournamentFile, Rubric]:
-    """The tournament file with the one rubric of this placement in place of its own."""
-    heading = read_text(root / params.rubric).partition("\n")[0].strip()
-    version = re.search(r"\bversion (\S+)$", heading)
-    if version is None:
-        raise DataError(f"{params.rubric}:1: the heading must end in 'version …', not {heading!r}")
-    dimension = check_id(params.dimension or params.rubric.stem, "dimension")
-    if "/" in dimension:
-        raise DataError(f"dimension {dimension!r} must not hold a slash")
-    settings = DimensionSettings(
-        rubric=params.rubric, version=version[1], reference=params.reference
-    )
-    file = params.run_params().override(read_tournament(root / params.tournament))
-    file = file.model_copy(update={"dimensions": {dimension: settings}})
-    return file, file.rubrics(root)[dimension]
-
-
-def _read_arena(params: PlacementParams, root: Path) -> tuple[BattleLog, RecordedTexts, set[str]]:
-    """People's votes, the texts that can be used, and the ids of all prompts of the arena."""
-    human = human_votes(params.human, root, winner=params.human_winner)
-    if params.texts:
-        file = read_tournament(root / params.texts)
-        bank = read_prompts(root / file.prompts)
-        known = {prompt.prompt_id for prompt in bank}
-        voted = [entrant for entrant in file.entrants if entrant in human.models]
-        responses = read_responses(root / file.responses, voted, known)
-        return human, RecordedTexts.of_bank(human, bank, responses), known
-    battles, said = read_battle_texts(battles_file(root / params.human))
-    if human.question_id is None and len(human) == len(said):
-        if not params.inline_human:
-            raise DataError(
-                f"{params.human}: battles without a question_id are known by their prompts, so "
-                "they must stand in the record: set inline_human to true"
-            )
-        human = with_question_ids(human, said)
-    texts = RecordedTexts.of_file(
-        battles, said, languages=params.languages, single_turn=params.single_turn
-    )
-    return human, texts, {prompt_id(question) for question in question_ids(battles, said)}
-
-
-def _job(
-    params: PlacementParams, tournament: TournamentFile, sample: ArenaSample, root: Path
-) -> Job | None:
-    """How the model's answers are made; they are expected to be as long as the recorded ones."""
-    if params.definition is None:
-        return None
-    job = Job.of(
-        sample.entrant,
-        params.definition,
-        sample.asked,
-        tournament,
-        root,
-        cap_usd=params.max_cost_usd,
-        offline=params.offline,
-    )
-    lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
-    usual = round(sum(lengths) / len(lengths))
-    return replace(job, expected_tokens=max(1, min(usual, params.definition.max_tokens)))
 
 
 def _of_length(text: str, n_bytes: int) -> str:

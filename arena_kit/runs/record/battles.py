@@ -101,8 +101,7 @@ def _pinned_votes(record: Path) -> BattleLog:
     """The votes of a placement record that stand in a file of their own; refused when that file
     has changed.
     """
-    from arena_kit.runs.settings.files import validated
-    from arena_kit.runs.settings.parameters import PlacementParams
+    from arena_kit.runs.settings.files import PlacementSettings, validated
 
     manifest = manifest_of(record / "battles.jsonl")
     root, pin = _workspace_of(record), manifest["human_battles"]
@@ -111,8 +110,9 @@ def _pinned_votes(record: Path) -> BattleLog:
             f"{root / pin['file']}: changed since {record} was made: "
             f"its SHA-256 was {pin['sha256'][:12]}…, now {now[:12]}…"
         )
-    params = validated(PlacementParams, dict(manifest["parameters"]), f"{record}/manifest.json")
-    return params.placement().arena(human_votes(params.human, root, winner=params.human_winner))
+    settings = validated(PlacementSettings, manifest["placement"], f"{record}/manifest.json")
+    method = settings.method(manifest["model"], manifest["parameters"]["min_battles"], seed=0)
+    return method.arena(human_votes(pin["file"], root, winner=settings.human_winner))
 
 
 def human_votes(file: str, root: Path, *, winner: str) -> BattleLog:

@@ -13,10 +13,11 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, read_lines
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, rated_or_none
-from arena_kit.rating.bradley_terry.influence import Floats, Influence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.bradley_terry.sandwich import Influence
+from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.critical_values import t_score
+from arena_kit.rating.critical_values import t_score
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
 from arena_kit.runs.settings.files import recorded_settings, validated

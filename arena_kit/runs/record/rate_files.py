@@ -12,7 +12,7 @@ from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.on_disk.bradley_terry import dimensions, rate_boards
+from arena_kit.rating.bradley_terry.on_disk import dimensions, rate_boards
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
@@ -30,10 +30,13 @@ from arena_kit.judging.pairs.pairing import Missing
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.verdicts.rendering import Reference, Rubric
 from arena_kit.policy.constants import Policy
-from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.elo.method import PermutationElo
+from arena_kit.rating.bradley_terry.method import BothBad, BradleyTerry, Inconsistent
+from arena_kit.rating.elo.method import MAX_PERMS, PermutationElo
+from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.runs.settings.keys import refuse_keys
 from arena_kit.runs.settings.workspace import source_folder
+
+_PLACED = Placement(model="").method
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
 Name = Annotated[str, AfterValidator(check_model_name)]
@@ -260,6 +263,64 @@ class ArenaSettings(Strict):
     withdrawn: list[EntrantId] = []
 
 
+class PlacementSettings(Strict):
+    """How a model is placed among models that people voted on.
+
+    Parameters
+    ----------
+    human_winner, judged_winner
+        The columns of outcomes in the files of votes and of verdicts.
+    human_note
+        Shown wherever the arena is named; empty takes what the votes say.
+    dimension
+        The dimension of the verdicts; empty when there is only one, or the rubric's name.
+    soft
+        Tone verdicts down as people's votes on the same battles suggest.
+    prior, both_bad, inconsistent, n_bootstraps
+        Bradley–Terry's: wins added to each side of pairs where one never beat the other, what
+        both-bad votes and inconsistent judgments count for, resamples of whole questions.
+    inline_human
+        Whether the record holds the votes; else it pins their file by its hash.
+    texts
+        A tournament file whose prompts and responses are the arena's; empty takes the columns of
+        the file of votes.
+    generate
+        How the model's answers are made where no folder holds them.
+    rubric, reference
+        What better means, and what the judge sees beside the question.
+    n_battles, n_shared
+        Battles of the model, balanced over opponents, and battles of the others that the judge
+        decides as people did, for its own error.
+    languages, single_turn
+        Only battles in these languages; only battles of one turn.
+    """
+
+    human_winner: str = "winner"
+    judged_winner: str = "winner"
+    human_note: str = ""
+    dimension: str = ""
+    soft: bool = True
+    prior: float = _PLACED.prior
+    both_bad: BothBad = _PLACED.both_bad
+    inconsistent: Inconsistent = _PLACED.inconsistent
+    n_bootstraps: int = Field(default=_PLACED.resamples, ge=100, le=MAX_PERMS)
+    inline_human: bool = True
+    texts: str = ""
+    generate: EntrantDefinition | None = None
+    rubric: Path = Path("params/rubrics/preference.md")
+    reference: Reference = "none"
+    n_battles: int = Field(default=200, ge=1)
+    n_shared: int = Field(default=400, ge=0)
+    languages: list[str] = []
+    single_turn: bool = True
+
+    def method(self, model: str, min_battles: int, seed: int) -> Placement:
+        """How a model is placed."""
+        own = {"resamples": self.n_bootstraps, "seed": seed} | self.shared_with(BradleyTerry)
+        method = replace(_PLACED, **own)
+        return Placement(model=model, min_battles=min_battles, soft=self.soft, method=method)
+
+
 class TournamentFile(Strict):
     """A tournament: who competes on what, judged by which rubrics, rated how.
 
@@ -279,6 +340,7 @@ class TournamentFile(Strict):
     elo: EloSettings
     report: ReportSettings = ReportSettings()
     arena: ArenaSettings = ArenaSettings()
+    placement: PlacementSettings = PlacementSettings()
 
     @model_validator(mode="after")
     def _names_are_known(self) -> TournamentFile:

@@ -20,7 +20,7 @@ from arena_kit.runs.settings.files import (
     read_prices,
 )
 from arena_kit.runs.settings.keys import read_key
-from arena_kit.runs.settings.parameters import RunParams
+from arena_kit.runs.settings.parameters import JudgeParams
 
 Kind = Literal["anthropic", "openai_compatible"]
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
@@ -122,7 +122,7 @@ class Backend:
         )
 
 
-def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: Path) -> Judge:
+def make_judge(mode: str, params: JudgeParams, tournament: TournamentFile, root: Path) -> Judge:
     """The judge that a run's parameters name."""
     if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
         model = _paid_model(mode, params, tournament.judge)
@@ -140,7 +140,7 @@ def make_judge(mode: str, params: RunParams, tournament: TournamentFile, root: P
     return baseline
 
 
-def _paid_model(mode: str, params: RunParams, settings: JudgeSettings) -> str:
+def _paid_model(mode: str, params: JudgeParams, settings: JudgeSettings) -> str:
     """The model that the parameters name, else the tournament file's for this notebook."""
     role = "pilot_model" if mode == "pilot" else "headline_model"
     model = params.judge_model or str(getattr(settings, role))
@@ -158,7 +158,7 @@ def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | Cha
     return settings.anthropic if kind == "anthropic" else settings.openai_compatible
 
 
-def _replay(params: RunParams, recording: Path, root: Path) -> ReplayJudge:
+def _replay(params: JudgeParams, recording: Path, root: Path) -> ReplayJudge:
     if recording == root:
         raise DataError("judge 'replay' needs judge.replay_from, a record or a verdicts file")
     judge = ReplayJudge.from_record(recording)

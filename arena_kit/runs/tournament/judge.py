@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cached_property
 from time import monotonic
-from typing import overload
+from typing import Any, overload
 
+from arena_kit.files import file_hash
 from arena_kit.judging.asking.cost import Spending
 from arena_kit.judging.judges.base import PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
-from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.pairs.prompts import Pair, responses_file
 from arena_kit.judging.quality.calls import lengths_of
 from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.gate import Gate
@@ -33,7 +34,6 @@ from arena_kit.runs.tournament.ask import (
     spending_by_dimension,
 )
 from arena_kit.runs.tournament.canaries import concerns, full_suite, preflight, repeated
-from arena_kit.runs.tournament.facts import manifest_facts
 from arena_kit.runs.tournament.judge_gate import failed_pilot, refuse_unfit
 from arena_kit.runs.tournament.plan import Plan
 
@@ -144,17 +144,19 @@ def judge(
     """
     if earlier is None:
         refuse_unready(plan)
-    record = earlier.record if earlier else _begin(plan)
+    record = _begin(plan) if earlier is None else earlier.record
     wanted = plan.asked if pairs is None else list(pairs)
     with booked(plan, record):
-        began = earlier or _ask_canaries(plan, record, None if pairs is None else wanted)
-        return _judge(plan, wanted, began)
+        if earlier is None:
+            record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            earlier = ask_canaries(plan, record, None if pairs is None else wanted)
+        return _judge(plan, wanted, earlier)
 
 
 @contextmanager
-def booked(plan: Plan, record: Record) -> Iterator[None]:
+def booked(plan: Plan, record: Record, *, spends: bool = False) -> Iterator[None]:
     """Close the record as failed where the block fails, with what was spent and is missing."""
-    ledger = None if plan.price is None else plan.ledger
+    ledger = plan.ledger if spends or plan.price is not None else None
     with record.failing(lambda error: keep_failure(record, error, ledger)):
         yield
 
@@ -164,15 +166,14 @@ def _begin(plan: Plan) -> Record:
     record = Record.begin(plan.mode, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         keep_tournament(record, plan.tournament, plan.files, plan.tournament.report.inputs)
-    record.update(**manifest_facts(plan))
+    record.update(**_manifest(plan))
     artifacts.write_pairs(record.path, plan.pairing.pairs)
     return record
 
 
-def _ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None) -> Judgments:
+def ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None = None) -> Judgments:
     """Nothing judged yet but the canaries of the pre-flight, and all where the notebook asks."""
     with judging_progress(record, unit="canary verdict") as progress:
-        record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
         report = preflight(
             plan,
             progress,
@@ -225,3 +226,38 @@ def _ask_repeats(plan: Plan, record: Record, judgments: Sequence[Judgment]) -> t
         return ()
     with judging_progress(record, unit="repeated verdict") as progress:
         return tuple(repeated(plan, progress, judgments))
+
+
+def _manifest(plan: Plan) -> dict[str, Any]:
+    """What the manifest says of a plan, with hashes of all that is read."""
+    tournament, judge, labels = plan.tournament, plan.judge, plan.tournament.judge.labels
+    folder = plan.files.responses
+    method, seed = tournament.elo.method(), plan.params.seed
+    return {
+        "tournament": tournament.model_dump(mode="json"),
+        "judge": {"model": judge.model, "settings": dict(judge.settings)},
+        "labels": labels and {"file": str(labels), "sha256": file_hash(plan.root / labels)},
+        "config_path": str(plan.params.tournament),
+        "judge_model": judge.model,
+        "bank_size": len(plan.bank),
+        "selected_prompt_count": len(plan.prompts),
+        "entrants": sorted(tournament.entrants),
+        "dimensions": list(tournament.dimensions),
+        "prompt_set": plan.prompt_set(),
+        "responses": {e: file_hash(responses_file(folder, e)) for e in tournament.entrants},
+        "rubrics": {
+            name: {"version": rubric.version, "sha256": rubric.digest}
+            for name, rubric in plan.material.rubrics.items()
+        },
+        "dropped": {
+            "missing_responses": [list(cell) for cell in plan.pairing.missing],
+            "prompts": list(plan.pairing.dropped_prompts),
+            "pairs": plan.pairing.dropped_pairs,
+            "own_family": plan.pairing.barred,
+        },
+        "n_perms": method.n_perms,
+        "shuffle_seed": method.seed,
+        "pilot_seed": seed,
+        "seeds": {"shuffle": method.seed, "subset": seed},
+        "rating": {"method": "permutation-elo", "settings": asdict(method)},
+    }

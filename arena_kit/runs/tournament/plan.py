@@ -36,7 +36,7 @@ from arena_kit.runs.record.inputs import InputFiles, tournament_inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubrics
 from arena_kit.runs.settings.judges import make_judge, paid_settings
-from arena_kit.runs.settings.parameters import RunParams, resolve_parameters
+from arena_kit.runs.settings.parameters import JudgeParams, RunParams, resolve_parameters
 from arena_kit.runs.tournament.generate import refuse_stale
 from arena_kit.runs.tournament.rejudge import Rejudged, rejudged
 
@@ -67,7 +67,7 @@ class Plan:
 
     mode: str
     root: Path
-    params: RunParams
+    params: JudgeParams
     tournament: TournamentFile
     files: InputFiles = field(repr=False)
     bank: list[Prompt] = field(repr=False)

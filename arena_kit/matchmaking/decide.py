@@ -63,8 +63,8 @@ class OpenPair(NamedTuple):
         )
 
 
-class _Look(NamedTuple):
-    """What was known at a look: models with an interval, best first, and what holds of each two."""
+class _Fit(NamedTuple):
+    """What the last fit says: models with an interval, best first, and what holds of each two."""
 
     order: Numbers
     gap: Floats
@@ -73,7 +73,7 @@ class _Look(NamedTuple):
     worth: Floats
 
 
-class Outlook:
+class OpenNeighbours:
     """The votes so far, and which neighbours at the top they leave open."""
 
     def __init__(self, policy: Policy) -> None:
@@ -81,7 +81,7 @@ class Outlook:
         self._cluster = CLAIMS_ABOUT[policy.claims_about][-1]
         self._counts: Counter[Cast] = Counter()
         self._votes = 0
-        self._look: _Look | None = None
+        self._fit: _Fit | None = None
 
     def add(self, votes: Sequence[Cast] | Counts) -> None:
         """Count votes in their order, a row each, and look at them when it is time; if a lane is to
@@ -94,25 +94,25 @@ class Outlook:
         cut = max(0, (self._votes + len(rows)) // every * every - self._votes)
         if cut:
             self._count(rows[:cut])
-            self._look = self._looked()
+            self._fit = self._refit()
         if cut < len(rows):
             self._count(rows[cut:])
 
     def open_pairs(self, enabled: Bools) -> list[OpenPair]:
         """The open neighbours among the best of these models, closest to being decided first."""
-        if self._look is None:
+        if self._fit is None:
             return []
-        top = self._look.order[enabled[self._look.order]][: self._policy.contenders.band]
-        found = [self._open(self._look, *two) for two in pairwise(top.tolist())]
+        top = self._fit.order[enabled[self._fit.order]][: self._policy.contenders.band]
+        found = [self._open(self._fit, *two) for two in pairwise(top.tolist())]
         return sorted((pair for pair in found if pair), key=lambda pair: pair.more)
 
-    def _open(self, look: _Look, above: int, below: int) -> OpenPair | None:
+    def _open(self, fit: _Fit, above: int, below: int) -> OpenPair | None:
         """Two neighbours, None where they are decided or equivalent, or hopeless; or where votes
         that all say the same tell nothing of their spread.
         """
         rule, at, level = self._policy.decide, (above, below), claims.neighbour_score()
-        gap, variance, worth = float(look.gap[at]), float(look.error[at]) ** 2, look.worth[at]
-        if look.settled[at] or not variance > 0:
+        gap, variance, worth = float(fit.gap[at]), float(fit.error[at]) ** 2, fit.worth[at]
+        if fit.settled[at] or not variance > 0:
             return None
         shrinks = 1 / (1 + rule.reach * worth * variance)
         if chance_decided(gap, variance, shrinks) < rule.hopeless_below:
@@ -135,7 +135,7 @@ class Outlook:
         for i, j, asked_on, won, n in zip(*columns, strict=True):
             self._counts[Cast(i, j, asked_on - 1, won)] += n
 
-    def _looked(self) -> _Look | None:
+    def _refit(self) -> _Fit | None:
         """What the votes say now, None where they give no ratings."""
         counted = sorted((each, n) for each, n in self._counts.items() if each.outcome != BOTH_BAD)
         if not counted:
@@ -146,7 +146,7 @@ class Outlook:
         if ratings is None:
             return None
         ties = float(log.weights()[log.outcome == TIE].sum()) / ratings.n_battles
-        return _seen(ratings, self._policy, ties, ratings.n_battles / self._votes)
+        return _fit_of(ratings, self._policy, ties, ratings.n_battles / self._votes)
 
 
 def _log(cells: NDArray[np.int32], weight: Floats) -> BattleLog:
@@ -163,7 +163,7 @@ def _log(cells: NDArray[np.int32], weight: Floats) -> BattleLog:
     )
 
 
-def _seen(ratings: Ratings, policy: Policy, ties: float, counted: float) -> _Look:
+def _fit_of(ratings: Ratings, policy: Policy, ties: float, counted: float) -> _Fit:
     """What ratings say of every two models; `ties` of the votes that count are ties, and so many
     of all votes are `counted`.
     """
@@ -178,7 +178,7 @@ def _seen(ratings: Ratings, policy: Policy, ties: float, counted: float) -> _Loo
     clear = claims.decided(ratings)
     settled = clear | clear.T | claims.equivalent(ratings, policy.publication.margin)
     tables = (gap, claims.gap_errors(ratings), settled, worth)
-    return _Look(np.array(known, np.intp), *(_spread(each, numbers, n) for each in tables))
+    return _Fit(np.array(known, np.intp), *(_spread(each, numbers, n) for each in tables))
 
 
 def _spread(table: NDArray[Any], numbers: Numbers, n: int) -> NDArray[Any]:

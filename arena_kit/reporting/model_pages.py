@@ -1,13 +1,12 @@
-"""The page of a model (9.1, 9.2): its tables, several models together."""
+"""The pages of models (9.1, 9.2): tables and pictures, several models together."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from datetime import datetime
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.dates import AutoDateLocator, DateFormatter
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
@@ -25,13 +24,25 @@ from arena_kit.reporting.figures import (
     shown_name,
 )
 from arena_kit.reporting.tables import Table, number, percent
-from arena_kit.reporting.weekly_plots import GREEN
 from arena_kit.validity.leaderboard import Leaderboard
-from arena_kit.validity.model_page import RECENT, Breakdown, Deficits, ModelDetail, Path
+from arena_kit.validity.model_page import RECENT, Deficits, ModelDetail
+from arena_kit.validity.weekly import Row
 
 Details = Sequence[ModelDetail]
+GREEN = "#009e73"
 _ROWS = 8  # shown at most of each model
 _ENOUGH = 5  # votes from which a prompt or opponent is compared with others
+_PROMPTS, _OPPONENTS = 40, 30  # shown at most in a heatmap
+
+
+def sentences(details: Details, board: Leaderboard) -> list[str]:
+    """Each model in a sentence."""
+    return [
+        f"{each.model}: rank {board[each.model].conservative_rank} of {len(board.rows)} by "
+        f"conservative score, {board[each.model].badge}; won "
+        f"{percent(each.summary['win_rate'])} of its decisive votes."
+        for each in details
+    ]
 
 
 def summary(details: Details) -> Table:
@@ -39,9 +50,9 @@ def summary(details: Details) -> Table:
     rows = [
         {
             "model": each.model,
-            "win rate": percent(each.summary.win_rate, ".1f"),
-            "recent form": each.summary.form,
-            "recent delta": number(each.summary.delta, "+.0f"),
+            "win rate": percent(each.summary["win_rate"], ".1f"),
+            "recent form": each.summary["form"],
+            "recent delta": number(each.summary["delta"], "+.0f"),
         }
         for each in details
     ]
@@ -61,13 +72,14 @@ def neighbours(details: Details, board: Leaderboard) -> Table:
     rows = [
         {
             "model": f"{each.model}, #{rank[each.model]} by conservative score",
-            "neighbour": f"{'above' if near.rank < rank[each.model] else 'below'}: {near.model}",
-            "W/L/D": f"{near.wins}/{near.losses}/{near.ties}",
-            f"decisive votes ({rule.votes})": near.votes,
-            f"prompts ({rule.prompts})": near.prompts,
-            "floor": "✓" if near.meets_floor else "✗",
-            "order": near.order.seen_by(each.model, board.policy.publication.margin),
-            "P(above it), BT": None if near.above is None else share_text(near.above),
+            "neighbour": ("above: " if near["rank"] < rank[each.model] else "below: ")
+            + near["model"],
+            "W/L/D": "/".join(str(near[kind]) for kind in ("wins", "losses", "ties")),
+            f"decisive votes ({rule.votes})": near["votes"],
+            f"prompts ({rule.prompts})": near["prompts"],
+            "floor": "✓" if near["meets_floor"] else "✗",
+            "order": near["order"].seen_by(each.model, board.policy.publication.margin),
+            "P(above it), BT": None if near["above"] is None else share_text(near["above"]),
         }
         for each in details
         for near in each.neighbours
@@ -82,101 +94,46 @@ def neighbours(details: Details, board: Leaderboard) -> Table:
     )
 
 
-def prompts(details: Details) -> Table:
-    """The prompts on which each model is furthest above and below its rating."""
-    return _breakdowns(details, "prompt", lambda each: each.prompts)
-
-
-def opponents(details: Details) -> Table:
-    """The opponents against which each model is furthest above and below its rating."""
-    return _breakdowns(details, "opponent", lambda each: each.opponents)
-
-
-def _breakdowns(
-    details: Details, what: str, rows_of: Callable[[ModelDetail], Sequence[Breakdown]]
-) -> Table:
-    rows = []
-    for each in details:
-        extremes = _extremes(rows_of(each))
-        title = _title(each.model, len(extremes), rows_of(each), what)
-        rows += [
-            {
-                "model": title,
-                what: row.name,
-                "votes": row.votes,
-                "decisive": row.decisive,
-                "both bad": row.both_bad,
-                "raw score": number(row.score, ".2f"),
-                "above expectation": number(row.surprise, "+.2f"),
-            }
-            for row in extremes
-        ]
-    there = any(rows_of(each) for each in details)
-    why = f"No {what} has {_ENOUGH} votes." if there else f"The file names no {what}s."
-    return Table(rows=rows, name=f"{what}s", group="model", left=[what], empty=why)
-
-
-def _extremes(rows: Sequence[Breakdown]) -> list[Breakdown]:
-    """The furthest above expectation and the furthest below, best first.
+def breakdown(details: Details, what: str) -> Table:
+    """The prompts or opponents (`what`) on which each model is furthest above and below its rating,
+    best first, and when responses to a prompt were shown.
 
     Where there are many, those with very few votes are left out: they would all be extreme.
     """
-    few = 0 if len(rows) <= _ROWS else _ENOUGH
-    known = sorted(
-        (row for row in rows if row.surprise is not None and row.votes >= few),
-        key=lambda row: (-(row.surprise or 0.0), row.name),
-    )
-    if len(known) <= _ROWS:
-        return known
-    half = _ROWS // 2
-    return known[:half] + known[-half:]
-
-
-def _title(model: str, shown: int, rows: Sequence[Breakdown], what: str) -> str:
-    if shown == len(rows):
-        return model
-    enough = sum(row.votes >= _ENOUGH for row in rows)
-    some = f"all {shown}" if shown == enough else f"the {shown // 2} best and worst of {enough}"
-    few = f" with {_ENOUGH} votes or more, of {len(rows)}" if enough < len(rows) else ""
-    return f"{model}: {some} {what}s{few}"
-
-
-def responses(details: Details) -> Table:
-    """Which prompts each model's responses were shown on, the latest seen first."""
     rows = []
     for each in details:
-        latest = sorted(each.prompts, key=lambda p: (_seconds(p.last_seen), p.votes), reverse=True)
-        shown = latest[:_ROWS]
-        which = "latest" if shown and shown[0].last_seen else "most shown"
-        more = f": the {which} {len(shown)} of {len(latest)}" if len(shown) < len(latest) else ""
+        every: Sequence[Row] = getattr(each, f"{what}s")
+        extremes = _extremes(every)
         rows += [
             {
-                "model": each.model + more,
-                "response to": row.name,
-                "shown": row.votes,
-                "first seen (UTC)": _minute(row.first_seen),
-                "last seen (UTC)": _minute(row.last_seen),
+                "model": f"{each.model}: {len(extremes)} of {len(every)} {what}s",
+                what: row["name"],
+                "votes": row["votes"],
+                "decisive": row["decisive"],
+                "both bad": row["both_bad"],
+                "raw score": number(row["score"], ".2f"),
+                "above expectation": number(row["surprise"], "+.2f"),
+                "first seen (UTC)": _minute(row["first_seen"]),
+                "last seen (UTC)": _minute(row["last_seen"]),
             }
-            for row in shown
+            for row in extremes
         ]
-    return Table(
-        rows=rows,
-        name="responses",
-        group="model",
-        left=["response to"],
-        empty="The file names no prompts.",
+    empty = f"The file names no {what}s with {_ENOUGH} votes."
+    return Table(rows=rows, name=f"{what}s", group="model", left=[what], empty=empty)
+
+
+def _extremes(rows: Sequence[Row]) -> list[Row]:
+    few = 0 if len(rows) <= _ROWS else _ENOUGH
+    known = sorted(
+        (row for row in rows if row["surprise"] is not None and row["votes"] >= few),
+        key=lambda row: (-row["surprise"], row["name"]),
     )
+    half = _ROWS // 2
+    return known if len(known) <= _ROWS else known[:half] + known[-half:]
 
 
-def _minute(moment: datetime | None) -> str | None:
-    return None if moment is None else f"{moment:%Y-%m-%d %H:%M}"
-
-
-def _seconds(moment: datetime | None) -> str:
-    return "" if moment is None else moment.isoformat()
-
-
-_PROMPTS, _OPPONENTS = 40, 30  # shown at most
+def _minute(moment: str | None) -> str | None:
+    return moment and moment[:16].replace("T", " ")
 
 
 @plot(
@@ -239,23 +196,17 @@ def quality(details: Details, board: Leaderboard) -> Figure:
         labels=[each.model for each in details],
     )  # fmt: skip
     limit = board.policy.quality.both_bad_rate
-    top = max((t.both_bad / max(1, t.votes) for d in details for t in d.trend), default=0.0)
     for ax, each in zip(axes, details, strict=True):
         x = np.arange(len(each.trend))
-        rate = np.array([t.both_bad / t.votes if t.votes else np.nan for t in each.trend])
-        ax.bar(x, rate, width=0.62, color=["#e2a37a" if r <= limit else WARM for r in rate])
-        for at, value, trend in zip(x, rate, each.trend, strict=True):
-            ax.annotate(f"{trend.both_bad}/{trend.votes}", (at, value), (0, 2), ha="center",
-                        textcoords="offset points", fontsize=6.5, color=SOFT)  # fmt: skip
+        rate = [part["both_bad"] / max(1, part["votes"]) for part in each.trend]
+        bars = ax.bar(x, rate, width=0.62, color=["#e2a37a" if r <= limit else WARM for r in rate])
+        counts = [f"{part['both_bad']}/{part['votes']}" for part in each.trend]
+        ax.bar_label(bars, counts, padding=2, fontsize=6.5, color=SOFT)
         ax.axhline(limit, color=WARM, linestyle=":", linewidth=1)
         floor = number(board[each.model].quality_floor, ".3f")
         ax.set_title(f"{shown_name(each.model)}: quality floor {floor}")
-        weekly = not any("%" in t.label for t in each.trend)
-        ax.set_xticks(x, [t.label.partition("-")[2] if weekly else f"{n}"
-                          for n, t in enumerate(each.trend, 1)], fontsize=7.5)  # fmt: skip
-        ax.set_xlabel("" if weekly else "tenths of its votes, in order")
+        ax.set_xticks(x, [part["label"].rpartition("-")[2] for part in each.trend], fontsize=7.5)
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        ax.set_ylim(0, 1.25 * max(limit, top))
         ax.tick_params(length=0)
     axes[0].set_ylabel(f"both-bad rate (check above {100 * limit:g}%)")
     return figure
@@ -273,25 +224,25 @@ def history(details: Details, board: Leaderboard) -> Figure:
     )  # fmt: skip
     for ax, each in zip(axes, details, strict=True):
         _history(ax, each, board)
-    axes[0].set_ylim(*_settled([each.path for each in details], board.policy.deviations))
+    axes[0].set_ylim(*_limits(details, board.policy.deviations))
     axes[0].set_ylabel("rating")
     handles, labels = axes[0].get_legend_handles_labels()
     legend_below(figure, handles, labels, columns=3)
     return figure
 
 
-def _settled(paths: Sequence[Path], deviations: float) -> tuple[float | None, float | None]:
+def _limits(details: Details, deviations: float) -> tuple[float | None, float | None]:
     """Limits that hold every band from the tenth vote on; the first ones are wider than a page."""
-    later = [path for path in paths if len(path.rating) > 10]
+    later = [each.history for each in details if len(each.history.rating) > 10]
     if not later:
         return None, None
-    low = min(float((p.rating - deviations * p.rd)[10:].min()) for p in later)
-    high = max(float((p.rating + deviations * p.rd)[10:].max()) for p in later)
+    low = min(float((h.rating - deviations * h.rd)[10:].min()) for h in later)
+    high = max(float((h.rating + deviations * h.rd)[10:].max()) for h in later)
     return low - 20, high + 20
 
 
 def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
-    path, row = each.path, board[each.model]
+    path, row = each.history, board[each.model]
     x: Any = np.arange(1, len(path.rating) + 1) if path.moments is None else path.moments
     n = board.policy.deviations
     ax.fill_between(x, path.rating - n * path.rd, path.rating + n * path.rd, color="#dbe8f2",
@@ -309,6 +260,7 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
     if path.moments is None:
         ax.set_xlabel("votes of the model")
     else:
-        ax.xaxis.set_major_locator(AutoDateLocator(maxticks=4))  # type: ignore[no-untyped-call]
-        ax.xaxis.set_major_formatter(DateFormatter("%d %b"))  # type: ignore[no-untyped-call]
+        ticks = AutoDateLocator(maxticks=4)  # type: ignore[no-untyped-call]
+        ax.xaxis.set_major_locator(ticks)
+        ax.xaxis.set_major_formatter(ConciseDateFormatter(ticks))  # type: ignore[no-untyped-call]
     ax.tick_params(length=0)

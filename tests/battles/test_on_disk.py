@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from dataclasses import replace
 from pathlib import Path
 
@@ -69,7 +68,9 @@ def test_small_chunks_are_the_same_rows(tmp_path: Path, monkeypatch: pytest.Monk
 
 
 def test_questions_come_together(tmp_path: Path) -> None:
-    """Grouped by question, the battles of each stand one after another, and none is lost."""
+    """Grouped by question, the battles of each stand one after another, and none is lost; one that
+    names no question is a cluster of its own.
+    """
     log = asked(2000, questions=150)
     stream = BattleFiles.of(folder_of(log, tmp_path / "votes"))
     clusters = np.concatenate([chunk.cluster for chunk in stream.grouped("question")])
@@ -78,16 +79,11 @@ def test_questions_come_together(tmp_path: Path) -> None:
     assert len(starts) == len(log.prompts)
     sizes = np.diff([*starts, len(clusters)])
     assert sorted(sizes) == sorted(np.bincount(log.clusters()))
-
-
-def test_battles_without_a_question_stand_alone(tmp_path: Path) -> None:
-    """Where some rows name no question, each of them is a piece of evidence of its own."""
     (tmp_path / "votes.csv").write_text(
         "model_a,model_b,winner,question_id\na,b,model_a,q\na,b,tie,q\na,b,tie,\na,b,model_b,\n"
     )
-    stream = BattleFiles.of(tmp_path / "votes.csv")
-    clusters = np.concatenate([chunk.cluster for chunk in stream.grouped("question")])
-    assert len(set(clusters.tolist())) == 3
+    (chunk,) = BattleFiles.of(tmp_path / "votes.csv").grouped("question")
+    assert len(set(chunk.cluster.tolist())) == 3
 
 
 @pytest.mark.parametrize(
@@ -135,7 +131,14 @@ def test_labels_that_are_no_outcome_are_left_out_and_counted(tmp_path: Path) -> 
 
 
 def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
-    """Soft outcomes, other kinds of file beside, and folders without battles are refused."""
+    """Soft outcomes, a weight that counts votes among battles that are one each, other kinds of
+    file beside, and folders without battles are refused.
+    """
+    (tmp_path / "w.csv").write_text(
+        "model_a,model_b,winner,question_id,weight\na,b,tie,q,2\na,b,tie,,3\n"
+    )
+    with pytest.raises(DataError, match=r"w\.csv:3: weight '3' without a question or voter"):
+        BattleFiles.of(tmp_path / "w.csv")
     (tmp_path / "soft.csv").write_text("model_a,model_b,winner,share_a\na,b,tie,0.3\n")
     with pytest.raises(DataError, match=r"soft outcomes \(share_a\) cannot be streamed"):
         BattleFiles.of(tmp_path / "soft.csv")
@@ -147,14 +150,6 @@ def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
         battle_files(tmp_path / "empty")
     with pytest.raises(DataError, match="no such file or folder"):
         battle_files(tmp_path / "nowhere")
-
-
-def test_a_weighted_battle_without_a_question_is_refused_among_others(tmp_path: Path) -> None:
-    """Its weight would count votes, that of the others does not."""
-    text = "model_a,model_b,winner,question_id,weight\na,b,tie,q,2\na,b,tie,,3\n"
-    (tmp_path / "votes.csv").write_text(text)
-    with pytest.raises(DataError, match=r"votes\.csv:3: weight '3' without a question or voter"):
-        BattleFiles.of(tmp_path / "votes.csv")
 
 
 def test_a_file_that_is_there_twice_is_refused(
@@ -174,15 +169,11 @@ def test_a_file_that_is_there_twice_is_refused(
 
 
 def test_hashes_are_found_where_they_stand() -> None:
-    """Every known hash has its place, and an unknown one has none."""
-    known = np.random.default_rng(0).integers(0, 2**64, 5000, np.uint64)
-    index = HashIndex.of(known)
-    assert index.places(known).tolist() == list(range(5000))
-    assert index.places(np.array([1, 2**64 - 1], np.uint64)).tolist() == [-1, -1]
-
-
-def test_hashes_in_a_crowd_are_found() -> None:
-    """Hashes with the same upper bits are told apart by the lower ones, and so are strangers."""
+    """Every known hash has its place and an unknown one none; those with the same upper bits are
+    told apart by the lower ones.
+    """
+    many = np.random.default_rng(0).integers(0, 2**64, 5000, np.uint64)
+    assert HashIndex.of(many).places(many).tolist() == list(range(5000))
     known = np.array([9, 2**64 - 3, 5, 3, 7], np.uint64)
     wanted = [-1, -1, -1, 3, -1, 2, -1, 4, -1, 0, -1, 1, -1]
     asked = np.array([*range(11), 2**64 - 3, 2**64 - 2], np.uint64)
@@ -199,12 +190,3 @@ def test_the_meter_tells_rows_and_time_left(monkeypatch: pytest.MonkeyPatch) -> 
     now[0] = 110.0
     meter.done += 1_000_000
     assert meter.words() == "resampling battles: 1,000,000 of 4,000,000 rows, 0:30 left"
-
-
-def test_names_that_look_alike_are_told(tmp_path: Path) -> None:
-    """A Cyrillic letter in a model's name is a warning here, too."""
-    (tmp_path / "votes.csv").write_text("model_a,model_b,winner\nmodel-a,model-а,tie\n")
-    with warnings.catch_warnings(record=True) as told:
-        warnings.simplefilter("always")
-        BattleFiles.of(tmp_path / "votes.csv")
-    assert "votes.csv" in str(told[0].message)

@@ -1,1 +1,0 @@
-"""Bradley–Terry on battles that stay on disk."""

@@ -1,0 +1,601 @@
+"""The leaderboard in the form that the policy locks (9.3), and the tables of the weekly report."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from html import escape
+from math import ceil
+
+import numpy as np
+
+from arena_kit.policy.constants import Phase
+from arena_kit.policy.exposure import settled_rd
+from arena_kit.policy.order import Verdict
+from arena_kit.policy.rules import Badge
+from arena_kit.rating.claims.claims import two_digits
+from arena_kit.reporting.board import (
+    ABOUT,
+    VERSION,
+    BesideMethod,
+    Board,
+    BoardRow,
+    Dimension,
+    FirstPlace,
+    MethodRating,
+    Order,
+    Publication,
+    Validity,
+)
+from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
+from arena_kit.validity import sentences
+from arena_kit.validity.integrity import integrity, lane_mix
+from arena_kit.validity.leaderboard import Leaderboard, LeaderboardRow
+from arena_kit.validity.weekly import Row, WeeklyReport
+
+_PILL = {
+    Badge.STABLE: ("#dafbe1", "#1a7f37"),
+    Badge.ESTABLISHED: ("#ddf4ff", "#0550ae"),
+    Badge.PROVISIONAL: ("#fff1d6", "#7d4e00"),
+}
+_NEXT = {Badge.ESTABLISHED: "not Stable: ", Badge.PROVISIONAL: "not Established: "}
+_VERDICT = {verdict: verdict.value for verdict in Verdict} | {
+    Verdict.REVERSED: "decided the other way round"
+}
+_FEW = 5  # prompts below which an average score is pointed out
+_CELLS, _MODELS = 60, 25  # named at most, shown at most
+_SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
+
+
+def board(leaderboard: Leaderboard) -> Table:
+    """The board as readers see it in its rollout phase (9.1, 9.3, 12).
+
+    The Rating cell has the conservative score over the raw rating in small text, the Rank cell
+    the tier under the rank; the badge stands in the model cell, and a tooltip says why the badge
+    is what it is.
+    """
+    diagnostics = leaderboard.policy.phase.shows_diagnostics
+    rows = [
+        {
+            "Rank": _rank(row, diagnostics=diagnostics),
+            "Model": _model(row, diagnostics=diagnostics),
+            "Rating": _rating(row, leaderboard.policy.phase),
+        }
+        | (_validity(row) if diagnostics else {})
+        | _scores(row)
+        for row in leaderboard.rows
+    ]
+    return Table(rows=rows, name="leaderboard", left=["Model"], notes=_notes(leaderboard))
+
+
+def to_board(leaderboard: Leaderboard, arena: str) -> Board:
+    """The leaderboard in the form that all boards have, ordered as its phase publishes it."""
+    policy, status, decided = leaderboard.policy, leaderboard.status, leaderboard.order_decided
+    phase, fragile = policy.phase, leaderboard.fragility()
+    by_elo = phase.orders_by == "legacy_elo"
+    aside = "" if phase.publishes_status else " (computed, not published)"
+    return Board(
+        version=VERSION,
+        title=arena,
+        method="legacy-elo" if by_elo else "conservative-score",
+        settings={"epoch": leaderboard.epoch},
+        ratings=[_board_row(row, by_elo=by_elo) for row in leaderboard.rows],
+        n_battles=len(leaderboard.battles),
+        dropped={},
+        dimensions=[
+            Dimension(
+                name="",
+                n_battles=len(leaderboard.battles),
+                about=decided.about,
+                tiers=leaderboard.tiers,
+                margin=decided.margin,
+                orders=[
+                    Order(
+                        above=pair.above,
+                        below=pair.below,
+                        state=pair.verdict.value,
+                        gap=pair.gap,
+                        more=pair.more,
+                    )
+                    for pair in leaderboard.adjacent
+                ],
+                fragility=fragile and FirstPlace(**asdict(fragile), sentence=fragile.sentence),
+                sentences=[
+                    f"Rules kept{aside}: {status.status}: {'; '.join(status.reasons)}.",
+                    f"Order decided{aside}: {decided.sentence}.",
+                ],
+                notes=[ABOUT[decided.about]],
+            )
+        ],
+        beside={
+            "glicko2": BesideMethod(method="glicko2", settings={"epoch": leaderboard.epoch}),
+            "bradley_terry": BesideMethod(
+                method="bradley-terry", settings=leaderboard.strengths.settings
+            ),
+            "elo": BesideMethod(method="legacy-elo"),
+        },
+        publication=Publication(
+            phase=int(phase),
+            diagnostics=phase.shows_diagnostics,
+            epoch=leaderboard.epoch,
+            status=status.status,
+            reasons=list(status.reasons),
+            published=phase.publishes_status,
+        ),
+    )
+
+
+def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
+    beside = {
+        "glicko2": MethodRating(rating=row.rating, rd=row.rd),
+        "elo": MethodRating(rating=row.legacy_elo),
+    }
+    if row.bt_rating is not None:
+        beside["bradley_terry"] = MethodRating(
+            rating=row.bt_rating, ci_low=row.bt_low, ci_high=row.bt_high, se=row.bt_se
+        )
+    shared = ("confidence", "prompt_coverage", "provisional", "wins", "losses", "ties")
+    return BoardRow(
+        dimension="",
+        rank=row.rank,
+        model=row.model,
+        rating=row.legacy_elo if by_elo else row.conservative,
+        ci_low=None,
+        ci_high=None,
+        n_battles=row.votes,
+        tier=row.tier,
+        beside=beside,
+        validity=Validity(
+            official_rank=row.official_rank,
+            badge=str(row.badge),
+            **{name: getattr(row, name) for name in shared},
+        ),
+    )
+
+
+def printed(leaderboard: Leaderboard) -> Table:
+    """The board for Markdown and LaTeX: no notes, for they explain what only HTML shows."""
+    return replace(board(leaderboard), left=["Model", "Record"], notes=())
+
+
+def every_metric(leaderboard: Leaderboard) -> Table:
+    """Every metric of every model under its plain name, for CSV."""
+    rows = [
+        {name: "; ".join(v) if isinstance(v, tuple) else v for name, v in asdict(row).items()}
+        for row in leaderboard.rows
+    ]
+    return Table(rows=rows, name="every_metric")
+
+
+def _rank(row: LeaderboardRow, *, diagnostics: bool) -> Cell:
+    """The official rank, or a dash for a model outside official claims (5.3), its change, and
+    the tier, which the votes decide.
+    """
+    rank = DASH if row.official_rank is None else str(row.official_rank)
+    html = f'<span style="white-space: nowrap">{rank}{_change(row)}</span>'
+    if not diagnostics or row.tier is None:
+        return Cell(rank, html)
+    tier = f"tier {row.tier}"
+    return Cell(f"{rank} ({tier})", f'{html}<div style="{_SMALL}">{tier}</div>')
+
+
+def _model(row: LeaderboardRow, *, diagnostics: bool) -> Cell:
+    name = f"<b>{escape(row.model)}</b>"
+    if not diagnostics:
+        return Cell(row.model, name)
+    return Cell(f"{row.model} ({row.badge})", name + _badge(row))
+
+
+def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
+    """What the order rests on, and the raw rating in small text under it (9.3).
+
+    Legacy Elo is the value before the migration, and beside the raw rating during it (12).
+    """
+    spread = f"RD {row.rd:.1f}, volatility {row.volatility:.4f}"
+    tip = f' title="{spread}"' if phase.shows_diagnostics else ""
+    if phase.orders_by == "legacy_elo":
+        return Cell(f"{row.legacy_elo:.0f}", f"<div{tip}><b>{row.legacy_elo:.0f}</b></div>")
+    legacy = f", Elo {row.legacy_elo:.0f}" if phase.shows_legacy_elo else ""
+    value, small = f"{row.conservative:.0f}", f"raw {row.rating:.0f}{legacy}"
+    under = f'<div style="{_SMALL}">{small}</div>'
+    return Cell(f"{value} ({small})", f"<div{tip}><b>{value}</b></div>{under}")
+
+
+def _validity(row: LeaderboardRow) -> dict[str, object]:
+    """The two columns that the policy adds (9.3)."""
+    return {"Confidence": f"{row.confidence}%", "Coverage": percent(row.prompt_coverage)}
+
+
+def _scores(row: LeaderboardRow) -> dict[str, object]:
+    """The columns that were there before (9.1); scores are raw."""
+    return {
+        "Consistency": number(row.consistency_raw, "", "%"),
+        "Spread": number(row.spread_raw, ".2f"),
+        "Avg score": number(row.avg_score_raw, ".2f"),
+        "Record": f"{row.wins}/{row.losses}/{row.ties}",
+        "Votes": row.votes,
+        "Both bad": row.both_bad,
+    }
+
+
+def _badge(row: LeaderboardRow) -> str:
+    back, ink = _PILL[row.badge]
+    why = escape(_NEXT.get(row.badge, "") + "; ".join(row.badge_reasons))
+    return (
+        f' <span title="{why}" style="background-color: {back}; color: {ink}; font-size: 11px; '
+        f'padding: 1px 7px; border-radius: 9px; white-space: nowrap">{escape(row.badge)}</span>'
+    )
+
+
+def _change(row: LeaderboardRow) -> str:
+    if not row.rank_change:
+        return ""
+    up = row.rank_change > 0
+    mark, ink = ("▲", "#1a7f37") if up else ("▼", "#a40e26")
+    return (
+        f' <span style="font-size: 11px; color: {ink}; white-space: nowrap">'
+        f"{mark}{abs(row.rank_change)}</span>"
+    )
+
+
+def _notes(leaderboard: Leaderboard) -> list[str]:
+    policy, phase = leaderboard.policy, leaderboard.policy.phase
+    scale, by_elo = policy.confidence, phase.orders_by == "legacy_elo"
+    few = sum(r.avg_score_raw is not None and r.prompts_raw < _FEW for r in leaderboard.rows)
+    provisional = any(row.official_rank is None for row in leaderboard.rows)
+    shown = {
+        "Rating: legacy Elo, which the order rests on in this rollout phase.": by_elo,
+        f"Rating: conservative score (raw rating - {policy.deviations:g} RD), under it the raw "
+        "rating.": not by_elo,
+        f"{DASH} in Rank: provisional, and outside official claims.": provisional,
+        f"Confidence: RD {scale.rd_best:g} is 100 %, RD {scale.rd_best + scale.rd_span:g} is 0 %; "
+        "it is no probability. Coverage: prompt coverage.": phase.shows_diagnostics,
+        "Tier: every model is decidedly above all models of later tiers, by Bradley–Terry; ranks "
+        "within a tier may be chance.": phase.shows_diagnostics,
+        "Stable: votes and coverage as the policy asks, RD at its floor, and the order against "
+        "both officially ranked neighbours decided or equivalent.": phase.shows_diagnostics,
+        ABOUT[leaderboard.order_decided.about]: phase.shows_diagnostics,
+        "Elo: the legacy rating, for continuity during the transition.": phase.shows_legacy_elo
+        and not by_elo,
+        "Consistency, Spread and Avg score are raw: they depend on who met whom.": True,
+        f"Avg score rests on fewer than {_FEW} prompts for {few} models.": bool(few),
+        f"No rank changes are shown: {leaderboard.movement}.": bool(leaderboard.movement),
+        "▲▼: change of official rank since the board compared with.": not leaderboard.movement,
+    }
+    return [note for note, is_shown in shown.items() if is_shown]
+
+
+def metrics(leaderboard: Leaderboard) -> Shown:
+    """Every other metric of every model (9.1, 9.2), folded away; why some are provisional."""
+    rows = [_metric_row(row, leaderboard.policy.phase) for row in leaderboard.rows]
+    about_bt = (
+        "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
+        "their standard error (SE), which unlike RD rests on the evidence alone. "
+        f"{ABOUT[leaderboard.order_decided.about]}"
+    )
+    unrated = [row.model for row in leaderboard.rows if row.bt_rating is None]
+    unmet = f"No Bradley–Terry rating for {', '.join(unrated)}: no vote connects them to the rest."
+    table = Table(
+        rows=rows,
+        name="metrics",
+        left=["model"],
+        nowrap=list(rows[0]),
+        small=True,
+        notes=[about_bt, *([unmet] if unrated else []), *_provisional(leaderboard)],
+    )
+    return Shown(f"<details><summary>All metrics</summary>{table.html}</details>", table.text)
+
+
+def _provisional(leaderboard: Leaderboard) -> list[str]:
+    rows = [row for row in leaderboard.rows if row.provisional]
+    if len(rows) > _FEW:
+        return [f"{len(rows)} models are provisional; leaderboard.json says why each."]
+    return [f"{r.model} is provisional: {'; '.join(r.provisional_reasons)}." for r in rows]
+
+
+def _metric_row(row: LeaderboardRow, phase: Phase) -> dict[str, object]:
+    by_elo = phase.orders_by == "legacy_elo"
+    legacy = {"legacy Elo": f"{row.legacy_elo:.0f} (#{row.legacy_rank})"}
+    return {
+        "model": row.model,
+        **({"v2 rank": row.conservative_rank, "v2 score": f"{row.conservative:.0f}"}
+           if by_elo else {}),
+        "raw": f"{row.rating:.0f}",
+        "RD": f"{row.rd:.1f}",
+        "volatility": f"{row.volatility:.4f}",
+        "BT": number(row.bt_rating, ".0f"),
+        "BT SE": number(row.bt_se, ".1f"),
+        "tier": row.tier,
+        "pair coverage": number(row.pair_coverage, ".2f"),
+        "adjusted score": number(row.avg_score_adjusted, "+.2f"),
+        "adjusted spread": number(row.spread_adjusted, ".2f"),
+        "adjusted consistency": number(row.consistency_adjusted, ".0f"),
+        "decisive": row.decisive,
+        "quality floor": number(row.quality_floor, ".3f"),
+        "shown / due": f"{row.exposure} / {row.exposure_target:.0f}",
+        **(legacy if phase.shows_legacy_elo else {}),
+    }  # fmt: skip
+
+
+def status(report: WeeklyReport) -> Table:
+    """What the board may be called by the rules it keeps (10), and under it what is decided about
+    its order; neither is published before the migration.
+    """
+    now, before, aside = report.now.status, report.before, _aside(report)
+    rows = [{"met": _mark(met), "condition": text} for met, text in now.conditions]
+    meaning = (
+        "The label says that these conditions are met, not that the ranks are certain."
+        if all(met for met, _ in now.conditions)
+        else "The ranking stays visible, with this caveat."
+    )
+    if before is not None:
+        same = before.status.status is now.status
+        was = "the same" if same else before.status.sentence
+        meaning += f" In the comparison week it was {was}."
+    return Table(
+        rows=rows,
+        name="status",
+        title=f"Rules kept: {now.status}{aside}",
+        labels=False,
+        notes=[meaning, f"Order decided{aside}: {sentences.order(report)}"],
+    )
+
+
+def _aside(report: WeeklyReport) -> str:
+    phase = report.now.policy.phase
+    return "" if phase.publishes_status else f" (computed, not published in phase {int(phase)})"
+
+
+def order(leaderboard: Leaderboard) -> Table:
+    """The neighbours of the top, and whether the votes decide their order."""
+    rows = [
+        {
+            "neighbours": f"{pair.above} over {pair.below}",
+            "BT gap": number(pair.gap, "+.0f"),
+            "order": _VERDICT[pair.verdict],
+            "more votes": None if pair.more is None else f"{two_digits(pair.more):,}",
+            "weeks": None if pair.weeks is None else f"{two_digits(ceil(pair.weeks)):,}",
+            "until": None if pair.becomes is None else _VERDICT[pair.becomes],
+        }
+        for pair in leaderboard.order_decided.pairs
+    ]
+    margin = f"{leaderboard.order_decided.margin:g}"
+    note = (
+        "Decided: the gap clears a level that holds for all pairs and for repeated looks. "
+        f"Equivalent: it surely lies within {margin} points. More votes: of the present mix, if "
+        "the gap stays as it is; by then about every second such order is settled. Weeks: at the "
+        "present rate."
+    )
+    fragile = leaderboard.fragility()
+    about = [ABOUT[leaderboard.order_decided.about], *([fragile.sentence] if fragile else [])]
+    return Table(
+        rows=rows,
+        name="order",
+        left=["neighbours", "order", "until"],
+        notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
+        empty="The board has no two models.",
+    )
+
+
+def fairness(report: WeeklyReport) -> Table:
+    """Exposure in the rolling window against both targets (7.1), and prompts (7.2)."""
+    exposure = {row.model: row for row in report.now.fairness}
+    rows = [
+        {
+            "model": row["model"],
+            "band": "contender" if row["contender"] else "",
+            "shown": (own := exposure[row["model"]]).exposure,
+            "due (lanes)": f"{own.target:.0f}",
+            "deviation": percent(own.deviation, "+.1f"),
+            "within": _mark(own.within),
+            "due (equal)": f"{own.equal_target:.0f}",
+            "within equal": _mark(own.within_equal),
+            "prompt coverage": _compare(percent(row["coverage"]), percent(row["coverage_before"])),
+            "prompts at top target": percent(row["target"]),
+        }
+        for row in report.prompts
+    ]
+    notes = [*report.feasibility, *filter(None, [_unasked(report)])]
+    return Table(rows=rows, name="fairness", left=["model", "band"], nowrap=["model"], notes=notes)
+
+
+def _unasked(report: WeeklyReport) -> str:
+    """Where models have no decisive vote on a prompt: perhaps there is no response to show."""
+    coverage = report.now.coverage
+    active = np.flatnonzero(coverage.active)
+    missing = {
+        model: [coverage.prompts[j] for j in active if not coverage.by_prompt[i, j]]
+        for i, model in enumerate(coverage.models)
+        if coverage.enabled[i]
+    }
+    cells = [f"{model} on {', '.join(names)}" for model, names in missing.items() if names]
+    if not cells or sum(map(len, missing.values())) > _CELLS:
+        return ""
+    return f"No decisive vote at all, perhaps for want of a response: {'; '.join(cells)}."
+
+
+def pairs(report: WeeklyReport) -> Table:
+    """Adjacent contenders against the floor (7.3)."""
+    rule = report.now.policy.pairs
+    rows = [
+        {
+            "neighbours": f"{row['above']} over {row['below']}",
+            f"decisive votes ({rule.votes} needed)": _compare(row["votes"], row["votes_before"]),
+            f"prompts ({rule.prompts} needed)": _compare(row["prompts"], row["prompts_before"]),
+            "floor": _mark(row["meets_floor"]),
+        }
+        for row in report.pairs
+    ]
+    before = "In brackets: the same pair at the end of the comparison week."
+    notes, empty = [before] if report.before else [], "The contender band has no two models."
+    return Table(rows=rows, name="pairs", left=["neighbours"], notes=notes, empty=empty)
+
+
+def churn(report: WeeklyReport) -> Table:
+    """Who changed rank at the top, whom it passed, and whether the bands lie apart (12)."""
+    rows = [
+        {
+            "model": move["model"],
+            "rank": f"{move['before'] or 'new'} → {move['now'] or 'gone'}",
+            "changed order with": ", ".join(move["crossed"]) or "nobody: others came or went",
+            "bands": f"apart from {', '.join(move['apart'])}" if move["apart"] else "overlap",
+            "BT agrees": _agreed(report.now, move),
+        }
+        for move in (report.churn["moves"] if report.churn else ())
+    ]
+    agrees = (
+        "BT agrees: with how many of them Bradley–Terry, which weighs all votes alike, has the "
+        "model in the order of now."
+    )
+    return Table(
+        rows=rows,
+        name="churn",
+        nowrap=["model", "rank", "bands", "BT agrees"],
+        notes=[*filter(None, [sentences.order_note(report.now)]), agrees],
+        empty=sentences.churn(report),
+    )
+
+
+def _agreed(board: Leaderboard, move: Row) -> str:
+    """Of the models that one changed order with, those that all votes put where they are now."""
+    if not move["crossed"] or move["now"] is None:
+        return DASH
+    own = board[move["model"]]
+    agreed = [
+        (own.bt_rating > other.bt_rating) == (own.conservative_rank < other.conservative_rank)
+        for other in (board[name] for name in move["crossed"])
+        if own.bt_rating is not None and other.bt_rating is not None
+    ]
+    return f"{sum(agreed)} of {len(agreed)}" if agreed else DASH
+
+
+def objectives(report: WeeklyReport) -> Table:
+    """The four objectives (3), each with a verdict and what it rests on."""
+    judged = sentences.objectives(report)
+    met = {True: "yes", False: "not yet", None: "cannot be told"}
+    rows = [
+        {
+            "objective": each["objective"],
+            "met": met[each["met"]],
+            "why": each["why"],
+            "it is met when": each["rule"],
+        }
+        for each in judged
+    ]
+    return Table(
+        rows=rows,
+        name="objectives",
+        title=sentences.verdict(judged),
+        bold=["objective"],
+        nowrap=["met"],
+        notes=list(filter(None, [sentences.order_note(report.now)])),
+    )
+
+
+def answer(report: WeeklyReport) -> list[str]:
+    """How many objectives are met and which are not, what the board may be called, and what is
+    decided about its order, in sentences.
+    """
+    judged, board, aside = sentences.objectives(report), report.now, _aside(report)
+    waiting = [each["objective"] for each in judged if each["met"] is False]
+    missing = f" Not yet: {'; '.join(waiting)}." if waiting else ""
+    return [
+        f"Objectives: {sentences.verdict(judged)}{missing}",
+        f"Rules kept{aside}: {board.status.status}.",
+        f"Order decided{aside}: {board.order_decided.counts}.",
+    ]
+
+
+def weekly(report: WeeklyReport) -> Table:
+    """The report in a sentence for each of its checks (12), but for those that the publication
+    status shows.
+    """
+    note, checks = sentences.order_note(report.now), sentences.sentences(report)
+    in_status = ("Rules kept", "Order decided")
+    shown = {name: each for name, each in checks.items() if name not in in_status}
+    return facts(({"Ranks": note} if note else {}) | shown, name="weekly")
+
+
+def _mark(met: bool) -> str:
+    return "✓" if met else "✗"
+
+
+def _compare(now: object, before: object) -> str:
+    return str(now) if before is None or before == DASH else f"{now} ({before})"
+
+
+def confidence(report: WeeklyReport) -> Table:
+    """RD beside the Bradley–Terry standard error, now and in the comparison week (12)."""
+    rows = [
+        {"model": row["model"]}
+        | {
+            label: _compare(number(row[name], ".1f"), number(row[f"{name}_before"], ".1f"))
+            for name, label in (("rd", "RD"), ("se", "Bradley–Terry SE"))
+        }
+        for row in report.confidence
+    ]
+    floor = settled_rd(report.now.policy.glicko)
+    note = f"RD stays above {floor:.1f} whatever the evidence. In brackets: the comparison week."
+    return Table(rows=rows, name="confidence", left=["model"], notes=[note])
+
+
+def quality(report: WeeklyReport) -> Table:
+    """The both-bad votes of every model, worst first, and whether they call for a check (8.3)."""
+    board, rule = report.now, report.now.policy.quality
+    voted = [row for row in board.rows if row.quality_floor is not None]
+    worst = sorted(voted, key=lambda row: (row.quality_floor, row.model))
+    rows = [
+        {
+            "model": row.model,
+            "both bad": row.both_bad,
+            "votes": row.votes,
+            "both-bad rate": percent(row.both_bad / row.votes, ".1f"),
+            "quality floor": f"{row.quality_floor:.3f}",
+            "check": "due" if row.quality_check else "",
+        }
+        for row in worst[:_MODELS]
+    ]
+    due = (
+        f"A check is due where more than {100 * rule.both_bad_rate:g} % of votes are both bad, "
+        f"and {rule.min_both_bad} or more. Shown: the lowest floors of {len(worst)} models."
+    )
+    return Table(rows=rows, name="quality", left=["model", "check"], notes=[due])
+
+
+def lanes(report: WeeklyReport) -> Table:
+    """How much of the queue each lane served, beside its weight (6)."""
+    rows = [
+        {
+            "lane": lane.lane,
+            "votes": lane.votes,
+            "share": percent(lane.share, ".1f"),
+            **({"in the week": percent(lane.lately, ".1f")} if report.week else {}),
+            "weight": percent(lane.weight),
+        }
+        for lane in lane_mix(report.now.battles, report.now.policy, report.in_week)
+    ]
+    foreign = "Votes of a lane without weight were cast in another phase."
+    note = f"A lane without a pair to serve passes its turn on. {foreign}"
+    empty = "The file does not name the lanes that served its matchups."
+    return Table(rows=rows, name="lanes", left=["lane"], notes=[note], empty=empty)
+
+
+def controls(report: WeeklyReport) -> Table:
+    """What the file tells about sides and repeats (6.2, 11)."""
+    counts = integrity(report.now.battles, report.now.policy)
+    chance = "within chance" if counts.left_chance else "more than chance would do"
+    return facts(
+        {
+            "Sides": f"{counts.left_of} is furthest from half: left in {100 * counts.left:.1f}% of "
+            f"its votes, {counts.left_errors:.1f} standard errors off, {chance}",
+            "Left side won": f"{percent(counts.left_wins, '.1f')} of decisive votes",
+            "Pair met too often on a prompt (6.2)": _counted(counts.prompt_repeats, "meetings"),
+            "Session saw pair and prompt again (11)": _counted(counts.session_repeats, "votes"),
+            "Battle ids used twice": _counted(counts.same_ids, "votes"),
+            "Names hidden before the vote, bots kept out": "not to be seen in a battles file",
+        },
+        name="controls",
+    )
+
+
+def _counted(n: int | None, what: str) -> str:
+    return "cannot be told from this file" if n is None else f"{n} {what}"

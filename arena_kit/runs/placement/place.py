@@ -1,0 +1,499 @@
+"""The steps of a placement: verdicts read or made, the model placed, the record published."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any
+
+import yaml
+
+from arena_kit.battles.battle import Source
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.write import write_battles
+from arena_kit.files import file_hash, write_csv, write_json, write_jsonl, write_text
+from arena_kit.judging.asking.cost import Spending, dollars
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
+from arena_kit.judging.judges.baseline import unread_rubrics
+from arena_kit.judging.pairs.prompts import file_row, read_responses, responses_file
+from arena_kit.judging.quality.calls import lengths_of
+from arena_kit.judging.quality.gate import Gate
+from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.rating.base import RatingError, some
+from arena_kit.rating.with_judge.hybrid import HybridRatings
+from arena_kit.rating.with_judge.placement import Placed
+from arena_kit.reporting import placement, tournament_tables
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.board import JudgeGate
+from arena_kit.reporting.tables import Shown, facts
+from arena_kit.runs.placement.artifacts import (
+    bootstrap_rows,
+    elo_ratings,
+    judged_battles,
+    placement_board,
+    placement_summary,
+)
+from arena_kit.runs.placement.hybrid import hybrid_summary, placed_together
+from arena_kit.runs.placement.plan import MODE, PlacementPlan, Responses, SampleTournament
+from arena_kit.runs.record.artifacts import write_pairs
+from arena_kit.runs.record.battles import arena_name, battles_file
+from arena_kit.runs.record.inputs import NAMES, keep_inputs
+from arena_kit.runs.record.progress import judging_progress
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.tournament.canaries import concerns
+from arena_kit.runs.tournament.generate import Job, answer_counts
+from arena_kit.runs.tournament.judge import Judgments, ask_canaries, booked, judge
+from arena_kit.runs.tournament.judge_gate import write_gate
+from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
+from arena_kit.runs.tournament.publish import asked_at
+
+if TYPE_CHECKING:
+    from arena_kit.reporting.figures import Plot
+
+
+@dataclass(frozen=True, kw_only=True, eq=False)
+class PlacementVerdicts:
+    """The verdicts of a placement as battles, under the arena's own names, and its record.
+
+    `judgments` are those that were made here; None where verdicts were read. `spending` is what
+    was paid for answers and for verdicts.
+    """
+
+    plan: PlacementPlan
+    record: Record
+    battles: BattleLog = field(repr=False)
+    judgments: Judgments | None = field(default=None, repr=False)
+    spending: Mapping[str, Spending] = field(default_factory=dict, repr=False)
+
+    @cached_property
+    def quality(self) -> JudgeQuality:
+        """What its verdicts and people's votes on the same battles show of the judge."""
+        plan, made, model = self.plan, self.judgments, self.plan.judge_model
+        if made is None:
+            record = (plan.root / plan.params.judged).is_dir()  # settled by both orders
+            both = record or self.battles.inconsistent is not None
+            return JudgeQuality.from_battles(
+                model, self.battles, labels=plan.human, both_orders=both
+            )
+        return JudgeQuality.of(
+            model,
+            made,
+            labels=plan.human,
+            battles=self.battles,
+            lengths=lengths_of(made.plan.responses),
+            families=made.plan.families,
+            unread=unread_rubrics(model, made.plan.material.rubrics.values()),
+        )
+
+    @cached_property
+    def gate(self) -> Gate:
+        """Whether the judge's verdicts may be built upon."""
+        canaries = self.judgments.canaries if self.judgments else None
+        rules = self.plan.rules
+        measures = canaries.measures if canaries else ()
+        return self.quality.gate(rules, more=concerns(measures, rules))
+
+    @property
+    def statuses(self) -> dict[str, int]:
+        """How many verdicts ended in each status; empty where they were made elsewhere."""
+        return dict(Counter(str(v.status) for j in self.judgments or () for v in j.verdicts))
+
+    def examples(self) -> Shown:
+        """A clear verdict and an inconsistent one on the model, with all texts."""
+        if self.judgments is None or self.plan.tournament is None:
+            elsewhere = "The verdicts were made elsewhere; their texts are not at hand."
+            return Shown(f"<p>{elsewhere}</p>", elsewhere)
+        entrant, plan = self.plan.tournament.sample.entrant, self.judgments.plan
+        mine = [j for j in self.judgments if entrant in (j.pair.entrant_a, j.pair.entrant_b)]
+        return tournament_tables.examples(mine, plan.material.prompts, plan.responses)
+
+    @property
+    def spent(self) -> str:
+        """What this run paid, and for what, in words."""
+        if not self.spending:
+            return "nothing"
+        paid = [f"{dollars(one.usd)} on {one.answers:,} {n}" for n, one in self.spending.items()]
+        unknown = self.record.read()["cost"]["usd_unknown"]
+        aside = [f"about {dollars(unknown)} not told by the service"] if unknown else []
+        return ", ".join([*paid, *aside])
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What became of the answers that were made here, and what canaries say of the judge."""
+        words = {"spent": self.spent}
+        if made := self.record.read().get("answers"):
+            counts = ", ".join(f"{n} {status}" for status, n in sorted(made["responses"].items()))
+            failed = f"; {len(made['failed'])} could not be made" if made["failed"] else ""
+            words["answers made"] = f"{counts or 'none'}{failed}"
+        if self.judgments and self.judgments.canaries:
+            words["canaries"] = " ".join(self.judgments.canaries.sentences())
+        return words
+
+    def _repr_html_(self) -> str:
+        met = placement.met(self.battles, self.plan.params.model, self.statuses)
+        return met.html + facts(self.facts, name="verdicts").html
+
+
+def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
+    """The verdicts of a placement, read or made, in a record. The only step that may spend: the
+    model's answers are made and judged within `max_cost_usd`, canaries first.
+
+    Answers that the ledger has are not asked for again. A run that fails leaves its record.
+    """
+    tournament = plan.tournament
+    if tournament is not None:
+        tournament.refuse_unready()
+    record = Record.begin(MODE, plan.params.model_dump(mode="json"), plan.root)
+    with record.failing():
+        _describe(plan, record)
+    if tournament is None:
+        if plan.verdicts is None:
+            raise TypeError("neither verdicts nor a judge")
+        return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
+    forecast = record.read().get("cost", {}).get("forecast") or tournament.forecast.as_dict()
+    judgments = _judge_sample(tournament, record, forecast)
+    settled = tournament.sample.renamed(to_battles(judgments))
+    battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)
+    spending = _spending(tournament, record.token)
+    _keep_cost(tournament, record, forecast, spending)
+    return PlacementVerdicts(
+        plan=plan, record=record, battles=battles, judgments=judgments, spending=spending
+    )
+
+
+def _judge_sample(
+    tournament: SampleTournament, record: Record, forecast: Mapping[str, Any]
+) -> Judgments:
+    """Canaries, then the model's answers, then the verdicts on them; all kept in the record."""
+    expected = tournament.expected
+    with booked(expected, record, spends=bool(tournament.paid)):
+        record.update(cost=record.read().get("cost", {}) | {"forecast": forecast})
+        tournament.refuse_above_cap(record.token)
+        began = ask_canaries(expected, record)
+        answers = _answers(tournament, record)
+        _keep_inputs(tournament, record, answers)
+        plan = tournament.plan(answers)
+        write_pairs(record.path, plan.pairing.pairs)
+        return judge(plan, earlier=replace(began, plan=plan))
+
+
+def _answers(tournament: SampleTournament, record: Record) -> Responses:
+    """The model's answers to the sampled prompts, read or made."""
+    if tournament.job is not None:
+        answers = _made(tournament.job, record)
+    else:
+        ids = {prompt.prompt_id for prompt in tournament.sample.asked}
+        answers = {cell: each for cell, each in tournament.given.items() if cell[1] in ids}
+    if not answers:
+        raise ServiceError(f"not one answer of {tournament.params.model} was made")
+    return answers
+
+
+def _made(job: Job, record: Record) -> Responses:
+    """The model's answers as they are made, in the ledger and then in the record."""
+    with (
+        TemporaryDirectory(prefix="arena-kit-") as scratch,
+        judging_progress(record, unit="response") as progress,
+    ):
+        file = responses_file(Path(scratch), job.entrant)
+        failed = job.fill(file, job.ask_options(record.token, progress.say), progress.show)
+        counts = answer_counts(file)
+        answers = read_responses(Path(scratch), [job.entrant], job.answers())
+    record.update(
+        answers={
+            "definition": job.definition.digest,
+            "model": job.definition.model,
+            "responses": counts,
+            "failed": {prompt: answer.detail for prompt, answer in failed.items()},
+        }
+    )
+    return answers
+
+
+def _describe(plan: PlacementPlan, record: Record) -> None:
+    """Keep in the record what is placed where, and what is judged by whom."""
+    params, settings = plan.params, plan.settings
+    record.update(
+        model=params.model,
+        placement=settings.model_dump(mode="json"),
+        arena=arena_name(params.human, params.arena),
+        judge={"model": plan.judge_model},
+        human_battles={
+            "file": params.human,
+            "sha256": _digest(plan.root / params.human),
+            "inlined": settings.inline_human,
+            "note": plan.note,
+        },
+        judged_battles=None
+        if plan.tournament
+        else {"file": params.judged, "sha256": _digest(plan.root / params.judged)},
+        seeds={"resamples": params.seed},
+    )
+    if plan.tournament is not None:
+        record.update(**_sample_facts(plan.tournament))
+        _keep_inputs(plan.tournament, record)
+
+
+def _digest(path: Path) -> str:
+    return file_hash(battles_file(path))
+
+
+def _sample_facts(tournament: SampleTournament) -> dict[str, Any]:
+    """What a manifest says of the sample: how it was drawn, by whom it is answered and judged."""
+    sample, rubric, job = tournament.sample, tournament.rubric, tournament.job
+    judge, settings = tournament.judge, tournament.tournament.placement
+    return {
+        "tournament": tournament.tournament.model_dump(mode="json"),
+        "judge": {"model": judge.model, "settings": dict(judge.settings)},
+        "dimensions": [rubric.dimension],
+        "rubrics": {
+            rubric.dimension: {
+                "file": str(settings.rubric),
+                "version": rubric.version,
+                "sha256": rubric.digest,
+            }
+        },
+        "sample": {
+            "battles": len(sample.battles),
+            "shared": len(sample.shared),
+            "prompts": len(sample.prompts),
+            "opponents": sample.opponents,
+            "left_out": dict(tournament.left_out),
+            "seed": tournament.params.seed,
+        },
+        "generator": job and job.definition.model_dump(mode="json") | {"entrant": sample.entrant},
+    }
+
+
+def _keep_inputs(
+    tournament: SampleTournament, record: Record, answers: Responses | None = None
+) -> None:
+    """Keep what is judged as a tournament's files, so that the record can be read anywhere; the
+    model's own answers as well, when they are there.
+    """
+    with TemporaryDirectory(prefix="arena-kit-") as scratch:
+        folder = Path(scratch)
+        _write_inputs(tournament, folder, answers or {})
+        files = sorted(path for path in folder.rglob("*") if path.is_file())
+        named = {path.relative_to(folder).as_posix(): path for path in files}
+        keep_inputs(record, named, tournament.tournament.report.inputs)
+
+
+def _write_inputs(tournament: SampleTournament, folder: Path, answers: Responses) -> None:
+    sample, rubric = tournament.sample, tournament.rubric
+    rows = defaultdict(list)
+    for (entrant, _), response in {**sample.recorded, **answers}.items():
+        rows[entrant].append(file_row(response))
+    entrants = sorted({*rows, sample.entrant})
+    for entrant in entrants:
+        write_jsonl(responses_file(folder / "responses", entrant), rows[entrant])
+    write_jsonl(folder / "prompts.jsonl", [file_row(prompt) for prompt in sample.prompts])
+    write_text(folder / "rubrics" / f"{rubric.dimension}.md", rubric.text)
+    own = {"entrants": entrants, "generate": {}}
+    file = tournament.tournament.model_dump(mode="json") | own
+    write_text(folder / "tournament.yaml", yaml.safe_dump(file, sort_keys=False))
+    names = {"models": dict(sample.models), "questions": dict(sample.questions)}
+    write_json(folder / NAMES, names)
+
+
+def _spending(tournament: SampleTournament, run: str) -> dict[str, Spending]:
+    """What a run paid for answers and for verdicts; without what is free."""
+    paid = defaultdict(list)
+    for answer in tournament.expected.ledger.paid(run):
+        made = answer.request_id.startswith("generate|")
+        paid["answers" if made else "verdicts"].append(answer)
+    asked = {"answers": tournament.job and tournament.job.judge, "verdicts": tournament.judge}
+    return {
+        name: Spending.of(paid[name], judge.price, batch=isinstance(judge, BatchJudge))
+        for name, judge in asked.items()
+        if isinstance(judge, PaidJudge)
+    }
+
+
+def _keep_cost(
+    tournament: SampleTournament,
+    record: Record,
+    forecast: Mapping[str, Any],
+    spending: Mapping[str, Spending],
+) -> None:
+    """Keep what the run paid for both, held against the forecast and the cap."""
+    ledger, cap = tournament.expected.ledger, tournament.params.max_cost_usd
+    spent, unknown = ledger.spent(record.token), ledger.usd_unknown(record.token)
+    record.update(
+        cost={
+            "forecast": forecast,
+            "usd_spent": spent,
+            "usd_unknown": unknown,
+            "answers_paid": {name: each.as_dict() for name, each in spending.items()},
+            "attempts": ledger.outcomes(record.token),
+            "over_cap": bool(cap) and spent + unknown > cap,
+        }
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class PlacedModel:
+    """A model placed among others, jointly and with the others held fixed (`placed`), and all of
+    them by people and judge `together`; `apart` says why where that is not possible.
+    """
+
+    verdicts: PlacementVerdicts
+    placed: Placed
+    together: HybridRatings | None
+    apart: str = ""
+
+    @property
+    def _judged_battles(self) -> str:
+        """How many of the model's judged battles count, and what became of the others."""
+        placed, tournament = self.placed, self.verdicts.plan.tournament
+        settled = len(self.verdicts.battles) - placed.unused["judged, of other models"]
+        if tournament is None:
+            return f"{placed.n_judged} of {settled} count"
+        drawn = len(tournament.sample.battles)
+        lost = f", {drawn - settled} lack a usable verdict" if drawn > settled else ""
+        return f"{placed.n_judged} of {drawn} drawn count{lost}"
+
+    @property
+    def _left_out(self) -> str:
+        """The models that have too few human battles to be rated."""
+        least, models = self.verdicts.plan.params.min_battles, self.placed.left_out
+        if not models:
+            return f"nobody (all have at least {least} human battles)"
+        shown = some([f"{model} ({n})" for model, n in models.items()], 10)
+        return f"{shown}: fewer than {least} human battles"
+
+    @property
+    def facts(self) -> dict[str, str]:
+        """What counted, and what a verdict was taken to be worth, in words."""
+        placed, plan = self.placed, self.verdicts.plan
+        return {
+            "human battles": f"{placed.human.n_battles} of {len(plan.human)} count, "
+            f"{len(placed.human.models)} models",
+            "judged battles": self._judged_battles,
+            "left out": self._left_out,
+            "verdicts": _worth(placed, wanted=plan.settings.soft),
+            "judge's error": _judge_error(placed),
+        }
+
+    def answer(self) -> RunAnswer:
+        """Where the model stands, how sure that is, and what not to conclude."""
+        plan, model = self.verdicts.plan, self.verdicts.plan.params.model
+        lexical = [LEXICAL] if is_lexical(plan.judge_model) else []
+        votes = [f"People's votes: {plan.note}."] if plan.note else []
+        worth = [placement.in_votes(model, self.together, self.apart)]
+        return RunAnswer(
+            question=QUESTIONS[MODE],
+            sentences=[placement.answer(self.placed), *(worth if self.together else [])],
+            gate=self.verdicts.gate,
+            caveats=[
+                placement.caution(self.placed),
+                *([] if self.together else worth),
+                *votes,
+                *lexical,
+            ],
+            facts=self._run_facts(),
+        )
+
+    def _run_facts(self) -> dict[str, str]:
+        """By whom, on what, when and for how much."""
+        plan, placed = self.verdicts.plan, self.placed
+        asked = plan.tournament and asked_at(plan.tournament.judge)
+        words = "words, no rubric" if is_lexical(plan.judge_model) else "two responses each"
+        return {
+            "judge": f"{plan.judge_model}, {asked or f'verdicts of {plan.params.judged}'}",
+            "compared": f"{words}, in {self._judged_battles.removesuffix(' count')} battles",
+            "votes": f"{placed.human.n_battles:,} on {len(placed.human.models)} models "
+            f"in {plan.arena}",
+            "left out": self._left_out,
+            "cost": self.verdicts.spent,
+            **self.verdicts.record.facts,
+        }
+
+
+def place(verdicts: PlacementVerdicts) -> PlacedModel:
+    """The model among the others, by people's votes on those and the judge's verdicts on it.
+
+    Verdicts that were made here count in full where too few of them meet people's votes.
+    """
+    plan, method = verdicts.plan, verdicts.plan.method
+    with verdicts.record.failing():
+        try:
+            placed = method(plan.human, verdicts.battles)
+        except RatingError:
+            if verdicts.judgments is None or not method.soft:
+                raise
+            placed = replace(method, soft=False)(plan.human, verdicts.battles)
+    try:
+        together = placed_together(placed, plan.human, verdicts.battles)
+    except RatingError as error:
+        return PlacedModel(verdicts=verdicts, placed=placed, together=None, apart=str(error))
+    return PlacedModel(verdicts=verdicts, placed=placed, together=together)
+
+
+def publish_placement(
+    model: PlacedModel, *, answer: RunAnswer | None = None, figures: Sequence[Plot] = ()
+) -> Record:
+    """Write the artifacts of a placement into its record and, unless a runner does it, close it:
+    battles.jsonl, board.json, elo_ratings.json, bootstrap_ratings.csv and placement.json.
+    """
+    record = model.verdicts.record
+    with record.failing():
+        _write(model, answer or model.answer())
+        for plot in figures:
+            record.keep_figure(plot)
+    return record.close()
+
+
+def _write(model: PlacedModel, answer: RunAnswer) -> None:
+    verdicts, placed = model.verdicts, model.placed
+    plan, record, folder = verdicts.plan, verdicts.record, verdicts.record.path
+    write_gate(record, verdicts.gate, verdicts.quality)
+    if verdicts.judgments is not None:
+        write_battles(folder / "judged.jsonl", verdicts.battles)
+    every = placed.battles  # of the joint fit; people's votes may be pinned only
+    inlined = plan.settings.inline_human
+    write_battles(folder / "battles.jsonl", every if inlined else judged_battles(every))
+    write_json(folder / "elo_ratings.json", elo_ratings(placed, plan))
+    in_votes = placement.in_votes(placed.model, model.together, model.apart)
+    both = {"together": model.together and hybrid_summary(model.together), "in_votes": in_votes}
+    write_json(folder / "placement.json", placement_summary(placed) | both)
+    gate = JudgeGate(**verdicts.gate.as_dict())
+    board = placement_board(placed, plan.arena, in_votes)
+    board.model_copy(update={"gate": gate}).write(folder)
+    joint = placed.joint
+    write_csv(folder / "bootstrap_ratings.csv", bootstrap_rows(joint), joint.models)
+    write_json(folder / ANSWER_FILE, answer.as_dict())
+    record.update(
+        rating={"method": joint.method, "settings": joint.settings},
+        left_out=placed.left_out,
+        unused=placed.unused,
+    )
+
+
+def _worth(placed: Placed, *, wanted: bool) -> str:
+    """What a verdict was taken to be worth; `wanted` says that this was to be calibrated."""
+    fit = placed.calibration
+    if fit is None and wanted:
+        return "count in full, for want of battles that people and the judge both decided"
+    if fit is None:
+        return "count in full"
+    return (
+        f"a clear one is worth {fit.worth:.2f} of a win (temperature {fit.temperature:.2f}, "
+        f"from {fit.n_shared} battles that people decided too)"
+    )
+
+
+def _judge_error(placed: Placed) -> str:
+    """How far the judge is from people."""
+    error = placed.judge_error
+    if error is None:
+        return (
+            "unknown: needs 5 other models that people and the judge compared on the same battles"
+        )
+    return f"{error.sd:.0f} points (SD), as {error.n_models} other models show that both rated"

@@ -1,0 +1,703 @@
+"""Battle logs on disk: what is written is read back, and what is wrong is named by its line."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import subprocess
+import sys
+from collections.abc import Mapping
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+
+import duckdb
+import numpy as np
+import pandas as pd
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from arena_kit.battles import tabular
+from arena_kit.battles.battle import OUTCOMES, Battle, LookAlikeWarning, Outcome, Source
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.read import battles_from_frame, read_battles
+from arena_kit.battles.tabular import connection
+from arena_kit.battles.write import write_battles, write_columns
+from arena_kit.files import DataError
+
+KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
+UNZIPPED = [".jsonl", ".csv", ".parquet"]
+GOOD = '{"model_a": "ash", "model_b": "beech", "winner": "model_a"}'
+HEADER = "model_a,model_b,winner"
+NOON = datetime(2024, 8, 14, 12, 0, tzinfo=UTC)
+
+
+def battle(model_a: str = "ash", model_b: str = "beech", **more: object) -> Battle:
+    return Battle(**({"model_a": model_a, "model_b": model_b, "winner": "tie"} | more))  # type: ignore[arg-type]
+
+
+def line(**changes: object) -> str:
+    """A good JSONL line with some values changed."""
+    return json.dumps(json.loads(GOOD) | changes)
+
+
+def text(path: Path, *lines: str) -> Path:
+    """A file of lines, zipped by its name."""
+    data = "".join(each + "\n" for each in lines).encode()
+    path.write_bytes(gzip.compress(data) if path.suffix == ".gz" else data)
+    return path
+
+
+def parquet(path: Path, select: str) -> Path:
+    """A Parquet file of what a SELECT yields, made without the package."""
+    with duckdb.connect() as con:
+        con.execute(f"COPY ({select}) TO '{path}' (FORMAT parquet)")
+    return path
+
+
+def records(path: Path) -> list[Battle]:
+    return list(read_battles(path).to_battles())
+
+
+def through(path: Path, wanted: list[Battle]) -> list[Battle]:
+    """Battles written to a file and read again."""
+    write_battles(path, BattleLog.from_battles(wanted))
+    return records(path)
+
+
+printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
+awkward = st.sampled_from("ab\"'\\,#;|0 =+-@")
+names = st.text(printable | awkward, min_size=1, max_size=8)
+texts = st.none() | st.text(st.characters(codec="utf-8") | awkward, min_size=1, max_size=8)
+zones = st.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
+instants = st.integers(-(10**16), 10**17).map(lambda us: NOON + timedelta(microseconds=us))
+moments = st.none() | st.builds(lambda when, zone: when.astimezone(zone), instants, zones)
+positive = st.floats(0, exclude_min=True, allow_infinity=False, allow_nan=False)
+
+
+@st.composite
+def battles(draw: st.DrawFn) -> Battle:
+    """Any valid battle, with awkward characters wherever text may stand."""
+    a, b = draw(st.lists(names, min_size=2, max_size=2, unique=True))
+    inconsistent = draw(st.booleans())
+    named = ("question_id", "dimension", "judge_model", "battle_id", "session", "lane")
+    return Battle(
+        model_a=a,
+        model_b=b,
+        winner=Outcome.TIE if inconsistent else draw(st.sampled_from(OUTCOMES)),
+        inconsistent=inconsistent,
+        source=draw(st.sampled_from(Source)),
+        timestamp=draw(moments),
+        weight=draw(st.just(1.0) | positive),
+        **{name: draw(texts) for name in named},
+    )
+
+
+#: Battles of a file, each id once.
+some_battles = st.lists(battles(), max_size=10, unique_by=lambda row: row.battle_id or object())
+
+
+# What is written is read
+
+
+@pytest.mark.filterwarnings("ignore::arena_kit.battles.battle.LookAlikeWarning")
+@pytest.mark.parametrize("kind", [*KINDS, "frame"])
+def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
+    """Through a file or a frame, every field of every battle is the same, in order."""
+    path = tmp_path_factory.mktemp("files") / f"battles{kind}"
+
+    @settings(max_examples=6, deadline=None)
+    @given(some_battles)
+    def survives(wanted: list[Battle]) -> None:
+        if kind == "frame":
+            frame = BattleLog.from_battles(wanted).to_frame()
+            assert list(battles_from_frame(frame).to_battles()) == wanted
+        else:
+            assert through(path, wanted) == wanted
+
+    survives()
+
+
+NASTY = "<img src=x onerror=alert(1)>\x00\x07\x1b[31m\r\n\t\u2028&amp;\ufeff"
+LATE = battle(battle_id="last", question_id="q", timestamp=NOON, inconsistent=True)
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+@pytest.mark.parametrize(
+    "wanted",
+    [
+        [],
+        [battle(winner=outcome) for outcome in OUTCOMES],
+        [battle("007", "1e5", question_id="010", battle_id="0x1F", session="NaN", lane="null")],
+        [battle("<script>", "b&b", question_id=NASTY, judge_model=NASTY, session="'; DROP")],
+        [*[battle()] * 3000, LATE],
+        [*[battle()] * 12_000, LATE],
+    ],
+    ids=["none", "bare votes", "numbers", "markup", "a late value", "a very late value"],
+)
+def test_awkward_logs_survive_their_file(kind: str, wanted: list[Battle], tmp_path: Path) -> None:
+    """No battles, no optional columns, ids that look like numbers, markup and control characters,
+    and a column with one value after thousands of rows come back as they were.
+    """
+    assert through(tmp_path / f"log{kind}", wanted) == wanted
+    if len(wanted) == len(OUTCOMES):
+        columns = set(read_battles(tmp_path / f"log{kind}").columns())
+        assert columns == {"model_a", "model_b", "winner", "source"}
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+@pytest.mark.parametrize("name", ["run[1]", "weight=7/battles", "o'brien; DROP TABLE"])
+def test_a_path_is_only_a_path(kind: str, name: str, tmp_path: Path) -> None:
+    """A name is no pattern, a folder no column and a quote no SQL, even beside a file that a
+    pattern would find.
+    """
+    through(tmp_path / f"run1{kind}", [battle("wrong", "file")])
+    assert through(tmp_path / f"{name}{kind}", [battle()]) == [battle()]
+
+
+@pytest.mark.parametrize("content", [(), ("", " ", "")])
+@pytest.mark.parametrize("name", ["empty.jsonl", "empty.jsonl.gz"])
+def test_an_empty_file_is_an_empty_log(name: str, content: tuple[str], tmp_path: Path) -> None:
+    """A file without lines, or with blank ones only, holds no battles."""
+    assert len(read_battles(text(tmp_path / name, *content))) == 0
+
+
+@pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
+def test_a_csv_of_another_writer_is_read(quoting: int, tmp_path: Path) -> None:
+    """Quotes, commas, hashes, backslashes and line breaks in a CSV file are read as text."""
+    rows = [
+        ["#ash", 'be"ech', "model_a", "two\nlines", "x"],
+        ["a,sh", "be\\ech", "tie (bothbad)", '\\"', "y"],
+        [" ash ", "'beech'", "bothbad", "<script>alert('1')</script>", ""],
+    ]
+    path = tmp_path / "other.csv"
+    with path.open("w", newline="", encoding="utf-8") as out:
+        table = csv.writer(out, quoting=quoting)  # type: ignore[arg-type]
+        table.writerows([["model_a", "model_b", "winner", "question_id", "remark"], *rows])
+    found = [[b.model_a, b.model_b, b.question_id] for b in records(path)]
+    assert found == [[a, b, question] for a, b, _, question, _ in rows]
+
+
+def test_rows_that_look_like_comments_are_rows(tmp_path: Path) -> None:
+    """Ids that begin with # are data; no row of a CSV file is skipped."""
+    ids = [f"#{i}" if i % 10 == 0 else str(i) for i in range(1000)]
+    path = text(tmp_path / "hash.csv", f"battle_id,{HEADER}", *(f"{i},x,y,tie" for i in ids))
+    assert [b.battle_id for b in records(path)] == ids
+
+
+def test_very_many_questions_are_read_like_few(tmp_path: Path) -> None:
+    """Sixty thousand distinct questions, and one row without, keep their order."""
+    n = 60_000
+    lines = [f'{GOOD[:-1]}, "question_id": "{i:05d}"}}' for i in reversed(range(n))]
+    log = read_battles(text(tmp_path / "many.jsonl", *lines, GOOD))
+    assert log.question_id is not None
+    assert log.question_id.names.tolist() == [f"{i:05d}" for i in range(n)]
+    assert log.question_id.codes.tolist() == [*reversed(range(n)), -1]
+
+
+def test_an_old_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
+    """A log that cannot be written leaves neither a half file nor a lost one."""
+    path = text(tmp_path / "battles.jsonl", GOOD)
+    with pytest.raises(Exception, match=r"(?i)surrogate|utf"):
+        through(path, [battle(question_id="\ud800")])
+    assert path.read_text() == GOOD + "\n"
+    assert list(tmp_path.iterdir()) == [path]
+
+
+# What is tolerated
+
+
+def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
+    """Files outlive schemas: a key or column nobody knows is left aside, whatever it holds; null is
+    as if it were not there.
+    """
+    strange = line(mood="good", extra={"deep": [1, None]}, weight=None, timestamp=None, source=None)
+    select = "SELECT 'ash' AS model_a, [1, 2] AS mood, 'beech' AS model_b, 'model_a' AS winner"
+    frame = pd.DataFrame([{"mood": {"a": 1}, **json.loads(GOOD)}])
+    frame["month"] = pd.period_range("2024", periods=1)  # a type that only pandas knows
+    wanted = [battle(winner="model_a")]
+    assert records(text(tmp_path / "new.jsonl", strange, GOOD)) == wanted * 2
+    table = text(tmp_path / "new.csv", "mood,winner,model_b,model_a", "1,model_a,beech,ash")
+    assert records(table) == wanted
+    assert records(parquet(tmp_path / "new.parquet", select)) == wanted
+    assert list(battles_from_frame(frame).to_battles()) == wanted
+
+
+def test_times_are_iso_or_seconds(tmp_path: Path) -> None:
+    """A timestamp is an ISO date, UTC unless it says otherwise, or seconds since 1970."""
+    moments: list[tuple[object, datetime]] = [
+        ("2024-08-14T12:00:00Z", NOON),
+        ("2024-08-14T14:00:00+02:00", NOON),
+        ("2024-08-14 12:00:00", NOON),
+        ("2024-08-14", NOON - timedelta(hours=12)),
+        (0, datetime(1970, 1, 1, tzinfo=UTC)),
+        (1723636800, NOON),
+        (1723636800.25, NOON + timedelta(milliseconds=250)),
+        ("1723636800", NOON),
+    ]
+    path = text(tmp_path / "time.jsonl", *(line(timestamp=written) for written, _ in moments))
+    assert [b.timestamp for b in records(path)] == [moment for _, moment in moments]
+
+
+def test_typed_columns_are_read(tmp_path: Path) -> None:
+    """Numbers, booleans, categories and times, in Parquet or a frame, mean what they mean as
+    text; a frame's text ids keep their zeros, beside missing ones too.
+    """
+    select = (
+        "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, 7 AS question_id,"
+        " 2.5::DOUBLE AS weight, true AS inconsistent, TIMESTAMP '2024-08-14 12:00' AS timestamp"
+    )
+    (found,) = records(parquet(tmp_path / "typed.parquet", select))
+    assert found == battle(question_id="7", weight=2.5, inconsistent=True, timestamp=NOON)
+    frame = pd.DataFrame(
+        {
+            "model_a": pd.Categorical(["ash", "ash"]),
+            "model_b": ["beech", "beech"],
+            "winner": ["tie", "tie"],
+            "battle_id": ["01", None],
+            "inconsistent": [True, False],
+            "weight": [2, 3],
+            "timestamp": pd.to_datetime(["2024-08-14T14:00:00+02:00", None]),
+        },
+        index=[9, 3],
+    )
+    assert list(battles_from_frame(frame).to_battles()) == [
+        battle(battle_id="01", weight=2.0, inconsistent=True, timestamp=NOON),
+        battle(weight=3.0),
+    ]
+
+
+# What is refused, and where
+
+NO_WEIGHT, NO_TIME = "is not a positive finite number", "is not an ISO date or seconds"
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"winner": "TIE"}, r"unknown winner 'TIE'; allowed: model_a, .*tie \(bothbad\)"),
+        *(({name: None}, f"{name} is missing") for name in ("winner", "model_a", "model_b")),
+        ({"model_b": "ash"}, "both models are 'ash'"),
+        ({"model_a": ""}, "model name '' is not valid; allowed: 1 to 256 printable"),
+        ({"model_b": "a\u0007"}, "model name .* is not valid; allowed: 1 to 256 printable"),
+        ({"source": "crowd"}, "unknown source 'crowd'; allowed: llm-judge, human"),
+        *(({"weight": w}, f"weight '{w}' {NO_WEIGHT}") for w in ("NaN", 0, -1, "inf", "heavy")),
+        *(({"timestamp": t}, f"timestamp '{t}' {NO_TIME}")
+          for t in ("yesterday", "2024-02-30", "inf", "1e300")),
+        ({"share_a": 1.5}, "share_a '1.5' is not a number from 0 to 1"),
+        ({"inconsistent": "maybe"}, "inconsistent 'maybe' is not true or false"),
+        ({"inconsistent": True}, "an inconsistent battle must have winner 'tie'"),
+    ],
+)  # fmt: skip
+def test_a_wrong_value_is_named_with_its_line(
+    changes: Mapping[str, object], message: str, tmp_path: Path
+) -> None:
+    """An unknown value is an error that names the file, the line (blank ones count) and it; in a
+    frame, the row from 0.
+    """
+    path = text(tmp_path / "bad.jsonl", GOOD, "", GOOD, "  ", line(**changes), GOOD)
+    with pytest.raises(DataError, match=rf"bad\.jsonl:5: {message}"):
+        read_battles(path)
+    frame = pd.DataFrame([json.loads(GOOD), json.loads(line(**changes))])
+    if "NaN" not in changes.values():  # which is a missing value in a frame
+        with pytest.raises(DataError, match="the frame row 1: "):
+            battles_from_frame(frame)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        '{"model_a": ',
+        "{'model_a': 'ash'}",
+        "oops",
+        GOOD + GOOD,
+        GOOD[:-1] + ', "weight": NaN}',
+        GOOD.replace('"ash"', "NaN"),
+        '["ash", "beech", "tie"]',
+        "null",
+        '"ash"',
+    ],
+)
+@pytest.mark.parametrize("name", ["bad.jsonl", "bad.jsonl.gz"])
+def test_a_malformed_line_is_named(name: str, wrong: str, tmp_path: Path) -> None:
+    """A line that is not one JSON object is named by its number; blank lines count."""
+    path = text(tmp_path / name, GOOD, "", "", wrong, GOOD)
+    with pytest.raises(DataError, match=rf"{name}:4: (not valid JSON|expected a JSON object)"):
+        read_battles(path)
+
+
+def test_the_text_nan_is_a_name(tmp_path: Path) -> None:
+    """Only a bare NaN is no name."""
+    assert read_battles(text(tmp_path / "nan.jsonl", line(model_a="NaN"))).models == (
+        "NaN",
+        "beech",
+    )
+
+
+def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
+    """A line that is not UTF-8 is named by its number."""
+    path = tmp_path / "latin.jsonl"
+    path.write_bytes(f"{GOOD}\n{GOOD}\n".encode() + GOOD.replace("ash", "ä").encode("latin-1"))
+    with pytest.raises(DataError, match=r"latin\.jsonl:3: not UTF-8"):
+        read_battles(path)
+
+
+def test_deeply_nested_text_is_refused_politely(tmp_path: Path) -> None:
+    """A line nested a hundred thousand deep beside a wrong winner is an error like any other."""
+    deep = "[" * 100_000 + "]" * 100_000
+    path = text(tmp_path / "deep.jsonl", line(winner="draw")[:-1] + f', "x": {deep}}}')
+    with pytest.raises(DataError, match=r"deep\.jsonl:1: "):
+        read_battles(path)
+
+
+def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
+    """A gzip file cut short or with flipped bits is named, not half read."""
+    path = text(tmp_path / "damaged.jsonl.gz", *(line(question_id=str(i)) for i in range(500)))
+    whole = path.read_bytes()
+    flipped = bytearray(whole)
+    flipped[200:202] = bytes(byte ^ 0xFF for byte in flipped[200:202])
+    for damaged in (whole[:-12], bytes(flipped), b"hello"):
+        path.write_bytes(damaged)
+        with pytest.raises(DataError, match=r"damaged\.jsonl\.gz"):
+            read_battles(path)
+
+
+@pytest.mark.parametrize(
+    ("rows", "where"),
+    [
+        (["ash,beech,tie,q", "ash,beech,draw,q"], ":3: unknown winner 'draw'"),
+        (["ash,beech,tie,q", "", "", "ash,beech,draw,q"], ":5: unknown winner 'draw'"),
+        (['ash,beech,tie,"two\nlines"', "ash,beech,draw,q"], ":4: unknown winner 'draw'"),
+        (["ash,beech,tie,q", ",,,"], ":3: model_a is missing"),
+        (["ash,beech,tie,q", "ash,beech"], ""),
+        (["ash,beech,tie,q", "ash,beech,tie,q,extra"], ""),
+    ],
+    ids=["plain", "blank lines", "a break in quotes", "commas", "too short", "too long"],
+)
+def test_a_wrong_row_of_a_csv_is_named_with_its_line(
+    rows: list[str], where: str, tmp_path: Path
+) -> None:
+    """The line is the one an editor shows, whatever came before it; a ragged row is no guess."""
+    path = text(tmp_path / "bad.csv", f"{HEADER},question_id", *rows)
+    with pytest.raises(DataError, match=rf"bad\.csv{where}"):
+        read_battles(path)
+
+
+def test_missing_columns_are_named(tmp_path: Path) -> None:
+    """A table without the columns of a battle is an error that lists them."""
+    with pytest.raises(DataError, match=r"short\.csv: missing column model_b, winner"):
+        read_battles(text(tmp_path / "short.csv", "model_a,vote", "ash,tie"))
+    select = "SELECT 'ash' AS model_a, 'beech' AS model_b"
+    with pytest.raises(DataError, match=r"short\.parquet: missing column winner"):
+        read_battles(parquet(tmp_path / "short.parquet", select))
+    with pytest.raises(DataError, match="the frame: missing column model_b, winner"):
+        battles_from_frame(pd.DataFrame({"model_a": ["ash"]}))
+
+
+def test_nan_in_parquet_is_refused(tmp_path: Path) -> None:
+    """A weight that is NaN, which Parquet can hold beside null, is an error with its row."""
+    select = (
+        "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, unnest(weights) AS weight"
+        " FROM (SELECT [1.0, 'NaN'::DOUBLE] AS weights)"
+    )
+    with pytest.raises(DataError, match=rf"nan\.parquet row 1: weight 'nan' {NO_WEIGHT}"):
+        read_battles(parquet(tmp_path / "nan.parquet", select))
+
+
+@pytest.mark.parametrize("kind", UNZIPPED)
+def test_a_model_name_of_a_megabyte_is_refused(kind: str, tmp_path: Path) -> None:
+    """A monstrous name is refused, and the message about it stays short."""
+    path, huge = tmp_path / f"huge{kind}", "x" * 1_000_000
+    cells = {"model_a": huge, "model_b": "beech", "winner": "tie"}
+    write_columns(path, {name: np.array([cell], object) for name, cell in cells.items()})
+    with pytest.raises(DataError, match=r"model name 'xxx") as caught:
+        read_battles(path)
+    assert len(str(caught.value)) < 500
+
+
+def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
+    """A path to nothing or to a folder, a kind nobody knows, and text under a Parquet name are
+    errors that name the file; the kinds are listed, and none is written.
+    """
+    path = text(tmp_path / "battles.txt", GOOD)
+    kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.json, \.json\.gz, \.csv, \.csv\.gz, \.parquet"
+    with pytest.raises(DataError, match=rf"battles\.txt: unknown kind of battle file; {kinds}"):
+        read_battles(path)
+    with pytest.raises(DataError, match=rf"out\.xlsx: unknown kind of battle file; {kinds}"):
+        through(tmp_path / "out.xlsx", [battle()])
+    assert list(tmp_path.iterdir()) == [path]
+    for nothing, fmt in (
+        (tmp_path / "no.jsonl", None),
+        (tmp_path / "no.jsonl", "arena-kit"),
+        (tmp_path, None),
+    ):
+        with pytest.raises(DataError, match=f"{nothing.name}: no such file"):
+            read_battles(nothing, format=fmt)
+    for fmt in (None, "pair-counts"):
+        with pytest.raises(DataError, match=r"fake\.parquet: "):
+            read_battles(text(tmp_path / "fake.parquet", GOOD), format=fmt)
+
+
+# Which column is the winner
+
+VOTERS = ["model_a,model_b,human,gpt-4,winner", "x,y,a,tie_bothbad,tie", "y,x,b,tie,model_a"]
+
+
+def test_a_file_of_several_voters_is_read_by_one(tmp_path: Path) -> None:
+    """The column that is named decides, whatever its name; the short labels of published files
+    are read, and a column that is not there is the one reported missing.
+    """
+    path = text(tmp_path / "voters.csv", *VOTERS)
+    frame = pd.read_csv(path)
+    lines = text(tmp_path / "voters.jsonl", *(json.dumps(row) for row in frame.to_dict("records")))
+    for column, expected in {
+        "human": [Outcome.MODEL_A, Outcome.MODEL_B],
+        "gpt-4": [Outcome.BOTH_BAD, Outcome.TIE],
+        "winner": [Outcome.TIE, Outcome.MODEL_A],
+    }.items():
+        for log in (read_battles(path, winner=column), read_battles(lines, winner=column),
+                    battles_from_frame(frame, winner=column)):  # fmt: skip
+            assert [b.winner for b in log.to_battles()] == expected
+    with pytest.raises(DataError, match=r"voters\.csv: missing column claude"):
+        read_battles(path, winner="claude")
+
+
+@pytest.mark.parametrize(("vote", "complaint"), [("c", "unknown winner 'c'"), ("", "is missing")])
+def test_a_wrong_vote_of_a_voter_is_named_with_its_line(
+    vote: str, complaint: str, tmp_path: Path
+) -> None:
+    """A label outside the table, or none, in the chosen column is told by its line."""
+    path = text(tmp_path / "v.csv", "model_a,model_b,human,winner", "x,y,a,a", f"x,y,{vote},a")
+    with pytest.raises(DataError, match=rf"v\.csv:3: .*{complaint}"):
+        read_battles(path, winner="human")
+    assert len(read_battles(path)) == 2
+
+
+def test_the_votes_of_27_thousand_battles_add_up(data: Path) -> None:
+    """People's votes have the totals that the README states; GPT-4 picks slot a in 55.1 % of
+    its decisive verdicts.
+    """
+    path = data / "chatbot_arena_27k" / "battles.csv.gz"
+    people, judge = (read_battles(path, winner=x) for x in ("human", "gpt-4-0125-preview"))
+    assert (len(people), len(people.models)) == (26_919, 20)
+    assert np.bincount(people.outcome, minlength=4).tolist() == [9_516, 9_391, 2_880, 5_132]
+    a, b, *_ = np.bincount(judge.outcome)
+    assert round(100 * a / (a + b), 1) == 55.1
+
+
+def test_a_published_label_outside_the_table_is_refused(data: Path) -> None:
+    """A real file with 'tie (inconsistent)', read as ours, is refused at a line that has it."""
+    path = data / "mtbench_human_gpt4" / "gpt4_pair.csv.gz"
+    with gzip.open(path, "rt", encoding="utf-8") as lines:
+        first = next(n for n, each in enumerate(lines, 1) if "tie (inconsistent)" in each)
+    with pytest.raises(DataError, match=rf":{first}: unknown winner 'tie \(inconsistent\)'"):
+        read_battles(path, format="arena-kit")
+
+
+# A battle counts once
+
+
+@pytest.mark.parametrize(
+    ("kind", "first", "second"),
+    [
+        (".jsonl", ":1", ":4"),
+        (".jsonl.gz", ":1", ":4"),
+        (".csv", ":2", ":5"),
+        (".csv.gz", ":2", ":5"),
+        (".parquet", " row 0", " row 3"),
+    ],
+)
+def test_a_battle_id_that_comes_twice_is_refused(
+    kind: str, first: str, second: str, tmp_path: Path
+) -> None:
+    """A file of battles written twice in a row is refused, naming the places of the first battle
+    that is there twice; without ids, every row is a battle of its own.
+    """
+    path = tmp_path / f"battles{kind}"
+    rows = BattleLog.from_battles([battle(battle_id=name) for name in ("b1", "b2", "b3")])
+    twice = rows.select([0, 1, 2, 0, 1, 2])
+    write_battles(path, twice)
+    with pytest.raises(DataError) as refused:
+        read_battles(path)
+    sentence = f"{path}{second}: battle_id 'b1' was there before, at {path}{first}"
+    assert str(refused.value) == sentence
+    with pytest.raises(DataError, match=r"the frame row 3: .* before, at the frame row 0"):
+        battles_from_frame(twice.to_frame())
+    write_battles(path, replace(twice, battle_id=None))
+    assert len(read_battles(path)) == 6
+
+
+def test_an_id_is_one_battle_per_judge_and_dimension(tmp_path: Path) -> None:
+    """Two judges, or a judge and a person, may decide the battle of one id, in several
+    dimensions; rows without an id, or with an empty one, are never repeats.
+    """
+    judged = [battle(battle_id="b", source="llm-judge", judge_model=j) for j in ("j1", "j2")]
+    rows = [battle(battle_id="b"), battle(battle_id="b", dimension="tone"), *judged]
+    assert len(through(tmp_path / "battles.jsonl", [*rows, battle(), battle()])) == 6
+    empty = text(tmp_path / "empty.jsonl", *[line(battle_id="")] * 2, line(battle_id="x"))
+    assert len(read_battles(empty)) == 3
+
+
+# A cell is no formula
+
+FORMULAS = ["=1+1", "+x", "-x", "@x", "-2+3", "'=x", "''@x"]
+PLAIN = ["x", "'x", "-1", "+2.5", "-1e-3", "a=b", "x-y"]
+
+
+@pytest.mark.parametrize("kind", [".csv", ".csv.gz"])
+def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
+    """Text that a spreadsheet would calculate stands after an apostrophe in CSV, and is read back
+    without it; numbers, also as text, stand as they are.
+    """
+    path = tmp_path / f"battles{kind}"
+    wanted = [
+        battle(name, f"{name} too", question_id=name, session=f"\t{name}", lane=f"\r{name}")
+        for name in FORMULAS + PLAIN
+    ]
+    log = BattleLog.from_battles(wanted)
+    write_battles(path, replace(log, covariates={"length": np.linspace(-1, 1, len(log))}))
+    assert records(path) == wanted
+    with (gzip.open if kind.endswith(".gz") else open)(path, "rt", newline="") as lines:
+        rows = list(csv.DictReader(lines))
+    for name in ("model_a", "question_id"):
+        assert [row[name] for row in rows] == [f"'{each}" for each in FORMULAS] + PLAIN
+    assert {row["session"][:2] for row in rows} == {"'\t"}
+    assert {row["lane"][:2] for row in rows} == {"'\r"}
+    assert rows[0]["length"] == "-1.0"
+
+
+# Names that look alike
+
+
+@pytest.mark.parametrize(
+    ("one", "two", "told"),
+    [
+        ("caf\u00e9", "cafe\u0301", r"'cafe\\u0301' and 'caf\\xe9' look alike and count as two"),
+        ("gpt-4o", "gpt-4\u043e", r"'gpt-4o' and 'gpt-4\\u043e' look alike and count as two"),
+        ("\uff47pt", "gpt", r"'gpt' and '\\uff47pt' look alike and count"),
+        ("cl\u0430ude", "other", r"'cl\\u0430ude' mixes Cyrillic and Latin letters and may be"),
+    ],
+    ids=["two normal forms", "a homoglyph", "full width", "mixed scripts"],
+)
+def test_names_that_look_alike_are_warned_about(
+    one: str, two: str, told: str, tmp_path: Path
+) -> None:
+    """A file whose model names look alike, or mix scripts, is read with a warning in a sentence
+    that names them by their code points.
+    """
+    with pytest.warns(LookAlikeWarning, match=f"votes.jsonl: {told}"):
+        through(tmp_path / "votes.jsonl", [battle(one, two)])
+
+
+# Reads share one database and leave nothing behind in it
+
+
+def setting(con: duckdb.DuckDBPyConnection, name: str) -> object:
+    return con.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]
+
+
+def test_connections_have_tables_views_and_settings_of_their_own() -> None:
+    """What one connection makes or sets, another one beside it or after it does not see."""
+    with connection() as con:
+        con.execute("CREATE TEMP TABLE raw AS SELECT 1 AS one; SET TimeZone = 'Asia/Tokyo'")
+        con.register("incoming", {"one": np.ones(1)})
+        with connection() as beside:
+            assert setting(beside, "TimeZone") == "UTC"
+            assert beside.execute("SHOW TABLES").fetchall() == []
+    with connection() as after:
+        assert setting(after, "TimeZone") == "UTC"
+        assert setting(after, "autoinstall_known_extensions") is False
+        assert after.execute("SHOW TABLES").fetchall() == []
+
+
+def test_a_read_holds_no_memory_when_it_is_done(tmp_path: Path) -> None:
+    """The rows of a file are gone from the shared database once it is read."""
+    read_battles(text(tmp_path / "votes.jsonl", *[GOOD] * 5000))
+    with connection() as con:
+        held = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
+        assert con.execute(held).fetchall()[0][0] < 1e6
+
+
+def test_threads_read_at_the_same_time(tmp_path: Path) -> None:
+    """Each of many threads gets the battles of its file, and errors of others do not reach it."""
+    winners = ["model_a" if n % 5 else "nobody" for n in range(10)]
+    files = [
+        text(tmp_path / f"{n}.jsonl", line(model_a=f"m{n}", winner=w))
+        for n, w in enumerate(winners)
+    ]
+
+    def models(path: Path) -> tuple[str, ...]:
+        try:
+            return read_battles(path).models
+        except DataError:
+            return ()
+
+    with ThreadPoolExecutor(8) as pool:
+        every = list(pool.map(models, files * 4))
+    assert every == [("beech", f"m{n}") if n % 5 else () for n in range(10)] * 4
+
+
+def number() -> int:
+    """1 on a new database, and one more with every call."""
+    with connection() as con:
+        con.execute("CREATE SEQUENCE IF NOT EXISTS reads")
+        return int(con.execute("SELECT nextval('reads')").fetchall()[0][0])
+
+
+def test_after_an_error_or_long_work_the_database_is_a_new_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """An internal error makes a DuckDB database unusable, and memory is returned when a database
+    ends, so that none is used after an error or after long work.
+    """
+    monkeypatch.setattr(tabular, "_BRIEF", 60)
+    wrong = text(tmp_path / "wrong.jsonl", line(winner="nobody"))
+    for _ in range(2):
+        with pytest.raises(DataError):
+            read_battles(wrong)
+        assert [number(), number()] == [1, 2]
+    monkeypatch.setattr(tabular, "_BRIEF", 0)
+    assert number() == 3
+    assert [number(), number()] == [1, 1]
+
+
+FORKS = """
+import os, sys
+from arena_kit import read_battles
+read_battles(sys.argv[1])
+child = os.fork()
+if not child:
+    sys.exit(40 + len(read_battles(sys.argv[1])))
+_, status = os.waitpid(child, 0)
+print(os.waitstatus_to_exitcode(status), len(read_battles(sys.argv[1])))
+"""
+THREADS = """
+import sys, threading
+from arena_kit.battles import read, tabular
+def wait(database):
+    threading.Event().wait()
+threading.Thread(target=wait, args=(tabular._shared,), daemon=True).start()
+print(len(read.read_battles(sys.argv[1])))
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
+@pytest.mark.parametrize(("script", "said"), [(FORKS, "42 2\n"), (THREADS, "2\n")])
+def test_a_process_that_reads_ends_quietly(script: str, said: str, tmp_path: Path) -> None:
+    """Threads of a database do not survive a fork, so a child reads with a database of its own;
+    DuckDB complains of one that outlives Python, as a daemon thread would have it.
+    """
+    command = [sys.executable, "-c", script, str(text(tmp_path / "votes.jsonl", GOOD, GOOD))]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stdout) == (0, said)
+    assert script == FORKS or done.stderr == ""
+
+
+def test_a_row_longer_than_usual_is_read(tmp_path: Path) -> None:
+    """JSON is read in parts that have room for usual rows; a row of 45 million bytes is, too."""
+    long = line(winner="model_b", prompt="long" * 11_250_000)
+    log = read_battles(text(tmp_path / "votes.jsonl", GOOD, long, GOOD))
+    assert [each.winner.value for each in log.to_battles()] == ["model_a", "model_b", "model_a"]

@@ -1,0 +1,295 @@
+"""The validity report from files to a record: artifacts, parameters, the notebooks, refusals."""
+
+from __future__ import annotations
+
+import csv
+import hashlib
+import json
+from collections.abc import Callable, Iterator
+from contextlib import chdir
+from datetime import date
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from arena_kit import (
+    BattleLog,
+    DataError,
+    publish_policy,
+    read_season,
+    write_battles,
+)
+from arena_kit.cli.board import show_board
+from arena_kit.runs.policy import Season
+from arena_kit.runs.record.record import Record
+from arena_kit.runs.settings.files import validated
+from arena_kit.runs.settings.parameters import PolicyParams
+from tests.samples import ROOT, Elements, copy_workspace, report_of, season, timed
+from tests.samples import votes_on as log
+
+ARTIFACTS = (
+    "manifest.json", "leaderboard.json", "leaderboard.csv", "leaderboard.md", "leaderboard.tex",
+    "validity.json", "model_detail.json", "answer.json",
+)  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """A workspace with the policy, a file of votes, and nothing else."""
+    root = tmp_path_factory.mktemp("policy")
+    (root / "params").mkdir()
+    for name in ("policy.yaml", "tournament.yaml"):
+        (root / "params" / name).write_bytes((ROOT / "params" / name).read_bytes())
+    write_battles(root / "votes.csv", timed(season(n=2400)))
+    write_battles(root / "plain.csv", season(n=600))
+    with chdir(root), pytest.MonkeyPatch.context() as patch:
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        yield root
+
+
+def opened(mode: str = "policy_validity", **more: Any) -> Season:
+    return read_season(mode, **{"battles": "votes.csv", "arena": "test arena"} | more)
+
+
+def published(season: Season) -> Record:
+    return publish_policy(season, season.report())
+
+
+@pytest.fixture(scope="module")
+def record(home: Path) -> Record:
+    return published(opened())
+
+
+def found(record: Record, name: str) -> Any:
+    return json.loads((record.path / name).read_text())
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_the_votes_are_kept_in_the_record(home: Path, kept: bool) -> None:
+    """The record has the votes and the policy byte for byte or, on request, only their hashes."""
+    record = published(opened(inputs="copy" if kept else "hashes"))
+    for name, source in (("battles.csv", "votes.csv"), ("policy.yaml", "params/policy.yaml")):
+        content = (home / source).read_bytes()
+        entry = record.read()["inputs"][name]
+        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
+        assert (entry["bytes"], entry["kept"]) == (len(content), kept)
+        copy = record.path / "inputs" / name
+        assert copy.read_bytes() == content if kept else not copy.exists()
+
+
+def test_artifacts(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
+    """The record holds manifest, leaderboard, validity figures and the page of every model, under
+    one name of the arena; the terminal shows its board.
+    """
+    manifest, values = found(record, "manifest.json"), found(record, "validity.json")
+    assert (manifest["mode"], manifest["status"]) == ("policy_validity", "finished")
+    assert manifest["battles"]["n"] == 2400
+    assert manifest["policy"]["phase"] == 4
+    assert (manifest["week"], manifest["compare_week"]) == ("2026-W39", "2026-W38")
+    for name in ("manifest.json", "leaderboard.json", "validity.json"):
+        assert found(record, name)["arena"] == "test arena"
+    assert values["confidence_stability"]["settled_rd"] == pytest.approx(60.3, abs=0.1)
+    rows = found(record, "leaderboard.json")["rows"]
+    with (record.path / "leaderboard.csv").open() as lines:
+        table = list(csv.DictReader(lines))
+    assert [row["model"] for row in rows] == [row["model"] for row in table]
+    assert float(table[0]["conservative"]) == rows[0]["conservative"]
+    pages = found(record, "model_detail.json")
+    assert set(pages) == {f"m{n}" for n in range(6)}
+    assert set(pages["m0"]["deficits"]["by_opponent"]) == set(pages) - {"m0"}
+    show_board(record.path)
+    out = capsys.readouterr().out
+    assert all(word in out for word in ("test arena", "Established", "officially stable"))
+
+
+def test_answer(record: Record) -> None:
+    """The box has the objectives met beside both statuses, with the numbers of validity.json."""
+    box, values = found(record, "answer.json"), found(record, "validity.json")
+    objectives, rules, order = box["answer"]
+    met = sum(each["met"] is True for each in values["objectives"])
+    assert objectives.startswith(f"Objectives: {met} of 4 objectives are met")
+    for each in values["objectives"]:
+        assert (each["objective"] in objectives) == (each["met"] is False)
+    assert rules == f"Rules kept: {values['status']['status']}."
+    assert order.startswith("Order decided: ")
+    assert box["facts"]["run"] == record.path.name
+
+
+def test_same_again(home: Path, record: Record) -> None:
+    """The same input gives the same bytes."""
+    again = published(opened())
+    for name in ARTIFACTS[1:-1]:
+        assert (again.path / name).read_bytes() == (record.path / name).read_bytes(), name
+
+
+def test_pages(home: Path) -> None:
+    """By default the pages are those of the top three, and two more at most that are due a check;
+    the record has those that are shown.
+    """
+    read = opened("model_pages")
+    report = read.report()
+    assert [page.model for page in read.pages(report)] == list(report.now.order[:3])
+    one = opened("model_pages", models=["m5"])
+    record = publish_policy(one, one.report(), one.pages(one.report()))
+    assert set(found(record, "model_detail.json")) == {"m5"}
+    assert found(record, "answer.json")["answer"][0].startswith("m5: rank ")
+    assert record.read()["status"] == "finished"
+
+
+class TestParameters:
+    """What a report may be told."""
+
+    def test_phase_and_weeks(self, home: Path) -> None:
+        """12: a phase of the parameters goes before the policy file's. Weeks are ISO weeks or
+        dates, also where YAML has read a date.
+        """
+        shadow = opened(phase=1, week="2026-W38", compare_week="2026-09-08")
+        facts = shadow.facts(shadow.report())
+        values = found(published(shadow), "validity.json")
+        assert (values["phase"], values["published"]) == (1, False)
+        assert facts["rollout phase"].startswith("1, shadow")
+        assert facts["compared with"] == "2026-W37"
+        assert "800 later votes do not count" in facts["week"]
+        assert validated(PolicyParams, {"week": date(2026, 9, 14)}, "x").week == "2026-09-14"
+
+    def test_retired(self, home: Path) -> None:
+        """What is retired leaves the board, and the report names it."""
+        read = opened(retired=["m0", "q00"])
+        report = read.report()
+        assert "m0" not in report.now.order
+        assert read.facts(report)["models"].endswith("; retired: m0")
+        assert read.facts(report)["prompts"].endswith("; retired: q00")
+
+    def test_earlier_board(self, home: Path) -> None:
+        """Ranks are compared with an earlier record, unless its method was another (12)."""
+        v2, elo = (published(opened(week="2026-W37", phase=p)) for p in (4, 2))
+        now = opened(earlier=str(v2.path.relative_to(home))).report().now
+        assert all(row.rank_change is not None for row in now.rows)
+        other = opened(earlier=str(elo.path))
+        report = other.report()
+        assert all(row.rank_change is None for row in report.now.rows)
+        assert "change of method" in other.facts(report)["ranks compared"]
+
+    def test_no_timestamps(self, home: Path) -> None:
+        """A file without timestamps has everything but the comparison."""
+        read = opened(battles="plain.csv")
+        assert read.facts(read.report())["compared with"].startswith("No weeks can be compared")
+        values = found(published(read), "validity.json")
+        assert (values["week"], values["top_rank_churn"]) == (None, None)
+        assert values["pair_completeness"]
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"battles": "nowhere.csv"}, "no such file"),
+            ({"phase": 5}, "phase"),
+            ({"unknown": 1}, "unknown"),
+            ({"dimension": "taste"}, "no dimension 'taste'"),
+            ({"policy": "params/none.yaml"}, "no such file"),
+            ({"winner": "human"}, "human"),
+            ({"retired": ["nobody"]}, "retired: 'nobody' is no model or prompt of votes.csv"),
+            ({"retired": [f"m{n}" for n in range(5)]}, "1 of 6 models are left, 2 needed"),
+        ],
+    )
+    def test_refused_at_the_door(self, home: Path, change: dict[str, Any], said: str) -> None:
+        """What cannot work is refused in a sentence, before a record is made."""
+        before = set((home / "runs").glob("*"))
+        with pytest.raises(DataError, match=said):
+            opened(**change)
+        assert set((home / "runs").glob("*")) == before
+
+    @pytest.mark.parametrize(
+        ("change", "said"),
+        [
+            ({"week": "soon"}, "'soon' is not a week"),
+            ({"battles": "plain.csv", "week": "2026-W38"}, "cannot be told"),
+            (
+                {"mode": "model_pages", "models": ["nobody"]},
+                "models: no model 'nobody' on the board",
+            ),
+            ({"earlier": "votes.csv"}, "not valid JSON"),
+        ],
+    )
+    def test_refused_later(self, home: Path, change: dict[str, Any], said: str) -> None:
+        """What the votes do not allow is refused in a sentence, and the record says so."""
+        read = opened(**change)
+        with pytest.raises(DataError, match=said):
+            read.pages(read.report())
+        assert read.record.read()["status"] == "failed"
+
+    def test_several_dimensions_and_pair_counts(self, home: Path) -> None:
+        """Of several dimensions one must be named; rows that stand for many votes are refused."""
+        rows = [
+            {"model_a": "x", "model_b": "y", "winner": w, "dimension": d, "question_id": "q"}
+            for d in ("one", "two")
+            for w in ("model_a", "model_b", "tie")
+        ]
+        lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
+        (home / "two.csv").write_text("\n".join(lines) + "\n")
+        with pytest.raises(DataError, match=r"has several dimensions \(one, two\); name one"):
+            opened(battles="two.csv")
+        assert len(opened(battles="two.csv", dimension="two").battles) == 3
+        write_battles(home / "counts.csv", BattleLog.from_counts(["x"], ["y"], [3.0], [4.0]))
+        with pytest.raises(DataError, match="counts single votes"):
+            opened(battles="counts.csv")
+
+    def test_one_pair(self, home: Path) -> None:
+        """A file in which one pair met has a board of two."""
+        write_battles(home / "two_models.csv", timed(log(*[("x", "y", "a", "q")] * 9)))
+        assert opened(battles="two_models.csv").report().now.order == ("x", "y")
+
+
+def test_real_votes(data: Path, home: Path) -> None:
+    """The 27k real votes work through a parameter: gpt-4 leads, all are provisional for want of
+    prompts asked twice, and nothing is compared for want of timestamps.
+    """
+    file = data / "chatbot_arena_27k" / "battles.csv.gz"
+    read = opened(battles=str(file), winner="human", arena="")
+    report = read.report()
+    board = report.now
+    assert (board.rows[0].model, len(board.rows)) == ("gpt-4", 20)
+    assert board.strengths.order[0] == "gpt-4"
+    assert board.status.status == "calibrating"
+    assert all(row.provisional for row in board.rows)
+    assert "too few for the coverage" in read.facts(report)["prompts"]
+    assert "no timestamp" in read.facts(report)["compared with"]
+    publish_policy(read, report)
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The records that the notebooks leave in a fresh workspace. `make test` also runs them in a
+    kernel, where nbval compares what they print.
+    """
+    root = copy_workspace(tmp_path_factory.mktemp("run") / "workspace")
+    with chdir(root):
+        return (
+            report_of("policy_validity", root).parent,
+            report_of("model_pages", root, models=["model-04"]).parent,
+        )
+
+
+def test_notebooks(runs: tuple[Path, Path]) -> None:
+    """The notebooks leave records and reports that name the policy's sections and say that the
+    season is simulated.
+    """
+    assert all((runs[0] / name).is_file() for name in ARTIFACTS)
+    named: set[str] = set()
+    for run, figures in zip(runs, ({"exposure", "bands"}, {"deficits", "quality", "history"}),
+                            strict=True):  # fmt: skip
+        for folder in (run / "figures", run / "figures" / "narrow"):
+            assert {path.stem for path in folder.glob("*.png")} == figures
+        report = (run / "report.html").read_text()
+        assert "simulated, no person voted" in report
+        heads = [part.split(")")[0].replace(",", "").split() for part in report.split("(Policy ")]
+        named |= {section for head in heads[1:] for section in head}
+        assert "script" not in Elements(report.split("<main>")[1]).tags
+    assert {"3", "4", "5", "6", "6.1", "7.1", "7.2", "7.3", "8", "8.3"} <= named
+    assert {"9.1", "9.2", "9.3", "10", "11", "12"} <= named
+
+
+def test_in_a_browser(runs: tuple[Path, Path], rendered: Callable[[Path], str]) -> None:
+    """A browser shows the status."""
+    assert "officially stable" in rendered(runs[0] / "report.html")
