@@ -7,6 +7,7 @@ terminal, the site, `open_run`, comparisons and exports read boards and nothing 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from math import ceil
@@ -39,12 +40,12 @@ ABOUT = {
 }
 #: Why the two ratings of a board differ.
 SCALES = (
-    "Elo walks from its start battle by battle and stops on the way, so its scale is shorter than "
-    "that of Bradley–Terry's one fit to all battles; order and claims rest on Bradley–Terry."
+    "Elo has not converged on so few battles, so its scale is compressed; order and claims rest on "
+    "Bradley–Terry."
 )
-REVERSAL = "So few battles, removed or added, would turn the order round."
-POWER = "So many more would decide it about every second time, if its gap stays as it is."
-
+#: What the columns of a table of neighbours count.
+REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
+POWER = "More: how many further ones decide it with a chance of 50%, if its gap stays as it is."
 #: What methods are called where names must be Python's.
 _NAMES = {"bradley-terry": "bradley_terry", "permutation-elo": "elo", "glicko2": "glicko2"}
 
@@ -341,6 +342,16 @@ class Board(_Part):
         """Per dimension, what has no rating and why: the dimension, or some models."""
         return {each.name: each.unrated for each in self.dimensions if each.unrated}
 
+    @property
+    def diagnostics(self) -> bool:
+        """Whether readers see more than the order: the phase of a validity policy may hide it."""
+        return self.publication is None or self.publication.diagnostics
+
+    def settings_of(self, method: str) -> dict[str, Any]:
+        """The settings of a method by its full name, on the board or beside; empty for another."""
+        beside = {each.method: each.settings for each in self.beside.values()}
+        return dict({**beside, self.method: self.settings}.get(method, {}))
+
     def rows(self, dimension: str) -> list[BoardRow]:
         """The models of one dimension, best first."""
         return [row for row in self.ratings if row.dimension == dimension]
@@ -362,10 +373,12 @@ class Board(_Part):
             return pd.DataFrame(given)
         return pd.DataFrame([_flat(row) for row in self.ratings])
 
-    def table(self, dimension: str | None = None, *, leave_out: Sequence[str] = ()) -> Table:
-        """The board as a table, of all dimensions or of one; notes stand under it."""
+    def table(self, dimension: str | None = None, *, narrow: bool = False) -> Table:
+        """The board as a table, of all dimensions or of one; notes stand under it. A `narrow` one
+        leaves out what a terminal has no room for.
+        """
         shown = [each for each in self.dimensions if dimension in (None, each.name)]
-        shown_columns = [each for each in columns(self) if each.label not in leave_out]
+        shown_columns = [each for each in columns(self) if not (narrow and each.wide)]
         several = dimension is None and len(self.dimensions) > 1
         body = [
             ({"dimension": row.dimension} if several else {})
@@ -384,7 +397,7 @@ class Board(_Part):
             group="dimension" if several else "",
             left=[column.label for column in shown_columns if column.is_text],
             nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"],
-            bold=[shown_columns[2].label],
+            bold=["rating"],
             marked=marked[0] if marked and dimension is None else None,
             notes=[*missing, *self.notes, *notes],
             empty=" ".join(["No dimension has a rating.", *missing]),
@@ -449,7 +462,8 @@ class Board(_Part):
         """The board and what may be said about it, as lines that are the same on every machine."""
         parts = []
         for each in self.dimensions:
-            parts.append(f"{each.name or self.title or self.method} ({each.n_battles:,} battles)")
+            name = each.name or self.title or label(self)
+            parts.append(f"{name} ({each.n_battles:,} battles)")
             if self.rows(each.name):
                 parts.append(replace(self.table(each.name), notes=()).text)
             parts += [f"not rated: {each.unrated}"] if each.unrated else []
@@ -487,7 +501,7 @@ def _on(dimension: Dimension) -> str:
 
 class Column(_Part):
     """A column of a board: what it shows of a row, what it is sorted by (None comes last), and what
-    it means.
+    it means. `wide` ones are left out where there is little room.
     """
 
     label: str
@@ -495,6 +509,12 @@ class Column(_Part):
     show: str | Callable[[BoardRow], str] = ""
     help: str = ""
     is_text: bool = False
+    wide: bool = False
+
+    @property
+    def key(self) -> str:
+        """The label as a name of a style."""
+        return re.sub(r"[^a-z]+", "-", self.label.lower()).strip("-")
 
     def text(self, row: BoardRow) -> str:
         """What a cell shows."""
@@ -509,12 +529,20 @@ _LABELS = {
     "permutation-elo": "Elo",
     "legacy-elo": "Elo",
     "glicko2": "Glicko-2",
+    "hybrid": "people and judge together",
     "conservative-score": "rating − 2 RD",
 }
 
 
+def label(board: Board) -> str:
+    """The method of a board in words."""
+    return _LABELS.get(board.method, board.method)
+
+
 def _elo(row: BoardRow) -> MethodRating | None:
-    return row.beside.get("elo")
+    """Elo averaged over shuffled orders."""
+    elo = row.beside.get("elo")
+    return None if elo is None or elo.order_sem is None else elo
 
 
 def _beside(name: str) -> Callable[[BoardRow], float | None]:
@@ -537,25 +565,35 @@ def columns(board: Board) -> list[Column]:
     """The columns that say something of a board; diagnostics of a validity policy only where its
     phase shows them.
     """
-    hidden = board.publication is not None and not board.publication.diagnostics
-    every = [each for each in _columns(board) if not (hidden and each.label in _DIAGNOSTICS)]
+    hidden = () if board.diagnostics else _DIAGNOSTICS
+    every = [each for each in _columns(board) if each.label not in hidden]
     return [c for c in every if any(c.value(row) is not None for row in board.ratings)]
 
 
-_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier", "Bradley–Terry")
+_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
 
 
 def _columns(board: Board) -> list[Column]:
-    method = _LABELS.get(board.method, "rating")
     official = board.publication is not None
+    crowded = "elo" in board.beside
     return [
         Column(
             label="rank",
             value=_validity("official_rank") if official else lambda row: row.rank,
             help="Place on the board",
         ),
-        Column(label="model", value=lambda row: row.model, is_text=True),
-        Column(label=method, value=lambda row: row.rating, show=".0f", help="Orders the board"),
+        Column(
+            label="model",
+            value=lambda row: row.model,
+            show=lambda row: f"{row.model} ◀" if row.marked else row.model,
+            is_text=True,
+        ),
+        Column(
+            label="rating",
+            value=lambda row: row.rating,
+            show=".0f",
+            help=f"By {label(board)}, which orders the board",
+        ),
         Column(
             label="95% interval",
             value=lambda row: row.ci_low,
@@ -563,15 +601,20 @@ def _columns(board: Board) -> list[Column]:
             help="What the evidence leaves open",
         ),
         Column(
-            label="possible ranks",
+            label="rank range",
             value=lambda row: row.ranks and row.ranks[0] + row.ranks[1] / 1000,
             show=lambda row: ranks_text(row.ranks),
-            help="Of all models at once",
+            help="Possible ranks, of all models at once",
         ),
-        Column(label="tier", value=lambda row: row.tier, help="Each is decidedly above the next"),
+        Column(
+            label="tier",
+            value=lambda row: row.tier,
+            help="Each is decidedly above the next",
+            wide=True,
+        ),
         Column(
             label="Elo ± SEM",
-            value=_beside("elo"),
+            value=lambda row: elo.rating if (elo := _elo(row)) else None,
             show=_give_or_take("elo", "order_sem"),
             help="Mean over shuffled orders ± its Monte-Carlo error",
         ),
@@ -586,6 +629,7 @@ def _columns(board: Board) -> list[Column]:
             value=_beside("glicko2"),
             show=_give_or_take("glicko2", "rd"),
             help="Glicko-2",
+            wide=True,
         ),
         Column(
             label="without them",
@@ -597,7 +641,11 @@ def _columns(board: Board) -> list[Column]:
         Column(label="judge alone", value=_beside("judge"), show=".0f"),
         Column(label="RD", value=lambda row: row.rd, show=".1f"),
         Column(label="without control", value=lambda row: row.uncontrolled, show=".0f"),
-        Column(label="confidence", value=_validity("confidence"), show="d"),
+        Column(
+            label="confidence",
+            value=_validity("confidence"),
+            show=lambda row: f"{_validity('confidence')(row)}%",
+        ),
         Column(
             label="coverage",
             value=_validity("prompt_coverage"),
@@ -611,8 +659,15 @@ def _columns(board: Board) -> list[Column]:
             show=lambda row: "–".join(
                 str(getattr(row.validity, each)) for each in ("wins", "losses", "ties")
             ),
+            wide=True,
         ),
-        Column(label="battles", value=lambda row: row.n_battles, show=",", help="That count"),
+        Column(
+            label="battles",
+            value=lambda row: row.n_battles,
+            show=",",
+            help="That count",
+            wide=crowded and not official,
+        ),
     ]
 
 
@@ -713,7 +768,7 @@ def board_of(
         ],
         beside={name: _described(each) for name, each in others.items()},
         notes=[SCALES] if "elo" in others else [],
-        fits={_NAMES[some.method]: results, **others} if some else {},
+        fits={_NAMES.get(some.method, some.method): results, **others} if some else {},
     )
 
 

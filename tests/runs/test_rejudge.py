@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from arena_kit import Battle, DataError, Judgments, read_battles
+from arena_kit import Battle, Board, DataError, Judgments, read_battles
 from arena_kit.judging.verdicts.records import Margin, Slot, Status
 from arena_kit.judging.verdicts.settle import settle
 from arena_kit.runs.record.inputs import replay_parameters
@@ -190,7 +190,7 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
     """Counted by hand from both files: pairs that both judges decide, and those that agree."""
     noisy = first.parent / "noisy"
     old, new = battles(first), battles(noisy)
-    for each in changes(first, noisy):
+    for each in changes(first, noisy, Board.read(noisy)):
         own = [i for i in old if i in new and old[i].dimension == each.dimension]
         decided = [i for i in own if old[i].winner.decisive and new[i].winner.decisive]
         assert each.decided.rate.n == len(decided) > 0

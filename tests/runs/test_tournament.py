@@ -23,7 +23,7 @@ from arena_kit import (
     sweep_elo,
     to_battles,
 )
-from arena_kit.cli.board import show_board
+from arena_kit.cli.show import show_board
 from arena_kit.files import LockedError, read_json
 from arena_kit.rating.elo import replay as elo_replay
 from arena_kit.reporting import tournament_tables as tables

@@ -209,7 +209,7 @@ class EloSettings(PermutationElo):
         """The method alone."""
         return PermutationElo(**{f.name: getattr(self, f.name) for f in fields(PermutationElo)})
 
-    def strengths(self) -> BradleyTerry:
+    def bradley_terry(self) -> BradleyTerry:
         """Bradley–Terry on the same scale, leaving out what these settings leave out."""
         return BradleyTerry(
             scale=self.scale,
@@ -498,17 +498,6 @@ def validated(
     except ValidationError as error:
         raise DataError("; ".join(_sentence(kind, e, where) for e in error.errors())) from None
     return valid
-
-
-def recorded_settings(rating: Mapping[str, Any], method: str, record: Path) -> dict[str, Any]:
-    """A record's settings of a method; a tournament's of Bradley–Terry follow from Elo's."""
-    settings = dict(rating.get("settings", {}))
-    if rating.get("method") == method:
-        return settings
-    if (rating.get("method"), method) != ("permutation-elo", "bradley-terry"):
-        return {}
-    elo = validated(EloSettings, settings | {"k_sweep": [settings["k"]]}, f"{record}/manifest.json")
-    return asdict(elo.strengths())
 
 
 def _sentence(kind: type[Any], error: Any, where: str) -> str:

@@ -21,6 +21,7 @@ from arena_kit.judging.quality.measures import position
 from arena_kit.judging.verdicts.records import Judgment, Settlement
 from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
 from arena_kit.rating.base import rated_or_none
+from arena_kit.reporting.board import Board
 from arena_kit.runs.record.artifacts import REPEATS_FILE
 from arena_kit.runs.record.compare import (
     Orders,
@@ -166,12 +167,12 @@ class Changed:
         )
 
 
-def told_changes(record: Path, what: Rejudged, judge_model: str) -> dict[str, Any]:
+def told_changes(record: Path, what: Rejudged, judge_model: str, board: Board) -> dict[str, Any]:
     """What rejudge.json says: what a judge changed against the record that it judged again. The
     new record has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
-    changed = changes(what.record, record, kept)
+    changed = changes(what.record, record, board, kept)
     return {
         "before": {"record": str(what.record), "judge_model": what.judge_model},
         "after": {"record": str(record), "judge_model": judge_model},
@@ -182,18 +183,22 @@ def told_changes(record: Path, what: Rejudged, judge_model: str) -> dict[str, An
     }
 
 
-def changes(before: Path, after: Path, kept: Collection[str] = ()) -> list[Changed]:
-    """What changed in every dimension that two records of the same pairs have; agreement is about
-    the pairs that were judged again, without those (by id) that were `kept`.
+def changes(before: Path, after: Path, board: Board, kept: Collection[str] = ()) -> list[Changed]:
+    """What changed in every dimension that two records of the same pairs have, the later one with
+    this board; agreement is about the pairs that were judged again, without those (by id) that
+    were `kept`.
     """
-    shared = shared_battles(before, after)
+    earlier = Board.read(before)
+    shared = shared_battles((before, earlier), (after, board))
     old, new = (
         {judgment.pair: judgment for judgment in ReplayJudge.from_record(path).judgments()}
         for path in (before, after)
     )
     again = [pair for pair in old if pair in new and pair.pair_id not in kept]
     changed = []
-    for orders in decided_orders(shared):
+    for orders in decided_orders(earlier, board):
+        if orders.dimension not in shared:
+            continue
         own = [pair for pair in again if pair.dimension == orders.dimension]
         judged = [[side[pair] for pair in own] for side in (old, new)]
         changed.append(_changed(orders, shared[orders.dimension], *judged))
