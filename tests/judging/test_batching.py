@@ -27,7 +27,7 @@ from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Status
-from arena_kit.runs.tournament.batches import Batches
+from arena_kit.runs.settings.judges import Batches
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Request
 from tests.faults.tournament import FixedBudget
