@@ -269,11 +269,10 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
         entrants, old.gaps(entrants), new.gaps(entrants), error, strict=True
     ):
         known = [df for each in (old, new) if (df := each.ratings[entrant].extra["df"])]
-        change, ends = float(after - before), (None, None)
-        if len(known) == 2:
-            half = float(t_score(NORMAL_95, min(known)) * se)
-            ends = change - half, change + half
-        rows.append(Delta(dimension, entrant, float(before), float(after), *ends, flips))
+        change = float(after - before)
+        half = float(t_score(NORMAL_95, min(known)) * se) if len(known) == 2 else None
+        low, high = (None, None) if half is None else (change - half, change + half)
+        rows.append(Delta(dimension, entrant, float(before), float(after), low, high, flips))
     return rows
 
 
