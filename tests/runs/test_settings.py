@@ -10,9 +10,14 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, Placement
-from arena_kit.runs.settings.files import is_text, override, read_tournament, validated
+from arena_kit.runs.settings.files import (
+    PlacementSettings,
+    is_text,
+    override,
+    read_tournament,
+    validated,
+)
 from arena_kit.runs.settings.parameters import (
-    PlacementParams,
     PolicyParams,
     RunParams,
     parameters_in,
@@ -124,12 +129,13 @@ def test_parameters_do_not_suit_the_file(workspace: Path) -> None:
 
 
 def test_a_placement_is_the_methods_own() -> None:
-    """Parameters left out of a placement are the method's defaults, others go to the method."""
+    """Settings left out of a placement are the method's defaults, others go to the method."""
     usual = Placement(model="new")
-    assert PlacementParams(model="new", soft=False).placement() == usual
-    given = PlacementParams(model="new", soft=False, n_bootstraps=200, prior=0.1, seed=4)
+    own = (usual.model, usual.min_battles)
+    assert PlacementSettings(soft=False).method(*own, usual.method.seed) == usual
+    given = PlacementSettings(soft=False, n_bootstraps=200, prior=0.1).method(*own, 4)
     method = replace(usual.method, resamples=200, prior=0.1, seed=4)
-    assert given.placement() == replace(usual, method=method)
+    assert given == replace(usual, method=method)
 
 
 def test_a_notebook_passes_its_globals() -> None:

@@ -302,10 +302,9 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     if isinstance(params, ReviewParams):
         return _review(params, root)
     if isinstance(params, JudgeReportParams) and params.reads:
-        from arena_kit.runs.tournament.judge_report import check_sources
+        from arena_kit.runs.tournament.judge_report import JudgeSources
 
-        check_sources(params, root)
-        return {"verdicts": ", ".join([*params.records, *filter(None, [params.verdicts])])}
+        return JudgeSources.of(params).facts
     plan = Plan.of(name, params)
     refuse_unready(plan)
     return plan.facts

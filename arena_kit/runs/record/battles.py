@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -69,6 +69,18 @@ def battles_of(
     if judge_model is not None and (judges := _by_judge(battles)):
         battles = _chosen(battles, judges, judge_model, ("judge_model", "judges"), file)
     return battles
+
+
+def battles_by_judge(path: str, root: Path, columns: Sequence[str] = ()) -> dict[str, BattleLog]:
+    """The verdicts of each judge in a file: of its `columns` of outcomes, else of those judges that
+    it names; nothing without a file.
+    """
+    if not path or columns:
+        return {column: battles_of(path, root, winner=column) for column in columns}
+    log = battles_of(path, root, source=Source.LLM_JUDGE)
+    if log.judge_model is None or not (names := judges_of(log)):
+        return {battles_file(root / path).stem: log}
+    return {name: log.select(log.judge_model.values() == name) for name in names}
 
 
 def judges_of(battles: BattleLog) -> list[str]:
