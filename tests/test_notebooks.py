@@ -88,7 +88,7 @@ class TestForm:
         """
         known = set(parameters_of(path.stem).model_fields)
         rest = [cell.source for cell in cells(path) if "parameters" not in tags(cell)]
-        opens = ("read_plan(", "read_placement(", "read_season(", "Study.open(")
+        opens = ("read_plan(", "read_judges(", "read_placement(", "read_season(", "Study.open(")
         assert sum(any(word in source for word in opens) for source in rest) == 1
         by_name = all(any(f"{name}={name}" in source for source in rest) for name in known)
         assert by_name or sum("globals())" in source for source in rest) == 1
