@@ -1,7 +1,7 @@
 # Everything a newcomer needs: `make pilot` and `make test` set themselves up.
 PYTHON ?= python3
 BIN := .venv/bin
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input -c constraints.txt
 
 .PHONY: help pilot headline adaptive k_sweep placement policy_validity model_pages vote_review judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench clean
 
@@ -9,29 +9,19 @@ help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
 
 .venv/base: pyproject.toml constraints.txt
-	test -x $(BIN)/python || $(PYTHON) -m venv .venv
-	$(PIP) -e .
-	touch $@
+	@echo "Installing arena_kit and what it needs into .venv; a minute or two, once:"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(PIP) -e .
+	@touch $@
 
-.venv/dev: .venv/base
-	$(PIP) -e ".[dev]"
-	touch $@
-
-.venv/lab: .venv/base
-	$(PIP) -e ".[lab]"
-	touch $@
-
-.venv/docs: .venv/base
-	$(PIP) -e ".[docs]"
-	touch $@
-
-.venv/bench: .venv/base
-	$(PIP) -e ".[bench]"
-	touch $@
+.venv/dev .venv/lab .venv/docs .venv/bench: .venv/base
+	@echo "Installing the extra $(@F) into .venv; once:"
+	@$(PIP) -e ".[$(@F)]"
+	@touch $@
 
 .venv/peers/ready: benchmarks/peers-requirements.txt
 	$(PYTHON) -m venv .venv/peers
-	.venv/peers/bin/python -m pip install --quiet --disable-pip-version-check -r $<
+	.venv/peers/bin/python -m pip install --disable-pip-version-check -r $<
 	touch $@
 
 pilot: .venv/base  ## judge 50 prompts with the embedded judge and print the board

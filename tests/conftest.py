@@ -6,6 +6,7 @@ import gc
 import os
 import sys
 from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from filelock import FileLock
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.browser import Browser, running_browser
 from tests.emulator import Emulator
-from tests.samples import ROOT, copy_workspace, newcomer
+from tests.samples import ROOT, SMALL, copy_workspace, judgments_of, newcomer, published, rated
 
 # Dozens of children import the package, and pytest rewrites every test: what was compiled once is
 # kept, whatever the environment says, for it is a fifth of a minute in each worker.
@@ -50,6 +51,17 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
     monkeypatch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
     return root
+
+
+@pytest.fixture(scope="session")
+def pilot_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The record of a small pilot with one figure, for all tests that only read one."""
+    root = copy_workspace(tmp_path_factory.mktemp("pilot") / "workspace")
+    with pytest.MonkeyPatch.context() as patch, chdir(root):
+        patch.delenv("ARENA_KIT_RUNS", raising=False)
+        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+        judgments = judgments_of("pilot", **SMALL)
+        return published(judgments, figures=[rated(judgments).plot()]).path
 
 
 @pytest.fixture(autouse=True)

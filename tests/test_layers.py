@@ -95,6 +95,24 @@ def test_imports_point_down(module: str) -> None:
             assert not opens, f"{module} is pure and must not import {name} of {other}"
 
 
+@pytest.mark.parametrize("folder", ["battles", "judging", "rating", "runs"])
+def test_rooms_of_a_folder_point_one_way(folder: str) -> None:
+    """The sub-folders of a folder, and modules beside them, can be ordered from the ground up."""
+    rooms: dict[str, set[str]] = {}
+    for module in modules():
+        own = module.split(".")
+        if own[0] == folder:
+            inside = (other for other, _ in imports(module) if other.startswith(f"{folder}."))
+            others = {other.split(".")[1] for other in inside}
+            rooms.setdefault(own[1], set()).update(others - {own[1]})
+    list(TopologicalSorter(rooms).static_order())  # raises CycleError, which names the circle
+
+
+def test_runs_has_few_rooms() -> None:
+    """What serves a run stands in at most seven rooms, each with a subject of its own."""
+    assert len({path.stem for path in (PACKAGE / "runs").glob("[!_]*")}) <= 7
+
+
 def test_no_circles() -> None:
     """Modules can be ordered so that each comes after all it imports, whenever it imports it."""
     graph = {module: {other for other, _ in imports(module)} for module in modules()}

@@ -12,9 +12,12 @@ from arena_kit.cli.base import PATH, echo, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS
 from arena_kit.files import DataError
+from arena_kit.rating.base import RatingError
 from arena_kit.runs.record.every_eval_ever import Provenance, Relationship
 
 if TYPE_CHECKING:
+    from arena_kit.battles.log import BattleLog
+    from arena_kit.reporting.board import Board
     from arena_kit.runs.record.exports import RatingRow
 
 _RELATIONSHIPS = get_args(Relationship)
@@ -88,25 +91,47 @@ def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
 ) -> tuple[list[RatingRow], Provenance]:
     """The ratings of a record or file, and where they come from."""
+    from arena_kit.reporting.board import FILE as BOARD
+    from arena_kit.reporting.board import Board
     from arena_kit.runs.record.battles import battles_of
     from arena_kit.runs.record.every_eval_ever import file_provenance, record_provenance
-    from arena_kit.runs.record.exports import rated_rows, recorded_rows
+    from arena_kit.runs.record.exports import rating_rows
+    from arena_kit.runs.record.record import open_record
 
     if source.is_dir():
         if methods:
             raise DataError(f"{source}: a record has its own ratings; --method is for battle files")
-        rows = recorded_rows(source)
+        manifest = open_record(source)
+        if not (source / BOARD).is_file():
+            kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
+            raise DataError(f"{source}: {kind}, without ratings")
+        rows = list(rating_rows(Board.read(source)))
         kept = [row for row in rows if dimension in (None, row.dimension)]
         if not kept:
             found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
         return kept, record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
-    named = [METHODS[name]() for name in methods or ("bradley-terry",)]
-    rows, unrated = rated_rows(battles, named)
-    for sentence in unrated:
-        echo(f"not rated: {sentence}", err=True)
-    return rows, file_provenance(source, battles)
+    boards = _boards(battles, methods or ("bradley-terry",))
+    return [row for board in boards for row in rating_rows(board)], file_provenance(source, battles)
+
+
+def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:
+    """The boards of battles by each method; what is not rated is said."""
+    from arena_kit.reporting.board import rate
+
+    boards = []
+    for name in methods:
+        try:
+            boards.append(rate(battles, METHODS[name]()))
+        except RatingError as error:
+            echo(f"not rated: {name}: {error}", err=True)
+            continue
+        for dimension, why in boards[-1].unrated.items():
+            echo(f"not rated: {name}, {dimension}: {why}", err=True)
+    if not boards:
+        raise RatingError("no battles to rate by any method")
+    return boards
 
 
 def _export_documents(

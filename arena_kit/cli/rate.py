@@ -1,16 +1,15 @@
-"""The commands right of the battles: rate and compare."""
+"""The command that makes a board of a battles file, of many files, of votes and verdicts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
 import click
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.on_disk import STREAM_FROM
+from arena_kit.battles.readers.format import Columns
 from arena_kit.cli.base import (
     PATH,
     Listing,
@@ -21,17 +20,17 @@ from arena_kit.cli.base import (
     json_option,
     main,
     plain_errors,
-    record_folder,
 )
 from arena_kit.cli.imports import HowToRead, reading_options
-from arena_kit.cli.rate_hybrid import SETTINGS, rate_together, refuse_alone
-from arena_kit.cli.rate_stream import rate_stream, streams
 from arena_kit.files import DataError
-from arena_kit.judging.quality.panel import Panel, panel
-from arena_kit.rating.base import Ratings, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.elo.method import PermutationElo
 from arena_kit.rating.glicko2.method import Glicko2
+from arena_kit.reporting.board import FILE as BOARD
+from arena_kit.reporting.board import Board, rate
+
+if TYPE_CHECKING:
+    from arena_kit.judging.quality.panel import Panel
 
 Method = PermutationElo | BradleyTerry | Glicko2
 METHODS: dict[str, type[Method]] = {
@@ -46,12 +45,18 @@ _SHORT = {"elo": "permutation-elo"}
 _SEVERAL = ("covariates", "center_on")
 #: Elo updates from which `rate` warns that it takes more than a few seconds.
 _LONG = 500_000_000
+#: Bytes below which no file is large, whatever it holds.
+_SMALL = 1_000_000
 
 
 def _settings() -> Lists:
     """Every key that `--set` takes, with its default and, where they are few, what it may be."""
+    from arena_kit.rating.with_judge.hybrid import Hybrid
+
+    least = f"votes that a model needs to count; default: {Hybrid().min_battles}"
     own = {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
-    return own | SETTINGS
+    together = "Settings with --verdicts (--set KEY=VALUE), beside those of bradley-terry"
+    return own | {together: [("min_battles", least)]}
 
 
 def _keys(method: type[Method]) -> list[tuple[str, str]]:
@@ -71,7 +76,7 @@ def _default(value: object, kind: object) -> str:
     return f"default: {'none' if value == '' else value}"
 
 
-@main.command(cls=Listing, lists=_settings)
+@main.command("rate", cls=Listing, lists=_settings)
 @click.argument("file", type=PATH)
 @click.option("--method", type=click.Choice([*METHODS, *_SHORT]),
               help=f"How battles become ratings (default: {DEFAULT_METHOD}; elo is "
@@ -86,8 +91,8 @@ def _default(value: object, kind: object) -> str:
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
 @click.option("--panel", "votes", is_flag=True,
-              help="Let the judges in the files vote on every pair, and rate what the majority "
-              "says.")  # fmt: skip
+              help="Let the judges in the files vote on every pair, and rate their "
+              "majority.")  # fmt: skip
 @click.option("--verdicts", type=PATH, metavar="VERDICTS",
               help="A judge's battles file or run record: people's votes in FILE and these make "
               "one board.")  # fmt: skip
@@ -97,26 +102,20 @@ def _default(value: object, kind: object) -> str:
               help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
 @click.option("--stream/--no-stream", default=None,
               help="Rate the battles where they are, without holding them (default: those of a "
-              f"folder or pattern, and files of {STREAM_FROM:,} rows or 1 GB of text and "
+              "folder or pattern, and files of 5 million rows or 1 GB of text and "
               "more).")  # fmt: skip
 @cluster_option
 @json_option()
 @plain_errors
 @reading_options
-def rate(
+def rate_command(
     file: Path,
     method: str | None,
     changes: tuple[str, ...],
-    dimension: str | None,
     margin: float | None,
-    also: tuple[Path, ...],
-    votes: bool,
-    verdicts: Path | None,
-    verdicts_winner: str,
-    judge_model: str,
-    stream: bool | None,
     as_json: bool,
     how: HowToRead,
+    **options: Any,
 ) -> None:
     """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
 
@@ -132,101 +131,107 @@ def rate(
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
     as a --panel.
     """
-    from arena_kit.runs.record.battles import battles_file, manifest_of
-    from arena_kit.runs.record.progress import PATIENCE, status_line
-
-    method = _SHORT.get(method or "", method)
-    if verdicts is not None:
-        if also or votes:
-            raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
-        if margin:
-            raise DataError("--margin is for a board by itself, not for one with --verdicts")
-        rate_together(
-            file, how, verdicts, verdicts_winner=verdicts_winner, judge_model=judge_model,
-            method=method, settings=_changed(changes), dimension=dimension, as_json=as_json,
-        )  # fmt: skip
+    name = _SHORT.get(method or "", method)
+    if options["verdicts"] is not None:
+        board = _together(file, name, changes, margin, how, **options)
+    else:
+        board = _alone(file, name or DEFAULT_METHOD, changes, margin, how, **options)
+    if as_json:
+        echo_json(board.as_dict(pairs=False))
         return
-    refuse_alone(verdicts_winner, judge_model)
-    spec = _method(file, method, changes)
+    from arena_kit.cli.terminal import show_board
+
+    for dimension, why in board.unrated.items():
+        echo(f"{dimension or file} is not rated: {why}", err=True)
+    show_board(board)
+
+
+def _alone(
+    file: Path,
+    method: str,
+    changes: tuple[str, ...],
+    margin: float | None,
+    how: HowToRead,
+    *,
+    dimension: str | None,
+    also: tuple[Path, ...],
+    votes: bool,
+    stream: bool | None,
+    verdicts_winner: str,
+    judge_model: str,
+    **_: object,
+) -> Board:
+    """The board of the battles in one or several files."""
+    given = {"--verdicts-winner": verdicts_winner != Columns().winner, "--judge-model": judge_model}
+    if idle := [name for name, there in given.items() if there]:
+        raise DataError(f"{', '.join(idle)}: only with --verdicts, which names a file of verdicts")
+    recorded = _recorded(file)
+    spec = _method(recorded, method, changes, file)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
-    if streams(spec, file, how, stream, alone=not (also or votes)):
-        rated = rate_stream(spec, file, how, dimension)
-        _show(rated.results, rated.unrated, rated.logs, margin or 0.0, as_json=as_json)
-        return
-    battles = _read((file, *also), how, dimension, getattr(spec, "covariates", ()))
-    jury = panel(battles) if votes else None
-    battles = jury.battles if jury else battles
+    if margin is None:
+        margin = max((each.margin for each in recorded.dimensions), default=0.0) if recorded else 0
+    if _streams(spec, file, how, stream, alone=not (also or votes)):
+        return _streamed(spec, file, how, dimension, margin)
+    battles, jury = _read((file, *also), how, dimension, spec), None
+    if votes:
+        from arena_kit.judging.quality.panel import panel
+
+        jury = panel(battles)
+        battles = jury.battles
     _warn_if_long(spec, len(battles))
-    logs = battles.by_dimension()
-    record = manifest_of(battles_file(file))
-    own = record.get("tournament", {}).get("report", {}).get("margin", 0.0)
-    with status_line(lambda: f"rating {len(battles):,} battles", after=PATIENCE):
-        results, unrated = each_rated(logs, lambda name: spec(logs[name]))
-    _show(
-        results, unrated, logs, own if margin is None else margin,
-        judged="judge" in record, jury=jury, as_json=as_json,
-    )  # fmt: skip
+    with _patience(f"rating {len(battles):,} battles"):
+        judged = recorded is not None and recorded.gate is not None
+        board = rate(battles, spec, margin=margin, judged=judged)
+    return _with_panel(board, jury) if jury else board
+
+
+def _with_panel(board: Board, jury: Panel) -> Board:
+    return board.model_copy(update={"panel": jury.as_dict(), "notes": jury.sentences})
+
+
+def _recorded(file: Path) -> Board | None:
+    """The board of the run record that battles belong to; None for any other file."""
+    record = file if file.is_dir() else file.parent if file.name == "battles.jsonl" else None
+    return Board.read(record) if record and (record / BOARD).is_file() else None
+
+
+def _method(recorded: Board | None, name: str, changes: tuple[str, ...], file: Path) -> Method:
+    """The method with a record's settings of it, and the changes."""
+    settings = recorded.settings_of(name) if recorded else {}
+    if settings:
+        record = file if file.is_dir() else file.parent
+        echo(f"settings of the run record {record}", err=True)
+    if not settings and not changes:
+        return METHODS[name]()
+    from arena_kit.runs.settings.files import validated
+
+    return validated(METHODS[name], settings | _changed(changes), "--set")
+
+
+def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
+    """What `--set` says, as it was written; several names as a list."""
+    settings: dict[str, Any] = {}
+    for change in changes:
+        key, equals, text = change.partition("=")
+        if not equals:
+            raise DataError(f"--set {change!r}: expected KEY=VALUE")
+        names = [name.strip() for name in text.split(",") if name.strip()]
+        settings[key] = names if key in _SEVERAL else text
+    return settings
 
 
 def _read(
-    files: tuple[Path, ...], how: HowToRead, dimension: str | None, covariates: tuple[str, ...]
+    files: tuple[Path, ...], how: HowToRead, dimension: str | None, spec: Method
 ) -> BattleLog:
     """The battles of all files."""
     from arena_kit.runs.record.battles import battles_of
-    from arena_kit.runs.record.progress import PATIENCE, status_line
 
-    with status_line(lambda: f"reading {files[0]}", after=PATIENCE):
-        every = [
-            battles_of(
-                file, covariates=covariates, format=how.format, columns=how.columns,
-                dimension=dimension,
-            )
-            for file in files
-        ]  # fmt: skip
+    covariates = spec.covariates if isinstance(spec, BradleyTerry) else ()
+    named: Any = {"covariates": covariates, "format": how.format, "columns": how.columns}
+    with _patience(f"reading {files[0]}"):
+        every = [battles_of(file, dimension=dimension, **named) for file in files]
     return BattleLog.joined(*every) if len(every) > 1 else every[0]
-
-
-def _show(
-    results: dict[str, Ratings],
-    unrated: dict[str, str],
-    logs: Mapping[str, BattleLog],
-    margin: float,
-    *,
-    judged: bool = False,
-    jury: Panel | None = None,
-    as_json: bool,
-) -> None:
-    """Print ratings and what may be said about them."""
-    from arena_kit.cli import terminal
-    from arena_kit.runs.record.progress import PATIENCE, status_line
-
-    with status_line(lambda: "looking at which orders are decided", after=PATIENCE):
-        claims = _claims(results, logs, margin, judged=judged)
-    if as_json:
-        told = _rated_json(results, unrated, claims) | ({"panel": jury.as_dict()} if jury else {})
-        echo_json(told)
-        return
-    for sentence in jury.sentences if jury else ():
-        echo(sentence)
-    for name, why in unrated.items():
-        echo(f"{name} is not rated: {why}", err=True)
-    terminal.show_ratings(results, claims)
-
-
-def _claims(
-    results: dict[str, Ratings], logs: Mapping[str, BattleLog], margin: float, *, judged: bool
-) -> dict[str, dict[str, Any]]:
-    """What may be said about the order of every dimension; nothing by Elo and
-    Glicko-2.
-    """
-    from arena_kit.runs.record.artifacts import claimed
-
-    return {
-        name: claimed(ratings, logs[name], margin, judged=judged)
-        for name, ratings in results.items()
-        if ratings.method == "bradley-terry"
-    }
 
 
 def _warn_if_long(method: Method, n_battles: int) -> None:
@@ -244,83 +249,93 @@ def _warn_if_long(method: Method, n_battles: int) -> None:
         )
 
 
-def _method(file: Path, name: str | None, changes: tuple[str, ...]) -> Method:
-    """The method that is named, else the default one, with a record's settings and the changes."""
-    from arena_kit.runs.record.battles import battles_file, manifest_of
-    from arena_kit.runs.settings.files import recorded_settings, validated
+def _patience(doing: str) -> Any:
+    """A line that says what is done, once that takes long."""
+    from arena_kit.runs.record.progress import PATIENCE, status_line
 
-    file = battles_file(file)
-    recorded = manifest_of(file).get("rating", {})
-    name = name or DEFAULT_METHOD
-    settings = recorded_settings(recorded, name, file.parent)
-    if settings:
-        echo(f"settings of the run record {file.parent}", err=True)
-    return validated(METHODS[name], settings | _changed(changes), "--set")
+    return status_line(lambda: doing, after=PATIENCE)
 
 
-def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
-    """What `--set` says, as it was written; several names as a list."""
-    settings: dict[str, Any] = {}
-    for change in changes:
-        key, equals, text = change.partition("=")
-        if not equals:
-            raise DataError(f"--set {change!r}: expected KEY=VALUE")
-        settings[key] = _names(text) if key in _SEVERAL else text
-    return settings
-
-
-def _names(text: str) -> list[str]:
-    return [name.strip() for name in text.split(",") if name.strip()]
-
-
-def _rated_json(
-    results: dict[str, Ratings], unrated: dict[str, str], claims: dict[str, dict[str, Any]]
-) -> dict[str, Any]:
-    from arena_kit.runs.record.artifacts import rows_with_ranks
-
-    some = next(iter(results.values()))
-    several = len(results) + len(unrated) > 1
-    dropped = {
-        kind: sum(ratings.dropped[kind] for ratings in results.values()) for kind in some.dropped
-    }
-    fit = {name: ratings.fit for name, ratings in results.items()} if several else some.fit
-    notes = {name: list(ratings.notes) for name, ratings in results.items() if ratings.notes}
-    return (
-        {
-            "method": some.method,
-            "settings": some.settings,
-            "ratings": [
-                ({"dimension": name} if several else {}) | row
-                for name, ratings in results.items()
-                for row in rows_with_ranks(ratings)
-            ],
-            "n_battles": sum(ratings.n_battles for ratings in results.values()),
-            "dropped": dropped,
-        }
-        | ({"fit": fit} if any(fit.values()) else {})
-        | ({"notes": notes if several else next(iter(notes.values()))} if notes else {})
-        | ({"claims": claims if several else next(iter(claims.values()))} if claims else {})
-        | ({"unrated": unrated} if unrated else {})
-    )
-
-
-@click.command()
-@click.argument("before", type=record_folder)
-@click.argument("after", type=record_folder)
-@json_option("JSON instead of tables")
-@plain_errors
-def compare(before: Path, after: Path, as_json: bool) -> None:
-    """What changed between two run records.
-
-    Warns where prompt sets, judges or centers differ. Shows parameters and inputs that differ,
-    verdicts that flipped, how far each entrant's Bradley–Terry gap to the others moved, with the
-    interval of that change, and which decided orders were lost, gained or reversed.
+def _streams(
+    spec: Method, file: Path, how: HowToRead, wanted: bool | None, *, alone: bool
+) -> TypeGuard[BradleyTerry]:
+    """Whether battles are streamed: as `--stream` says, else a folder or pattern, and a file that
+    is large and rated in a way that can be streamed.
     """
-    from arena_kit.cli import terminal
-    from arena_kit.runs.record.compare import compare_records
+    record = (file / "battles.jsonl").is_file() or file.name == "battles.jsonl"
+    small = file.is_file() and not (alone and _large(spec, file, how))
+    unwanted = wanted is False or (wanted is None and (record or small))
+    if unwanted or (not file.exists() and not set(str(file)) & set("*?[")):
+        return False
+    if not alone:
+        raise DataError(
+            f"{file}: --also and --panel hold all battles; not allowed with a folder, a pattern or "
+            "--stream"
+        )
+    if not isinstance(spec, BradleyTerry):
+        raise DataError(f"{file}: battles that are streamed need --method bradley-terry")
+    return True
 
-    comparison = compare_records(before, after)
-    if as_json:
-        echo_json(comparison.as_dict())
-    else:
-        terminal.show_comparison(comparison)
+
+def _large(spec: Method, file: Path, how: HowToRead) -> bool:
+    """Whether a file is large, and rated in a way that can be streamed."""
+    if not isinstance(spec, BradleyTerry) or spec.covariates or file.stat().st_size < _SMALL:
+        return False
+    from arena_kit.battles.on_disk import better_streamed
+
+    return better_streamed(file, how.format, how.columns)
+
+
+def _streamed(
+    spec: BradleyTerry, file: Path, how: HowToRead, dimension: str | None, margin: float
+) -> Board:
+    """Rate battles where they are, saying how many rows have passed and how long it will take."""
+    from arena_kit.battles.on_disk import Meter
+    from arena_kit.runs.record.progress import PATIENCE, status_line
+    from arena_kit.runs.record.rate_files import rate_files
+
+    path = file / "battles.jsonl" if (file / "battles.jsonl").is_file() else file
+    meter = Meter()
+    with status_line(meter.words, after=PATIENCE):
+        return rate_files(
+            path, spec, format=how.format, columns=how.columns, dimension=dimension,
+            margin=margin, meter=meter,
+        )  # fmt: skip
+
+
+def _together(
+    file: Path,
+    method: str | None,
+    changes: tuple[str, ...],
+    margin: float | None,
+    how: HowToRead,
+    *,
+    dimension: str | None,
+    also: tuple[Path, ...],
+    votes: bool,
+    verdicts: Path,
+    verdicts_winner: str,
+    judge_model: str,
+    **_: object,
+) -> Board:
+    """The board of people's votes and a judge's verdicts together."""
+    from arena_kit.reporting.hybrid import hybrid_board
+    from arena_kit.runs.placement.hybrid import BattlesFile, VotesAndVerdicts, hybrid_method
+
+    if also or votes:
+        raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
+    if margin:
+        raise DataError("--margin is for a board by itself, not for one with --verdicts")
+    if method not in (None, DEFAULT_METHOD):
+        raise DataError(
+            f"--method {method} does not apply with --verdicts, which rates both by "
+            f"{DEFAULT_METHOD}"
+        )
+    spec = hybrid_method(_changed(changes), "--set")
+    both = VotesAndVerdicts.read(
+        BattlesFile(path=file, format=how.format, columns=how.columns),
+        BattlesFile(path=verdicts, columns=Columns(winner=verdicts_winner)),
+        judge_model=judge_model,
+        dimension=dimension,
+    )
+    return hybrid_board(*both.rated(spec))

@@ -20,8 +20,7 @@ from arena_kit.cli.base import (
     runs_folder_option,
 )
 from arena_kit.cli.export import export
-from arena_kit.cli.rate import compare
-from arena_kit.cli.show import show
+from arena_kit.cli.show import compare, show
 from arena_kit.files import DataError
 
 _runs_dir = runs_folder_option("Folder of the records")

@@ -9,8 +9,8 @@ from typing import Any
 
 import click
 
-from arena_kit.cli.base import echo, json_option, plain_errors, record_folder
-from arena_kit.files import DataError
+from arena_kit.cli.base import echo, echo_json, json_option, plain_errors, record_folder
+from arena_kit.files import DataError, read_json
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
 
@@ -25,7 +25,6 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
 
     Needs nothing but the record's folder; texts need one that kept its inputs.
     """
-    from arena_kit.cli.board import show_board
     from arena_kit.runs.record.record import open_record
 
     if battle or as_json:
@@ -37,6 +36,44 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
     echo(f"{manifest.get('mode')} of {manifest.get('started_at')}, {manifest.get('status')}")
     kept = [entry["kept"] for entry in manifest.get("inputs", {}).values()]
     echo(f"inputs: {sum(kept)} files kept, {len(kept) - sum(kept)} only as hashes")
+
+
+def show_board(record: Path) -> None:
+    """The board of a run record and under it the answer that its report begins with."""
+    from arena_kit.cli import terminal
+    from arena_kit.reporting.answer import FILE as ANSWER
+    from arena_kit.reporting.board import FILE as BOARD
+    from arena_kit.reporting.board import Board
+
+    answer = read_json(record / ANSWER) if (record / ANSWER).is_file() else None
+    board = Board.read(record) if (record / BOARD).is_file() else None
+    if board:
+        terminal.show_board(board, answered=answer is not None)
+    if answer and (board is None or board.diagnostics):
+        for sentence in ("", answer["question"], *answer["said"]):
+            echo(sentence)
+
+
+@click.command()
+@click.argument("before", type=record_folder)
+@click.argument("after", type=record_folder)
+@json_option("JSON instead of tables")
+@plain_errors
+def compare(before: Path, after: Path, as_json: bool) -> None:
+    """What changed between two run records.
+
+    Warns where prompt sets, judges or centers differ. Shows parameters and inputs that differ,
+    verdicts that flipped, how far each entrant's Bradley–Terry gap to the others moved, with the
+    interval of that change, and which decided orders were lost, gained or reversed.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.runs.record.compare import compare_records
+
+    comparison = compare_records(before, after)
+    if as_json:
+        echo_json(comparison.as_dict())
+    else:
+        terminal.show_comparison(comparison)
 
 
 def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:

@@ -4,80 +4,71 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from arena_kit.cli.base import echo
-from arena_kit.judging.asking.cost import Forecast, dollars
-from arena_kit.rating.base import Ratings
-from arena_kit.rating.claims import claims
-from arena_kit.reporting import neighbours
-from arena_kit.reporting.board import ABOUT
-from arena_kit.reporting.tables import Table, facts, interval_text, ranks_text, span
-from arena_kit.reporting.tournament_tables import forecast_rows
-from arena_kit.runs.record.compare import Comparison, Delta
-from arena_kit.site.overview import Overview
+from arena_kit.reporting.board import ABOUT, Board, Dimension, label
+from arena_kit.reporting.tables import Table, facts, span
+
+if TYPE_CHECKING:
+    from arena_kit.judging.asking.cost import Forecast
+    from arena_kit.runs.record.compare import Comparison, Delta
+    from arena_kit.site.overview import Overview
 
 _SHOWN_FLIPS = 10
 _SHOWN_ORDERS = 10
 _WHOLE_NAME = 32  # characters, beside the numbers of a board at 80 columns
-_EXTRA = {"uncontrolled": "without control", "rd": "RD"}
 
 
-def show_ratings(results: Mapping[str, Ratings], claimed: Mapping[str, Mapping[str, Any]]) -> None:
-    """Ratings of a battles file, a table per dimension, and what may be said about the order."""
-    for name, ratings in results.items():
-        ranges = claims.rank_ranges(ratings, repeated=True)
-        extra = [name for name in _EXTRA if name in ratings.ratings[0].extra]
-        dropped = ", ".join(f"{n} {kind}" for kind, n in ratings.dropped.items() if n)
-        counted = f"{ratings.n_battles} battles" + (f", dropped: {dropped}" if dropped else "")
-        rows = [
-            {
-                "rank": rank,
-                "model": rating.model,
-                "rating": f"{rating.rating:.1f}",
-                "95% evidence interval": interval_text(rating),
-                "possible ranks": ranks_text(ranges[rating.model]),
-                **{_EXTRA[name]: f"{rating.extra[name]:.1f}" for name in extra},
-                "battles": rating.n_battles,
-            }
-            for rank, rating in enumerate(ratings.ratings, 1)
-        ]
-        _print(Table(rows=rows, title=f"{name or ratings.method} ({counted})", left=["model"]))
-        for rating in ratings.ratings:
-            if rating.no_interval:
-                echo(f"  {rating.model} has no interval: {rating.no_interval}")
-        for note in ratings.notes:
-            echo(f"  {note}")
-        if name in claimed:
-            _show_claims(claimed[name])
-        for parameter, value in ratings.fit.items():
-            if not parameter.endswith("_se"):
-                error = ratings.fit.get(f"{parameter}_se")
-                label = "mean negative log-likelihood" if parameter == "nll" else parameter
-                echo(f"  {label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
-
-
-def _show_claims(said: Mapping[str, Any]) -> None:
-    """What may be said about an order, how few votes it rests on, and what the open orders need."""
-    fragile = said["fragility"]
-    rests_on = [fragile["sentence"]] if fragile else []
-    for sentence in (*said["sentences"], *rests_on, ABOUT[said["about"]]):
-        echo(f"  {sentence}")
-    show_open({"": said["neighbours"]})
-
-
-def show_open(orders: Mapping[str, list[dict[str, Any]]]) -> None:
-    """The orders that are open, how few battles they rest on and how many more would decide them;
-    records before did not count those they rest on.
+def show_board(board: Board, *, answered: bool = False) -> None:
+    """A board, a table per dimension, and what may be said about each order, unless an answer
+    follows that says it; under all, the orders that are open.
     """
-    rows = [pair for own in orders.values() for pair in own]
-    waiting = sum(pair["state"] == "open" for pair in rows)
-    if waiting and all("removed" in pair for pair in rows):
-        shown = neighbours.table(orders, only_open=True, most=_SHOWN_ORDERS)
-        title = "Orders that are open, what they rest on and what would decide them"
-        _print(replace(shown, title=title))
+    for each in board.dimensions:
+        if board.rows(each.name):
+            table = board.table(each.name, narrow=True)
+            _print(replace(table, title=_title(board, each), notes=()))
+        said = [] if answered else [*each.said, *_fitted(each.fit)]
+        about = [ABOUT[each.about]] if each.about and not answered and not board.publication else []
+        for sentence in (*said, *about, *each.notes) if board.diagnostics else ():
+            echo(f"  {sentence}")
+    for note in board.notes:
+        echo(note)
+    if board.publication is None:
+        _show_open(board)
+    elif not board.diagnostics:
+        hidden = "confidence, coverage, badges and status are in the record only."
+        echo(f"Phase {board.publication.phase}: {hidden}")
+
+
+def _title(board: Board, dimension: Dimension) -> str:
+    dropped = ", ".join(f"{n} {kind}" for kind, n in dimension.dropped.items() if n)
+    counted = f"{dimension.n_battles:,} battles" + (f", dropped: {dropped}" if dropped else "")
+    name = dimension.name or board.title
+    return f"{name} ({counted}), by {label(board)}" if name else f"{label(board)} ({counted})"
+
+
+def _fitted(fit: Mapping[str, float]) -> list[str]:
+    """What was fitted beside the ratings, with standard errors."""
+    lines = []
+    for name, value in fit.items():
+        if not name.endswith("_se"):
+            error = fit.get(f"{name}_se")
+            label = "mean negative log-likelihood" if name == "nll" else name
+            lines.append(f"{label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
+    return lines
+
+
+def _show_open(board: Board) -> None:
+    """The orders that are open, how few battles they rest on and how many more would decide
+    them.
+    """
+    waiting = sum(order.state == "open" for each in board.dimensions for order in each.orders)
+    if waiting:
+        shown = board.orders(only_open=True, most=_SHOWN_ORDERS)
+        show_table(replace(shown, title="Unresolved comparisons"))
         if waiting > _SHOWN_ORDERS:
             echo(f"  … and {waiting - _SHOWN_ORDERS} more (--json lists all)")
 
@@ -148,6 +139,9 @@ def _show_moves(deltas: Sequence[Delta]) -> None:
 
 def show_forecasts(forecasts: Mapping[str, Forecast], cap: float) -> None:
     """What a run would cost, under their titles, and whether a cap allows that."""
+    from arena_kit.judging.asking.cost import dollars
+    from arena_kit.reporting.tournament_tables import forecast_rows
+
     if not forecasts:
         echo("This run costs nothing: nobody is asked over the network.")
         return

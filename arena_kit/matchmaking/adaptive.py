@@ -10,14 +10,17 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import combinations, pairwise
-from math import ceil, inf
+from math import ceil
 from math import log as ln
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
+from pydantic import Field
+from pydantic.dataclasses import dataclass as settings
 
-from arena_kit.rating.base import MIN_QUESTIONS, Ratings, check_settings, known
+from arena_kit.policy.constants import STRICT, NonNegative
+from arena_kit.rating.base import MIN_QUESTIONS, Ratings, known
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import chance_decided, covariance, gap_variance, information
 
@@ -98,7 +101,7 @@ class Table:
         return self.possible & ~self.made
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@settings(frozen=True, slots=True, kw_only=True, config=STRICT)
 class AdaptiveRounds:
     """How a tournament is judged in rounds.
 
@@ -114,21 +117,11 @@ class AdaptiveRounds:
         Which prompts are taken first.
     """
 
-    margin: float = 0.0
-    first_share: float = 0.05
-    round_share: float = 0.03
-    hopeless_below: float = 0.2
-    seed: int = 0
-
-    def __post_init__(self) -> None:
-        check_settings(
-            self,
-            ("margin", 0 <= self.margin < inf, "a finite number, 0 or more"),
-            ("first_share", 0 < self.first_share <= 1, "above 0, at most 1"),
-            ("round_share", 0 < self.round_share <= 1, "above 0, at most 1"),
-            ("hopeless_below", 0 <= self.hopeless_below < 1, "0 or more, below 1"),
-            ("seed", self.seed >= 0, "0 or more"),
-        )
+    margin: NonNegative = 0.0
+    first_share: Annotated[float, Field(gt=0, le=1)] = 0.05
+    round_share: Annotated[float, Field(gt=0, le=1)] = 0.03
+    hopeless_below: Annotated[float, Field(ge=0, lt=1)] = 0.2
+    seed: Annotated[int, Field(ge=0)] = 0
 
     def first(self, table: Table) -> Calls:
         """The first round: every pair equally often, on prompts that are spread, and each model

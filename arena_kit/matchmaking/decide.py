@@ -132,8 +132,8 @@ class OpenNeighbours:
             np.ravel_multi_index((low, high, asked, winner), shape), return_counts=True
         )
         columns = (each.tolist() for each in (*np.unravel_index(codes, shape), times))
-        for i, j, asked_on, won, n in zip(*columns, strict=True):
-            self._counts[Cast(i, j, asked_on - 1, won)] += n
+        for i, j, cluster, won, n in zip(*columns, strict=True):
+            self._counts[Cast(i, j, cluster - 1, won)] += n
 
     def _refit(self) -> _Fit | None:
         """What the votes say now, None where they give no ratings."""

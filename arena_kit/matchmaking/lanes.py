@@ -16,7 +16,7 @@ from arena_kit.policy.coverage import Tally
 from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.rating.base import expected_share
 
-_AT_ONCE = 1024  # prompts looked at together
+_CHUNK = 1024  # prompts compared at a time
 _FAR = 1e6  # sets those who come first apart from all others
 _ANCHOR = 0.05, 2.0  # weights of a contender far above its exposure target, and far below it
 _AHEAD = 0.5  # tolerances by which one may be above its target and still go first for a floor
@@ -57,11 +57,11 @@ class PromptGaps:
         self._covered = np.zeros(n, np.int64)
 
     def forget(self, models: Iterable[int]) -> None:
-        """Work these models out anew at the next look."""
+        """Work these models out anew at the next update."""
         self._known[list(models)] = False
 
-    def look(self, band: NDArray[np.intp]) -> None:
-        """Take in what changed since the last look, with this contender band."""
+    def update(self, band: NDArray[np.intp]) -> None:
+        """Take in what changed since the last update, with this contender band."""
         in_band = np.zeros_like(self._in_band)
         in_band[band] = 1
         self._known &= in_band == self._in_band
@@ -116,8 +116,8 @@ class PromptGaps:
         for n in range(enough + 1):
             same = levels == n if n < enough else (levels >= n) & (levels < self._never)
             prompts = same.nonzero()[0]
-            for start in range(0, len(prompts), _AT_ONCE):
-                yield float(lacks[n]), prompts[start : start + _AT_ONCE]
+            for start in range(0, len(prompts), _CHUNK):
+                yield float(lacks[n]), prompts[start : start + _CHUNK]
 
 
 def _lacks(wanted: int, never: int) -> Floats:

@@ -322,8 +322,8 @@ class Scheduler:
         self._tally = Tally.of(battles, self.policy, models, prompts)
         self._joined = joined(_first_votes(battles, self._tally)) - len(battles)
         numbers = [self._tally.models[name] for name in battles.models]
-        asked_on = [*(self._tally.prompts[name] for name in battles.prompts), -1]
-        cast = _cast(battles, np.array(numbers), np.array(asked_on))
+        prompt_numbers = [*(self._tally.prompts[name] for name in battles.prompts), -1]
+        cast = _cast(battles, np.array(numbers), np.array(prompt_numbers))
         self._open_neighbours.add(cast)
         first, second, asked, _ = cast.T
         low, high = np.minimum(first, second), np.maximum(first, second)
@@ -340,7 +340,7 @@ class Scheduler:
         order = self._ranked(rating, rd)
         band = order[: self.policy.contenders.band]
         due = self._due(band)
-        self._gaps.look(band)
+        self._gaps.update(band)
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
         return Table(
             policy=self.policy,

@@ -132,7 +132,7 @@ class Duel(NamedTuple):
 
 
 class Vote(NamedTuple):
-    """The n-th matchup, from 0, and what its voter said."""
+    """The n-th matchup, from 0, and what its voter answered."""
 
     number: int
     matchup: Matchup
@@ -185,12 +185,12 @@ def run(drawn: Planted, arena: Arena, *, every: int = EVERY) -> Run:
     """Run a drawn world in one arena and measure it every so many votes."""
     truth = dict(zip(drawn.models, drawn.truth.tolist(), strict=True))
     lanes = tuple(lane_weights(arena.policy))
-    votes, checkpoints, log = [], [], VoteLog(drawn)
+    votes: list[Vote] = []
+    checkpoints = []
     for vote in played(drawn, arena):
         votes.append(vote)
-        log.add(vote)
         if len(votes) % every == 0 or len(votes) == drawn.world.matchups:
-            checkpoints.append(checkpoint(arena, truth, log.battles()))
+            checkpoints.append(checkpoint(arena, truth, battle_log(drawn, votes)))
     return Run(
         checkpoints=tuple(checkpoints),
         drawn=_shares((vote.matchup.drawn for vote in votes), lanes),
@@ -200,29 +200,20 @@ def run(drawn: Planted, arena: Arena, *, every: int = EVERY) -> Run:
     )
 
 
-class VoteLog:
-    """The votes of a drawn world so far, as columns that a look takes no time to make."""
-
-    def __init__(self, drawn: Planted) -> None:
-        self._models, self._prompts = drawn.models, drawn.prompts
-        self._place = {name: i for i, name in enumerate((*drawn.models, *drawn.prompts))}
-        self._rows = np.empty((4, drawn.world.matchups), np.int32)
-        self._n = 0
-
-    def add(self, vote: Vote) -> None:
-        """One more vote."""
-        pair = vote.matchup
-        named = (self._place[name] for name in (pair.model_a, pair.model_b, pair.prompt))
-        self._rows[:, self._n] = (*named, OUTCOMES.index(vote.outcome))
-        self._n += 1
-
-    def battles(self) -> BattleLog:
-        """The battles so far, with all models of the world."""
-        a, b, prompt, outcome = self._rows[:, : self._n].copy()
-        asked = Labels(np.array(self._prompts, object), prompt - len(self._models))
-        return BattleLog(
-            models=self._models, a=a, b=b, outcome=outcome.astype(np.int8), question_id=asked
-        )
+def battle_log(drawn: Planted, votes: Sequence[Vote]) -> BattleLog:
+    """Votes as battles among all models of the world."""
+    place = {name: i for i, name in enumerate((*drawn.models, *drawn.prompts))}
+    a, b, prompt, outcome = np.array(
+        [
+            (place[m.model_a], place[m.model_b], place[m.prompt], OUTCOMES.index(cast))
+            for _, m, cast in votes
+        ],
+        np.int32,
+    ).T
+    asked = Labels(np.array(drawn.prompts, object), prompt - len(drawn.models))
+    return BattleLog(
+        models=drawn.models, a=a, b=b, outcome=outcome.astype(np.int8), question_id=asked
+    )
 
 
 def played(drawn: Planted, arena: Arena) -> Iterator[Vote]:

@@ -12,8 +12,8 @@ from matplotlib.ticker import PercentFormatter
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
 from arena_kit.rating.claims import claims
+from arena_kit.reporting.board import POWER, orders_of
 from arena_kit.reporting.figures import ACCENT, LINE, legend_below, panels_of, plot, shown_name
-from arena_kit.reporting.neighbours import SO_MANY, more_text, orders
 from arena_kit.reporting.tables import DASH, Table, span
 
 Rounds = Mapping[str, Sequence[Round]]
@@ -30,10 +30,10 @@ def standings(rounds: Rounds) -> Table:
     their order is decided, or would be with so many more calls.
     """
     needed = {
-        (dimension, row["above"], row["below"]): more_text(row)
+        (dimension, order.above, order.below): order.needed
         for dimension, each in rounds.items()
         if each and (rated := each[-1].ratings)
-        for row in orders(rated, None, judged=True)
+        for order in orders_of(rated, judged=True)
     }
     rows = [
         {
@@ -56,7 +56,7 @@ def standings(rounds: Rounds) -> Table:
         left=["order", "is"],
         nowrap=["order"],
         empty="No dimension has a rating.",
-        notes=["Intervals are at the level that decides two neighbours.", SO_MANY],
+        notes=["Intervals are at the level that decides two neighbours.", POWER],
     )
 
 

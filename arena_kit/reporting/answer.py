@@ -7,10 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from arena_kit.judging.quality.gate import Gate
-from arena_kit.rating.base import Ratings
-from arena_kit.rating.claims import claims
-from arena_kit.reporting.judge_tables import sentence as gate_line
+from arena_kit.judging.quality.gate import Gate, Level
+from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
 
 FILE = "answer.json"
 #: What each notebook asks.
@@ -39,6 +37,7 @@ _SHOWN_PAIRS = 3
 _SHORT = 40  # characters of what a sentence is about
 _BOX = "border: 1px solid #d8dee4; border-radius: 8px; padding: 10px 16px; margin: 8px 0"
 _SOFT = "color: #57606a; font-size: 14px; margin: 6px 0"
+_COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,7 +74,7 @@ class RunAnswer:
         answer = "".join(_item(sentence) for sentence in self.sentences)
         parts = [f'<ul style="margin: 6px 0; padding-left: 20px">{answer}</ul>'] if answer else []
         if self.gate:
-            parts.insert(0 if self.about_judge else len(parts), gate_line(self.gate).html)
+            parts.insert(0 if self.about_judge else len(parts), _gate_line(self.gate))
         caveats = "".join(f"<li>{escape(each)}</li>" for each in self.caveats)
         if caveats:
             parts.append(f'<ul style="{_SOFT}; padding-left: 20px">{caveats}</ul>')
@@ -104,6 +103,14 @@ class RunAnswer:
         }
 
 
+def _gate_line(gate: Gate) -> str:
+    """What may be done with a judge's verdicts, and why."""
+    style = f"border-left:4px solid {_COLOURS[gate.level]};padding:4px 12px"
+    level, colon, why = gate.sentence.partition(f" is {gate.level}: ")
+    first = f"{level}{colon.rstrip()}"
+    return f'<p style="{style}"><strong>{escape(first)}</strong> {escape(why)}</p>'
+
+
 def _item(sentence: str) -> str:
     """A sentence of a list, what it is about in bold where that is short."""
     about, colon, rest = sentence.partition(": ")
@@ -112,17 +119,15 @@ def _item(sentence: str) -> str:
     return f"<li><strong>{escape(about)}:</strong> {escape(rest)}</li>"
 
 
-def order(dimension: str, ratings: Ratings, margin: float = 0.0) -> str:
+def order(dimension: Dimension) -> str:
     """Who is first, who cannot be told apart and the order of all, in a sentence or two."""
-    known = claims.neighbours(ratings, margin)
-    if not known:
-        return f"{dimension}: no order can be told, the evidence does not reach."
-    first = claims.may_be_first(ratings)
-    below = [pair for pair in known if not {pair.above, pair.below} <= {*first}]
-    said = [_first(ratings, first, known[0].below), *_alike(below, margin)]
-    names = [pair.above for pair in known] + [known[-1].below]
+    if not dimension.orders:
+        return f"{dimension.name}: no order can be told, the evidence does not reach."
+    below = [o for o in dimension.orders if not {o.above, o.below} <= {*dimension.first}]
+    said = [_first(dimension), *_alike(below, dimension.margin)]
+    names = [o.above for o in dimension.orders] + [dimension.orders[-1].below]
     listed = f" Best first: {', '.join(names)}." if len(names) <= _LISTED else ""
-    return f"{dimension}: {'; '.join(said)}.{listed}"
+    return f"{dimension.name}: {'; '.join(said)}.{listed}"
 
 
 def unread(dimension: str) -> str:
@@ -130,19 +135,19 @@ def unread(dimension: str) -> str:
     return f"{dimension}: no answer, for this judge does not read the rubric that defines it."
 
 
-def _first(ratings: Ratings, first: Sequence[str], second: str) -> str:
+def _first(dimension: Dimension) -> str:
     """Who is first and how sure that is, or between whom it is open."""
-    above, place = claims.above(ratings), ratings.models.index
+    first, best = dimension.first, dimension.orders[0]
     if len(first) == 1:
-        return f"{first[0]} is first ({probable(above[place(first[0]), place(second)])})"
+        return f"{first[0]} is first ({probable(best.probability)})"
     named = f"{', '.join(first[:-1])} and {first[-1]}"
     names = named if len(first) <= _LISTED else f"{len(first)} entrants"
-    sure = probable(above[place(first[0]), place(first[1])])
+    sure = probable(dimension.above[first[0]][first[1]])
     lead = f"{first[0]} above {first[1]}: {sure} as a pair by itself"
     return f"the first place is open between {names} ({lead})"
 
 
-def _alike(pairs: Sequence[claims.Neighbours], margin: float) -> Iterator[str]:
+def _alike(pairs: Sequence[Order], margin: float) -> Iterator[str]:
     """Neighbours further down whose order is not decided."""
     for state, told in (
         ("open", "cannot be told apart"),
@@ -155,21 +160,33 @@ def _alike(pairs: Sequence[claims.Neighbours], margin: float) -> Iterator[str]:
             yield f"{', '.join(named[:_SHOWN_PAIRS])}{more} {told}"
 
 
-def probable(value: float) -> str:
+def probable(value: float | None) -> str:
     """A probability as an answer quotes it; never 0 or 1, which no finite evidence gives."""
+    if value is None:
+        return "P unknown"
     if value > 0.99:
         return "P > 99%"
     return "P < 1%" if value < 0.01 else f"P {100 * value:.0f}%"
 
 
-def disagreements(elo: Mapping[str, Ratings], strengths: Mapping[str, Ratings]) -> list[str]:
+def disagreements(board: Board) -> list[str]:
     """Where Elo has neighbours of the board the other way round."""
-    return [
-        f"On {dimension} Elo has {pair.below} above {pair.above}, against Bradley–Terry; the order "
-        f"is {pair.state}."
-        for dimension, rated in strengths.items()
-        if (by_elo := elo.get(dimension)) is not None
-        for pair in claims.neighbours(rated)
-        if {pair.above, pair.below} <= {*by_elo.models}
-        and by_elo[pair.below].rating > by_elo[pair.above].rating
-    ]
+    told = []
+    for dimension in board.dimensions:
+        elo = {
+            row.model: row.beside["elo"].rating
+            for row in board.rows(dimension.name)
+            if "elo" in row.beside
+        }
+        told += [
+            f"On {dimension.name} Elo has {pair.below} above {pair.above}, against Bradley–Terry; "
+            f"the order is {pair.state}."
+            for pair in dimension.orders
+            if {pair.above, pair.below} <= {*elo} and elo[pair.below] > elo[pair.above]
+        ]
+    return told
+
+
+def about(board: Board) -> list[str]:
+    """What the claims are about, in a sentence for each kind there is."""
+    return [ABOUT[name] for name in dict.fromkeys(d.about for d in board.dimensions) if name]

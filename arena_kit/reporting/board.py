@@ -7,8 +7,9 @@ terminal, the site, `open_run`, comparisons and exports read boards and nothing 
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -21,7 +22,7 @@ from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, know
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
-from arena_kit.reporting.tables import DASH, Shown, Table, number, percent, ranks_text, span
+from arena_kit.reporting.tables import DASH, Table, number, percent, ranks_text, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,12 +40,12 @@ ABOUT = {
 }
 #: Why the two ratings of a board differ.
 SCALES = (
-    "Elo walks from its start battle by battle and stops on the way, so its scale is shorter than "
-    "that of Bradley–Terry's one fit to all battles; order and claims rest on Bradley–Terry."
+    "Elo has not converged on so few battles, so its scale is compressed; order and claims rest on "
+    "Bradley–Terry."
 )
-REVERSAL = "So few battles, removed or added, would turn the order round."
-POWER = "So many more would decide it about every second time, if its gap stays as it is."
-
+#: What the columns of a table of neighbours count.
+REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
+POWER = "More: how many further ones decide it with a chance of 50%, if its gap stays as it is."
 #: What methods are called where names must be Python's.
 _NAMES = {"bradley-terry": "bradley_terry", "permutation-elo": "elo", "glicko2": "glicko2"}
 
@@ -341,6 +342,16 @@ class Board(_Part):
         """Per dimension, what has no rating and why: the dimension, or some models."""
         return {each.name: each.unrated for each in self.dimensions if each.unrated}
 
+    @property
+    def diagnostics(self) -> bool:
+        """Whether readers see more than the order: the phase of a validity policy may hide it."""
+        return self.publication is None or self.publication.diagnostics
+
+    def settings_of(self, method: str) -> dict[str, Any]:
+        """The settings of a method by its full name, on the board or beside; empty for another."""
+        beside = {each.method: each.settings for each in self.beside.values()}
+        return dict({**beside, self.method: self.settings}.get(method, {}))
+
     def rows(self, dimension: str) -> list[BoardRow]:
         """The models of one dimension, best first."""
         return [row for row in self.ratings if row.dimension == dimension]
@@ -362,10 +373,12 @@ class Board(_Part):
             return pd.DataFrame(given)
         return pd.DataFrame([_flat(row) for row in self.ratings])
 
-    def table(self, dimension: str | None = None, *, leave_out: Sequence[str] = ()) -> Table:
-        """The board as a table, of all dimensions or of one; notes stand under it."""
+    def table(self, dimension: str | None = None, *, narrow: bool = False) -> Table:
+        """The board as a table, of all dimensions or of one; notes stand under it. A `narrow` one
+        leaves out what a terminal has no room for.
+        """
         shown = [each for each in self.dimensions if dimension in (None, each.name)]
-        shown_columns = [each for each in columns(self) if each.label not in leave_out]
+        shown_columns = [each for each in columns(self) if not (narrow and each.wide)]
         several = dimension is None and len(self.dimensions) > 1
         body = [
             ({"dimension": row.dimension} if several else {})
@@ -384,7 +397,7 @@ class Board(_Part):
             group="dimension" if several else "",
             left=[column.label for column in shown_columns if column.is_text],
             nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"],
-            bold=[shown_columns[2].label],
+            bold=["rating"],
             marked=marked[0] if marked and dimension is None else None,
             notes=[*missing, *self.notes, *notes],
             empty=" ".join(["No dimension has a rating.", *missing]),
@@ -449,7 +462,8 @@ class Board(_Part):
         """The board and what may be said about it, as lines that are the same on every machine."""
         parts = []
         for each in self.dimensions:
-            parts.append(f"{each.name or self.title or self.method} ({each.n_battles:,} battles)")
+            name = each.name or self.title or label(self)
+            parts.append(f"{name} ({each.n_battles:,} battles)")
             if self.rows(each.name):
                 parts.append(replace(self.table(each.name), notes=()).text)
             parts += [f"not rated: {each.unrated}"] if each.unrated else []
@@ -457,9 +471,7 @@ class Board(_Part):
         return "\n".join([*parts, *self.notes])
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        said = [sentence for each in self.dimensions for sentence in each.said]
-        shown = Shown(self._repr_html_(), "\n".join([self.table().text, *said]))
-        return {"text/html": shown.html, "text/plain": shown.text}
+        return {"text/html": self._repr_html_(), "text/plain": self.text()}
 
     def _repr_html_(self) -> str:
         return self.table().html
@@ -485,9 +497,10 @@ def _on(dimension: Dimension) -> str:
 # Columns that tables, terminal and site show
 
 
-class Column(_Part):
-    """A column of a board: what it shows of a row, what it is sorted by (None comes last), and what
-    it means.
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a board: what it is sorted by (None comes last), how that is shown, and what it
+    means. `wide` ones are left out where there is little room.
     """
 
     label: str
@@ -495,6 +508,12 @@ class Column(_Part):
     show: str | Callable[[BoardRow], str] = ""
     help: str = ""
     is_text: bool = False
+    wide: bool = False
+
+    @property
+    def key(self) -> str:
+        """The label as a name of a style."""
+        return re.sub(r"[^a-z]+", "-", self.label.lower()).strip("-")
 
     def text(self, row: BoardRow) -> str:
         """What a cell shows."""
@@ -509,16 +528,81 @@ _LABELS = {
     "permutation-elo": "Elo",
     "legacy-elo": "Elo",
     "glicko2": "Glicko-2",
+    "hybrid": "people and judge together",
     "conservative-score": "rating − 2 RD",
 }
+_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
 
 
-def _elo(row: BoardRow) -> MethodRating | None:
-    return row.beside.get("elo")
+def label(board: Board) -> str:
+    """The method of a board in words."""
+    return _LABELS.get(board.method, board.method)
+
+
+def columns(board: Board) -> list[Column]:
+    """The columns that say something of a board; diagnostics of a validity policy only where its
+    phase shows them.
+    """
+    hidden = () if board.diagnostics else _DIAGNOSTICS
+    every = [each for each in _columns(board) if each.label not in hidden]
+    return [c for c in every if any(c.value(row) is not None for row in board.ratings)]
+
+
+def _columns(board: Board) -> list[Column]:
+    policy, crowded = board.publication is not None, "elo" in board.beside
+    by = f"By {label(board)}, which orders the board"
+    at_once = "Possible ranks, of all models at once"
+    return [
+        Column("rank", _validity("official_rank") if policy else lambda row: row.rank),
+        Column("model", lambda row: row.model, _model, is_text=True),
+        Column("rating", lambda row: row.rating, ".0f", by),
+        Column("95% interval", lambda r: r.ci_low, lambda r: span(r.ci_low, r.ci_high),
+               "What the evidence leaves open"),
+        Column("rank range", lambda r: r.ranks and r.ranks[0] + r.ranks[1] / 1000,
+               lambda row: ranks_text(row.ranks), at_once),
+        Column("tier", lambda row: row.tier, "", "Each is decidedly above the next", wide=True),
+        Column("Elo ± SEM", _elo("rating"), _give_or_take("elo", "order_sem"),
+               "Mean over shuffled orders ± its Monte-Carlo error"),
+        Column("Elo interval", _elo("ci_low"),
+               lambda row: span(row.beside["elo"].ci_low, row.beside["elo"].ci_high),
+               "What the evidence leaves open of Elo"),
+        Column("raw rating ± RD", _beside("glicko2"), _give_or_take("glicko2", "rd"), "Glicko-2",
+               wide=True),
+        Column("without them", _beside("without_voters"), ".0f",
+               "Without the voters that stand out"),
+        Column("people alone", _beside("people"), ".0f"),
+        Column("judge alone", _beside("judge"), ".0f", "On the scale of people's votes"),
+        Column("RD", lambda row: row.rd, ".1f", "Rating deviation"),
+        Column("without control", lambda row: row.uncontrolled, ".0f", "Without covariates"),
+        Column("confidence", _validity("confidence"),
+               lambda row: f"{_validity('confidence')(row)}%"),
+        Column("coverage", _validity("prompt_coverage"),
+               lambda row: percent(_validity("prompt_coverage")(row)), "Of prompts"),
+        Column("badge", _validity("badge"), is_text=True),
+        Column("won, lost, tied", _validity("wins"),
+               lambda row: "–".join(str(_validity(n)(row)) for n in ("wins", "losses", "ties")),
+               wide=True),
+        Column("battles", lambda row: row.n_battles, ",", "That count",
+               wide=crowded and not policy),
+    ]  # fmt: skip
+
+
+def _model(row: BoardRow) -> str:
+    return f"{row.model} ◀" if row.marked else row.model
 
 
 def _beside(name: str) -> Callable[[BoardRow], float | None]:
     return lambda row: row.beside[name].rating if name in row.beside else None
+
+
+def _elo(field: str) -> Callable[[BoardRow], float | None]:
+    """A figure of Elo that was averaged over shuffled orders."""
+
+    def value(row: BoardRow) -> float | None:
+        elo = row.beside.get("elo")
+        return None if elo is None or elo.order_sem is None else getattr(elo, field)
+
+    return value
 
 
 def _validity(name: str) -> Callable[[BoardRow], Any]:
@@ -531,89 +615,6 @@ def _give_or_take(name: str, error: str) -> Callable[[BoardRow], str]:
         return f"{figures.rating:.0f} ± {number(getattr(figures, error), '.1f')}"
 
     return shown
-
-
-def columns(board: Board) -> list[Column]:
-    """The columns that say something of a board; diagnostics of a validity policy only where its
-    phase shows them.
-    """
-    hidden = board.publication is not None and not board.publication.diagnostics
-    every = [each for each in _columns(board) if not (hidden and each.label in _DIAGNOSTICS)]
-    return [c for c in every if any(c.value(row) is not None for row in board.ratings)]
-
-
-_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier", "Bradley–Terry")
-
-
-def _columns(board: Board) -> list[Column]:
-    method = _LABELS.get(board.method, "rating")
-    official = board.publication is not None
-    return [
-        Column(
-            label="rank",
-            value=_validity("official_rank") if official else lambda row: row.rank,
-            help="Place on the board",
-        ),
-        Column(label="model", value=lambda row: row.model, is_text=True),
-        Column(label=method, value=lambda row: row.rating, show=".0f", help="Orders the board"),
-        Column(
-            label="95% interval",
-            value=lambda row: row.ci_low,
-            show=lambda row: span(row.ci_low, row.ci_high),
-            help="What the evidence leaves open",
-        ),
-        Column(
-            label="possible ranks",
-            value=lambda row: row.ranks and row.ranks[0] + row.ranks[1] / 1000,
-            show=lambda row: ranks_text(row.ranks),
-            help="Of all models at once",
-        ),
-        Column(label="tier", value=lambda row: row.tier, help="Each is decidedly above the next"),
-        Column(
-            label="Elo ± SEM",
-            value=_beside("elo"),
-            show=_give_or_take("elo", "order_sem"),
-            help="Mean over shuffled orders ± its Monte-Carlo error",
-        ),
-        Column(
-            label="Elo interval",
-            value=lambda row: elo.ci_low if (elo := _elo(row)) else None,
-            show=lambda row: span(row.beside["elo"].ci_low, row.beside["elo"].ci_high),
-            help="What the evidence leaves open of Elo",
-        ),
-        Column(
-            label="raw rating ± RD",
-            value=_beside("glicko2"),
-            show=_give_or_take("glicko2", "rd"),
-            help="Glicko-2",
-        ),
-        Column(
-            label="without them",
-            value=_beside("without_voters"),
-            show=".0f",
-            help="Without the voters that stand out",
-        ),
-        Column(label="people alone", value=_beside("people"), show=".0f"),
-        Column(label="judge alone", value=_beside("judge"), show=".0f"),
-        Column(label="RD", value=lambda row: row.rd, show=".1f"),
-        Column(label="without control", value=lambda row: row.uncontrolled, show=".0f"),
-        Column(label="confidence", value=_validity("confidence"), show="d"),
-        Column(
-            label="coverage",
-            value=_validity("prompt_coverage"),
-            show=lambda row: percent(row.validity and row.validity.prompt_coverage),
-            help="Of prompts",
-        ),
-        Column(label="badge", value=_validity("badge"), is_text=True),
-        Column(
-            label="won, lost, tied",
-            value=_validity("wins"),
-            show=lambda row: "–".join(
-                str(getattr(row.validity, each)) for each in ("wins", "losses", "ties")
-            ),
-        ),
-        Column(label="battles", value=lambda row: row.n_battles, show=",", help="That count"),
-    ]
 
 
 # From battles to a board
@@ -713,7 +714,7 @@ def board_of(
         ],
         beside={name: _described(each) for name, each in others.items()},
         notes=[SCALES] if "elo" in others else [],
-        fits={_NAMES[some.method]: results, **others} if some else {},
+        fits={_NAMES.get(some.method, some.method): results, **others} if some else {},
     )
 
 

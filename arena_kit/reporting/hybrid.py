@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +11,16 @@ from matplotlib.figure import Figure
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
-from arena_kit.reporting.board import ABOUT
+from arena_kit.reporting.board import (
+    ABOUT,
+    BesideMethod,
+    Board,
+    BoardRow,
+    Dimension,
+    MethodRating,
+    board_of,
+    claims_of,
+)
 from arena_kit.reporting.figures import (
     ACCENT,
     LINE,
@@ -30,6 +40,12 @@ LITTLE = 0.1
 INTERVALS = (
     "± is half of a 95% interval; the judge alone stands on people's scale. No interval is wider "
     "than by votes alone; they hold on average over models."
+)
+
+
+RESTS_ON = (
+    "Decided orders, and possible ranks, which hold for all models at once, rest on a judge that "
+    "errs on all models alike; further battles would have to be people's votes."
 )
 
 
@@ -66,6 +82,44 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
     )
 
 
+def hybrid_board(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]) -> Board:
+    """The boards of people and judge together, by dimension; beside each rating what people alone
+    and the judge alone, on people's scale, say.
+    """
+    board = board_of(
+        {name: found.ratings for name, found in boards.items()},
+        beside={"people": {name: found.people for name, found in boards.items()}},
+        unrated=unrated,
+    )
+    judge = BesideMethod(
+        method="bradley-terry", settings=next(iter(boards.values())).judge.settings
+    )
+    return board.model_copy(
+        update={
+            "ratings": [_with_judge(row, boards[row.dimension]) for row in board.ratings],
+            "beside": board.beside | {"judge": judge},
+            "dimensions": [
+                _hybrid(each, boards[each.name]) if each.name in boards else each
+                for each in board.dimensions
+            ],
+        }
+    )
+
+
+def _with_judge(row: BoardRow, found: HybridRatings) -> BoardRow:
+    alone = found.by_judge(row.model)
+    beside = {} if alone is None else {"judge": MethodRating(rating=alone)}
+    return row.model_copy(update={"beside": row.beside | beside})
+
+
+def _hybrid(dimension: Dimension, found: HybridRatings) -> Dimension:
+    own = found.ratings.as_dict()
+    values = {name: value for name, value in found.as_dict().items() if name not in own}
+    told = [*_worths(found), INTERVALS, *_who_stands_out(found), RESTS_ON]
+    claimed = claims_of(in_votes(found), None)
+    return dimension.model_copy(update=claimed | {"notes": told, "hybrid": values})
+
+
 def notes(found: HybridRatings) -> list[str]:
     """What the board rests on and what may be said about its order, in sentences."""
     return [*_worths(found), INTERVALS, *_who_stands_out(found), *order(found)]
@@ -73,12 +127,8 @@ def notes(found: HybridRatings) -> list[str]:
 
 def order(found: HybridRatings) -> list[str]:
     """What may be said about the order of the board, what it rests on and what it is about."""
-    rests_on = (
-        "Decided orders, and possible ranks, which hold for all models at once, rest on a judge "
-        "that errs on all models alike; further battles would have to be people's votes."
-    )
     said = " ".join(claims.sentences(in_votes(found)))
-    return [said, rests_on, ABOUT[claims.about(found.ratings)]]
+    return [said, RESTS_ON, ABOUT[claims.about(found.ratings)]]
 
 
 def in_votes(found: HybridRatings) -> Ratings:

@@ -11,7 +11,6 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from arena_kit.reporting.board import ABOUT
-from arena_kit.reporting.bradley_terry import share_text
 from arena_kit.reporting.figures import (
     ACCENT,
     INK,
@@ -23,7 +22,7 @@ from arena_kit.reporting.figures import (
     plot,
     shown_name,
 )
-from arena_kit.reporting.tables import Table, number, percent
+from arena_kit.reporting.tables import Table, number, percent, probability
 from arena_kit.validity.leaderboard import Leaderboard
 from arena_kit.validity.model_page import RECENT, Deficits, ModelDetail
 from arena_kit.validity.weekly import Row
@@ -79,7 +78,7 @@ def neighbours(details: Details, board: Leaderboard) -> Table:
             f"prompts ({rule.prompts})": near["prompts"],
             "floor": "✓" if near["meets_floor"] else "✗",
             "order": near["order"].seen_by(each.model, board.policy.publication.margin),
-            "P(above it), BT": None if near["above"] is None else share_text(near["above"]),
+            "P(above it), BT": None if near["above"] is None else probability(near["above"]),
         }
         for each in details
         for near in each.neighbours

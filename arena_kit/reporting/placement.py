@@ -19,7 +19,6 @@ from arena_kit.rating.with_judge.calibration import MIN_MODELS, MIN_SHARED
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import hybrid
-from arena_kit.reporting.bradley_terry import share_text
 from arena_kit.reporting.figures import (
     LINE,
     MARKED,
@@ -31,7 +30,7 @@ from arena_kit.reporting.figures import (
     plot,
     shown_name,
 )
-from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
+from arena_kit.reporting.tables import Table, facts, interval_text, percent, probability, ranks_text
 from arena_kit.reporting.tournament_tables import forecast_rows
 
 
@@ -71,7 +70,7 @@ def board(placed: Placed, note: str = "") -> Table:
             "rating": f"{each.rating:.0f}",
             "95% interval": interval_text(each),
             "possible ranks": ranks_text(ranges[each.model]),
-            f"P({placed.model} above)": share_text(ahead[each.model]),
+            f"P({placed.model} above)": probability(ahead[each.model]),
             "battles": each.n_battles,
             "decided by": "judge" if each.model == placed.model else "people",
         }

@@ -21,13 +21,8 @@ from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings, kinds
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.k_stability import Stability
-from arena_kit.reporting.board import ABOUT, Board, Dimension
+from arena_kit.reporting.board import Board, Dimension
 from arena_kit.reporting.tables import Shown, Table, facts, number, percent
-
-
-def about(strengths: Mapping[str, Ratings]) -> list[str]:
-    """What the claims are about, in a sentence for each kind there is."""
-    return [ABOUT[name] for name in dict.fromkeys(claims.about(r) for r in strengths.values())]
 
 
 def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
@@ -203,15 +198,15 @@ def evidence_state(pair: Stability, dimension: Dimension) -> str:
 
 def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Table:
     """Per dimension and K, how many Elo points stand for one of Bradley–Terry."""
-    strengths = board.fits.get("bradley_terry", {})
+    fits = board.fits.get("bradley_terry", {})
     rows = [
         {"dimension": dimension}
         | {
-            f"K {k:g}": number(claims.shrinkage(ratings, strengths[dimension]), ".2f")
+            f"K {k:g}": number(claims.shrinkage(ratings, fits[dimension]), ".2f")
             for k, ratings in by_k.items()
         }
         for dimension, by_k in sweep.items()
-        if dimension in strengths
+        if dimension in fits
     ]
     return Table(
         rows=rows,

@@ -10,10 +10,8 @@ from pathlib import Path, PurePosixPath
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, read_json, write_json, write_text
-from arena_kit.site.boards import boards_of
-from arena_kit.site.opponents import opponents_of
 from arena_kit.site.overview import attempt, facts_of, overview
-from arena_kit.site.pages import RunPage, first_files, run_files
+from arena_kit.site.pages import RunPage, boards_of, first_files, opponents_of, run_files
 from arena_kit.site.reading import reading_of
 
 #: Lists the files that a site made, which are all that making it again replaces or removes, and

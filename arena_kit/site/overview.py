@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar
 
-from arena_kit.files import DataError
+from arena_kit.files import DataError, read_json
 from arena_kit.judging.asking.cost import dollars
+from arena_kit.policy.constants import Phase
+from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.runs.record.record import open_record
-from arena_kit.site.answers import answers, cautions_of
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -79,16 +80,29 @@ def overview(record: Path) -> Overview:
         "usd": _spent(manifest),
         "note": votes_note(manifest),
     }
-    answer, why_not = attempt(record, answers, record, manifest)
-    cautions, _ = attempt(record, cautions_of, record, manifest)
-    answer, note = answer or (), facts["note"]
-    told = [each for each in cautions or () if each not in answer and not (note and note in each)]
+    found, why_not = attempt(record, _answered, record, manifest)
+    answer, cautions = found or ([], [])
+    note = facts["note"]
     return Overview(
         **facts,
-        answer=answer,
-        cautions=tuple(told),
+        answer=tuple(answer),
+        cautions=tuple(each for each in cautions if not (note and note in each)),
         why_not=why_not or _no_answer(manifest),
     )
+
+
+def _answered(record: Path, manifest: Mapping[str, Any]) -> tuple[list[str], list[str]]:
+    """The sentences that a report begins with, and what not to conclude, as far as the phase of a
+    policy's rollout shows them (12).
+    """
+    phase = (manifest.get("policy") or {}).get("phase")
+    if phase and not Phase(phase).shows_diagnostics:
+        hidden = f"Phase {phase}: confidence, coverage, badges and status are not shown yet."
+        return [hidden], []
+    if not (record / ANSWER_FILE).is_file():
+        return [], []
+    kept = read_json(record / ANSWER_FILE)
+    return kept["said"][: len(kept["said"]) - len(kept["caveats"])], kept["caveats"]
 
 
 def attempt(

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
+from urllib.parse import urlencode
 
 from arena_kit import __version__
-from arena_kit.files import read_text
+from arena_kit.files import DataError, read_json, read_text
+from arena_kit.reporting.board import FILE as BOARD
+from arena_kit.reporting.board import Board, BoardRow, Column, Dimension, columns
 from arena_kit.reporting.html import on_a_site
-from arena_kit.site.boards import Board, BoardRow
-from arena_kit.site.opponents import OpponentTable
+from arena_kit.reporting.tables import DASH, percent
 from arena_kit.site.overview import Overview
 from arena_kit.site.reading import ReadBattle, Reading
 from arena_kit.site.texts import plain, safe_html, slug
@@ -29,14 +32,64 @@ _SVG_WIDTH, _SVG_MARGIN = 160, 6
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class BoardView:
+    """One dimension of a board as a page shows it: sentences over its rows and notes under them."""
+
+    name: str
+    columns: Sequence[Column]
+    rows: Sequence[BoardRow]
+    sentences: Sequence[str]
+    notes: Sequence[str]
+
+    @property
+    def scale(self) -> tuple[float, float] | None:
+        """From the lowest to the highest end of an interval; None where there is none."""
+        low = [row.ci_low for row in self.rows if row.ci_low is not None]
+        high = [row.ci_high for row in self.rows if row.ci_high is not None]
+        return (min(low), max(high)) if low and high else None
+
+
+def boards_of(record: Path) -> list[BoardView]:
+    """The boards of a record, one per dimension, as far as the phase of a policy's rollout shows
+    them.
+    """
+    if not (record / BOARD).is_file():
+        raise DataError(f"{record}: has no board")
+    board = Board.read(record)
+    shown = columns(board)
+    return [
+        BoardView(
+            name=each.name or board.title,
+            columns=shown,
+            rows=board.rows(each.name),
+            sentences=[*each.said, *_unrated(each)] if board.diagnostics else [],
+            notes=[*each.notes, *board.notes] if board.diagnostics else [],
+        )
+        for each in board.dimensions
+    ]
+
+
+def _unrated(dimension: Dimension) -> list[str]:
+    return [f"Not rated: {dimension.unrated}."] if dimension.unrated else []
+
+
+class Grid(NamedTuple):
+    """A table of a model's page: names or numbers under headings, the first with a link."""
+
+    title: str
+    heads: Sequence[str]
+    rows: Sequence[tuple[str, Sequence[str | float | None]]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RunPage:
     """All that the site shows of one record; `no_board` and `no_reading` say what it cannot."""
 
     run: Overview
     facts: Mapping[str, str] = field(default_factory=dict)
-    boards: Sequence[Board] = ()
+    boards: Sequence[BoardView] = ()
     reading: Reading | None = None
-    opponents: Mapping[str, Sequence[OpponentTable]] = field(default_factory=dict)
+    opponents: Mapping[str, Sequence[Grid]] = field(default_factory=dict)
     report: Path | None = None
     no_board: str = ""
     no_reading: str = ""
@@ -89,7 +142,7 @@ def _run_files(page: RunPage, nonce: str) -> Iterator[tuple[str, str]]:
         yield from _data(page.reading)
 
 
-def _places(page: RunPage, model: str) -> Iterator[tuple[Board, BoardRow]]:
+def _places(page: RunPage, model: str) -> Iterator[tuple[BoardView, BoardRow]]:
     for board in page.boards:
         for row in board.rows:
             if row.model == model:
@@ -115,6 +168,7 @@ def _templates() -> Environment:
         finalize=lambda value: value if isinstance(value, Markup) else plain(value),
     )
     templates.globals["at"] = _position
+    templates.filters["cell"] = _cell
     return templates
 
 
@@ -123,6 +177,61 @@ def _position(value: float, scale: tuple[float, float]) -> str:
     low, high = scale
     share = (value - low) / (high - low) if high > low else 0.5
     return f"{_SVG_MARGIN + share * (_SVG_WIDTH - 2 * _SVG_MARGIN):.1f}"
+
+
+def _cell(value: str | float | None) -> str:
+    """What a table shows of a name, a count or a share."""
+    if isinstance(value, float):
+        return percent(value)
+    return DASH if value is None else f"{value:,}" if isinstance(value, int) else value
+
+
+# What one model did against each other one
+
+_KINDS = {"tie": "tied", "both_bad": "tied", "inconsistent": "inconsistent",
+          "incomplete": "unusable"}  # fmt: skip
+
+
+def opponents_of(record: Path, reading: Reading | None) -> dict[str, list[Grid]]:
+    """The tables of every model: from its battles or, in a policy's record, from its page there."""
+    if (record / "model_detail.json").is_file():
+        details = read_json(record / "model_detail.json")
+        return {model: list(_voted(detail, details)) for model, detail in details.items()}
+    counts: dict[tuple[str, str], dict[str, Counter[str]]] = {}
+    for battle in reading.battles if reading else ():
+        for model, other in ((battle.model_a, battle.model_b), (battle.model_b, battle.model_a)):
+            kind = _KINDS.get(battle.outcome) or ("won" if battle.winner == model else "lost")
+            met = counts.setdefault((model, battle.dimension), {})
+            met.setdefault(other, Counter())[kind] += 1
+    tables: dict[str, list[Grid]] = {}
+    for (model, dimension), met in counts.items():
+        tables.setdefault(model, []).append(_head_to_head(model, dimension, met))
+    return tables
+
+
+def _head_to_head(model: str, dimension: str, met: Mapping[str, Counter[str]]) -> Grid:
+    kinds = ["won", "lost", "tied", "inconsistent"]
+    kinds += ["unusable"] if any(counted["unusable"] for counted in met.values()) else []
+    rows: list[tuple[str, list[str | float | None]]] = []
+    for other, counted in sorted(met.items()):
+        where = {"entrant": model, "opponent": other, "dimension": dimension}
+        address = urlencode({name: value for name, value in where.items() if value})
+        rows.append((f"../battles.html#{address}", [other, *(counted[kind] for kind in kinds)]))
+    title = f"Head to head, {dimension}" if dimension else "Head to head"
+    return Grid(title, ["opponent", *kinds], rows)
+
+
+def _voted(detail: Mapping[str, Any], models: Collection[str]) -> Iterator[Grid]:
+    """The opponents and prompts of a model under a policy; opponents have pages."""
+    for title, known in (("opponents", models), ("prompts", ())):
+        rows = [
+            (
+                f"{slug(row['name'])}.html" if row["name"] in known else "",
+                [row[name] for name in ("name", "votes", "decisive", "both_bad", "score")],
+            )
+            for row in detail[title]
+        ]
+        yield Grid(title.capitalize(), [title[:-1], "votes", "decisive", "both bad", "score"], rows)
 
 
 # The reader's data: columns in one file, each text once in files that are loaded on demand

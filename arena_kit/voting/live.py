@@ -203,7 +203,7 @@ class LiveArena:
                 self._check_open(known, digest)
                 voter = known.voter or session
                 vote = self._add(turn, known, voter, session, choice, seconds, source)
-            return _receipt(_same(vote, choice), turn.count_by(vote.voter))
+            return _receipt(_check_choice(vote, choice), turn.count_by(vote.voter))
 
     def cast_ballot(
         self, answers: Sequence[BallotVote], *, session: str, voter: str
@@ -255,7 +255,7 @@ class LiveArena:
                     yield transaction
                 self._replayed.committed(transaction)
             except BaseException:
-                self._replayed.doubt()
+                self._replayed.roll_back()
                 raise
 
     def _hand_out(
@@ -301,7 +301,7 @@ class LiveArena:
             )
             vote = turn.vote_on(name)
         if vote is not None:
-            return _same(vote, choice)
+            return _check_choice(vote, choice)
         self._check_open(ticket, answer.digest)
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
@@ -335,7 +335,7 @@ class LiveArena:
             voter=voter,
             session=session,
             choice=choice,
-            seconds=_looked(ticket, seconds),
+            seconds=_viewing_seconds(ticket, seconds),
             source=source,
         )
         if again:
@@ -359,7 +359,7 @@ class LiveArena:
         )
 
     def _check_open(self, ticket: Ticket, digest: str | None) -> None:
-        if is_over(ticket, now()):
+        if is_expired(ticket, now()):
             raise ExpiredTicketError("the time to vote on this matchup is over; ask for a new one")
         here = self.texts.digest_now(ticket.prompt, ticket.model_a, ticket.model_b)
         if here != ticket.digest or digest not in (None, ticket.digest):
@@ -377,14 +377,14 @@ def _id(value: str, what: str) -> str:
     )
 
 
-def _same(vote: StoredVote, choice: Choice) -> StoredVote:
+def _check_choice(vote: StoredVote, choice: Choice) -> StoredVote:
     """The vote, unless another one is on its ticket already."""
     if vote.choice is not choice:
         raise AlreadyVotedError("this matchup has its vote already, and it was another one")
     return vote
 
 
-def _looked(ticket: Ticket, seconds: float | None) -> float:
+def _viewing_seconds(ticket: Ticket, seconds: float | None) -> float:
     """For how long a voter looked, by default since the matchup was handed out."""
     if seconds is None:
         return (now() - ticket.issued_at) / SECOND
@@ -410,7 +410,7 @@ class Replayed:
     """Scheduler and ratings as the store has them, and the tickets that wait for their vote.
 
     `counted` are the votes that count, in their order; `skips` and `removed` say how many do not.
-    Whatever is done here before the store has committed it is undone with `doubt`.
+    Whatever is done here before the store has committed it is undone with `roll_back`.
     """
 
     def __init__(self, texts: ArenaTexts, policy: Policy, seed: int) -> None:
@@ -433,7 +433,7 @@ class Replayed:
                     self._build(transaction, moment)
                     break
             self._seen = counts
-        for ticket in [each for each in self._open.values() if is_over(each, moment)]:
+        for ticket in [each for each in self._open.values() if is_expired(each, moment)]:
             self._settle(ticket)
             self.arena.scheduler.cancel(ticket.ticket)
 
@@ -441,7 +441,7 @@ class Replayed:
         """All that was done here is in the store now."""
         self._seen, self._ahead = _counts(transaction), False
 
-    def doubt(self) -> None:
+    def roll_back(self) -> None:
         """The store may not have what was done here: begin anew at the next turn, if it matters."""
         if self._ahead:
             self._seen = None
@@ -513,7 +513,7 @@ class Replayed:
         )
         self.arena.scheduler.remember(_shown(history))
         for ticket, answer in history:
-            if answer is None and not is_over(ticket, moment):
+            if answer is None and not is_expired(ticket, moment):
                 self._await(ticket)
         self._seen, self._ahead = _counts(transaction), False
 
@@ -539,7 +539,7 @@ class Replayed:
             self._current.pop(ticket.session, None)
 
 
-def is_over(ticket: Ticket, moment: int) -> bool:
+def is_expired(ticket: Ticket, moment: int) -> bool:
     """Whether the time to vote on a ticket is over."""
     return ticket.expires_at is not None and ticket.expires_at <= moment
 

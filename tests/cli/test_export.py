@@ -6,6 +6,8 @@ import csv
 import hashlib
 import json
 import re
+import shutil
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -14,146 +16,16 @@ import pytest
 
 from arena_kit import (
     BattleLog,
+    Board,
     BradleyTerry,
     publish_policy,
     read_season,
     write_battles,
 )
-from tests.samples import SMALL, call, log_of, placement_record, record_of, season, won
+from tests.samples import CASES, call, log_of, placement_record, season, won
 
-_TEXTS = {"type": "object", "additionalProperties": {"type": "string"}}
-_MODEL = {
-    "type": "object",
-    "required": ["name", "id"],
-    "additionalProperties": False,
-    "properties": {
-        "name": {"type": "string"},
-        "id": {"type": "string"},
-        "developer": {"type": "string"},
-        "additional_details": _TEXTS,
-    },
-}
-_INTERVAL = {
-    "type": "object",
-    "required": ["lower", "upper"],
-    "additionalProperties": False,
-    "properties": {
-        "lower": {"type": "number"},
-        "upper": {"type": "number"},
-        "confidence_level": {"type": "number", "minimum": 0, "maximum": 1},
-        "method": {"type": "string"},
-    },
-}
-_JUDGING = {
-    "type": "object",
-    "required": ["judges", "input_prompt"],
-    "additionalProperties": False,
-    "properties": {
-        "judges": {
-            "type": "array",
-            "minItems": 1,
-            "items": {
-                "type": "object",
-                "required": ["model_info"],
-                "properties": {"model_info": _MODEL},
-            },
-        },
-        "input_prompt": {"type": "string"},
-        "additional_details": _TEXTS,
-    },
-}
-_RESULT = {
-    "type": "object",
-    "required": ["evaluation_name", "source_data", "metric_config", "score_details"],
-    "additionalProperties": False,
-    "properties": {
-        "evaluation_result_id": {"type": "string"},
-        "evaluation_name": {"type": "string"},
-        "source_data": {
-            "type": "object",
-            "required": ["dataset_name", "source_type"],
-            "additionalProperties": False,
-            "properties": {
-                "dataset_name": {"type": "string"},
-                "source_type": {"const": "other"},
-                "additional_details": _TEXTS,
-            },
-        },
-        "metric_config": {
-            "type": "object",
-            "required": ["lower_is_better", "score_type", "min_score", "max_score"],
-            "additionalProperties": False,
-            "properties": {
-                "metric_id": {"type": "string"},
-                "metric_name": {"type": "string"},
-                "metric_kind": {"type": "string"},
-                "metric_unit": {"type": "string"},
-                "metric_parameters": {
-                    "additionalProperties": {"type": ["string", "number", "boolean", "null"]}
-                },
-                "lower_is_better": {"type": "boolean"},
-                "score_type": {"enum": ["binary", "continuous", "levels"]},
-                "min_score": {"anyOf": [{"type": "number"}, {"const": "-Infinity"}]},
-                "max_score": {"anyOf": [{"type": "number"}, {"const": "Infinity"}]},
-                "llm_scoring": _JUDGING,
-            },
-        },
-        "score_details": {
-            "type": "object",
-            "required": ["score"],
-            "additionalProperties": False,
-            "properties": {
-                "score": {"type": "number"},
-                "details": _TEXTS,
-                "uncertainty": {
-                    "type": "object",
-                    "additionalProperties": False,
-                    "properties": {
-                        "standard_error": {
-                            "required": ["value"],
-                            "properties": {
-                                "value": {"type": "number"},
-                                "method": {"type": "string"},
-                            },
-                        },
-                        "confidence_interval": _INTERVAL,
-                        "num_samples": {"type": "integer"},
-                    },
-                },
-            },
-        },
-    },
-}
 #: The fields of every_eval_ever's schema that we write, and what it says of each.
-SCHEMA: dict[str, Any] = {
-    "type": "object",
-    "required": [
-        "schema_version", "evaluation_id", "retrieved_timestamp", "source_metadata",
-        "model_info", "eval_library", "evaluation_results",
-    ],
-    "additionalProperties": False,
-    "properties": {
-        "schema_version": {"const": "0.3.0"},
-        "evaluation_id": {"type": "string"},
-        "evaluation_timestamp": {"type": "string"},
-        "retrieved_timestamp": {"type": "string", "pattern": r"^\d{10}$"},
-        "source_metadata": {
-            "type": "object",
-            "required": ["source_type", "source_organization_name", "evaluator_relationship"],
-            "properties": {
-                "source_name": {"type": "string"},
-                "source_type": {"enum": ["documentation", "evaluation_run"]},
-                "source_organization_name": {"type": "string"},
-                "evaluator_relationship": {
-                    "enum": ["first_party", "third_party", "collaborative", "other"]
-                },
-            },
-        },
-        "eval_library": {"type": "object", "required": ["name", "version"]},
-        "model_info": _MODEL,
-        "evaluation_results": {"type": "array", "minItems": 1, "items": _RESULT},
-    },
-}  # fmt: skip
+SCHEMA = json.loads((CASES / "every_eval_ever.json").read_text())
 PUBLISHED = ("--organization", "Hospital", "--relationship", "third_party")
 #: A version 4 UUID, as the datastore asks of file names.
 _UUID4 = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}\.json")
@@ -251,40 +123,32 @@ def test_exporting_again_replaces(file: Path, tmp_path: Path) -> None:
     assert len(list((tmp_path / "e").rglob("*.json"))) == 3
 
 
-def test_a_tournament_record_names_its_judge_and_rubric(workspace: Path, tmp_path: Path) -> None:
+def test_a_tournament_record_names_its_judge_and_rubric(pilot_record: Path, tmp_path: Path) -> None:
     """Each dimension's result has the judge and the rubric's own text; the table has Bradley–Terry
-    and Elo at every K, with the evidence interval.
+    and Elo, as the board has them.
     """
-    record = record_of("pilot", **SMALL).path
     out = tmp_path / "out"
-    done = export(record, "--to", "every-eval-ever", "--out", out, *PUBLISHED)
+    done = export(pilot_record, "--to", "every-eval-ever", "--out", out, *PUBLISHED)
     assert done.exit_code == 0, done.stderr
     found = documents(out)
     assert set(found) == {"aspen", "birch", "cedar", "dogwood"}
     results = {x["evaluation_result_id"]: x for x in found["aspen"]["evaluation_results"]}
-    assert len(results) == 3 * (1 + 5)
+    assert len(results) == 3 * 2
     judging = results["clinical-sample.calibration::bradley-terry"]["metric_config"]["llm_scoring"]
     assert judging["judges"][0]["model_info"]["id"] == "baseline/lexical-v1"
-    assert judging["input_prompt"] == (workspace / "params/rubrics/calibration.md").read_text()
-    call(
-        "runs",
-        "export",
-        record,
-        "--to",
-        "csv",
-        "--out",
-        tmp_path / "r.csv",
-        "--dimension",
-        "calibration",
-    )
-    rows = rows_of(tmp_path / "r.csv")
-    assert len(rows) == 4 * (1 + 5)
-    elo = {json.loads(r["settings"])["k"] for r in rows if r["method"] == "permutation-elo"}
-    assert elo == {1, 4, 8, 16, 32}
-    results_file = json.loads((record / "elo_results.json").read_text())
-    aspen = results_file["primary"]["calibration"]["aspen"]
-    (row,) = [r for r in rows if r["model"] == "aspen" and json.loads(r["settings"]).get("k") == 16]
-    assert float(row["rating"]) == aspen["mean"]
+    rubric = (pilot_record / "inputs/rubrics/calibration.md").read_text()
+    assert judging["input_prompt"] == rubric
+    words = ("--to", "csv", "--dimension", "calibration")
+    export(pilot_record, *words, "--out", tmp_path / "r.csv")
+    rows = {(row["method"], row["model"]): row for row in rows_of(tmp_path / "r.csv")}
+    board = Board.read(pilot_record).rows("calibration")
+    assert len(rows) == 2 * len(board)
+    for row in board:
+        elo = rows["permutation-elo", row.model]
+        assert float(rows["bradley-terry", row.model]["rating"]) == row.rating
+        assert (float(elo["rating"]), float(elo["ci_low"])) == (
+            row.beside["elo"].rating, row.beside["elo"].ci_low
+        )  # fmt: skip
 
 
 def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_path: Path) -> None:
@@ -315,55 +179,43 @@ def test_a_placement_record_was_judged_in_its_model_alone(workspace: Path, tmp_p
     assert len(found) == 13
 
 
-def test_a_record_that_stands_alone_has_its_rubric(tmp_path: Path) -> None:
-    """A placement that judged by itself keeps its rubric in inputs/, found by its SHA-256; it has
-    no file of verdicts.
+def test_a_record_that_stands_alone_has_its_rubric(pilot_record: Path, tmp_path: Path) -> None:
+    """The rubric is found in inputs/ by its SHA-256, under whatever name; it stands with the placed
+    model alone where one was placed.
     """
-    record = tmp_path / "placement_x"
-    rubric = "Which answer would a reader prefer?\n"
-    (record / "inputs" / "rubrics").mkdir(parents=True)
-    (record / "inputs" / "rubrics" / "preference.md").write_text(rubric)
-    (record / "inputs" / "rubrics" / "other.md").write_text("Which is shorter?\n")
-    pin = hashlib.sha256(rubric.encode()).hexdigest()
-    manifest = {
-        "mode": "placement", "status": "finished", "started_at": "2026-01-02T03:04:05Z",
-        "finished_at": "2026-01-02T03:05:05Z", "arena": "votes", "model": "new",
-        "judge": {"model": "acme/judge-1", "settings": {"effort": "low"}}, "judged_battles": None,
-        "rubrics": {"preference": {"version": "1", "sha256": pin}},
-        "rating": {"settings": {"interval": "percentile", "cluster": "question"}},
-    }  # fmt: skip
-    rows = [
-        {"model": m, "rating": r, "ci_low": r - 9, "ci_high": r + 9, "se": 4.5, "n_battles": 50}
-        for m, r in (("new", 1010.0), ("old", 990.0))
-    ]
-    (record / "manifest.json").write_text(json.dumps(manifest))
-    placed = {"joint": rows, "anchored": rows, "with_judge_error": None}
-    (record / "placement.json").write_text(json.dumps(placed))
+    record = shutil.copytree(pilot_record, tmp_path / "record")
+    (record / "inputs/rubrics/tone.md").write_text("Which is shorter?\n")
+    manifest = json.loads((record / "manifest.json").read_text())
+    pin = manifest["rubrics"]["calibration"] | {
+        "sha256": hashlib.sha256(b"Which is shorter?\n").hexdigest()
+    }
+    changed = manifest | {"model": "aspen", "rubrics": {"calibration": pin}}
+    (record / "manifest.json").write_text(json.dumps(changed))
     export(record, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
     found = documents(tmp_path / "e")
-    (joint, _) = found["new"]["evaluation_results"]
-    assert joint["metric_config"]["llm_scoring"]["input_prompt"] == rubric
-    assert joint["metric_config"]["llm_scoring"]["judges"][0]["model_info"]["developer"] == "acme"
-    assert "llm_scoring" not in found["old"]["evaluation_results"][0]["metric_config"]
+    told = found["aspen"]["evaluation_results"][0]["metric_config"]["llm_scoring"]
+    assert told["input_prompt"] == "Which is shorter?\n"
+    assert "llm_scoring" not in found["birch"]["evaluation_results"][0]["metric_config"]
 
 
 def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> None:
-    """Glicko-2, the conservative score and Bradley–Terry of every model on the board."""
+    """The conservative score, and beside it Glicko-2, Bradley–Terry and Elo of every model."""
     write_battles(workspace / "votes.jsonl", season(600))
     read = read_season(battles="votes.jsonl")
     record = publish_policy(read, read.report()).path
     export(record, "--to", "csv", "--out", tmp_path / "r.csv")
     rows = rows_of(tmp_path / "r.csv")
     board = json.loads((record / "leaderboard.json").read_text())["rows"]
-    assert len(rows) == 3 * len(board)
+    assert Counter(row["method"] for row in rows) == dict.fromkeys(
+        ["conservative-score", "glicko2", "bradley-terry", "legacy-elo"], len(board)
+    )
     scores = [float(row["rating"]) for row in rows if row["method"] == "conservative-score"]
     assert scores == [row["conservative"] for row in board]
 
 
-def test_battles_of_a_record(workspace: Path, tmp_path: Path) -> None:
+def test_battles_of_a_record(pilot_record: Path, tmp_path: Path) -> None:
     """`--to fastchat` needs one dimension of a record, and says what became of inconsistency."""
-    record = record_of("pilot", **SMALL).path
-    out = tmp_path / "b.parquet"
+    record, out = pilot_record, tmp_path / "b.parquet"
     mixed = export(record, "--to", "fastchat", "--out", out)
     assert mixed.exit_code == 2
     assert "name one" in mixed.stderr

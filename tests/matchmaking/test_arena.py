@@ -77,19 +77,6 @@ def test_8_2_a_tie_is_half() -> None:
     assert 0 < live.ratings[ahead].rating - live.ratings[behind].rating < gap
 
 
-def test_restart_from_the_log() -> None:
-    """An arena opened on the votes of another one has its ratings, coverage and order."""
-    live = arena()
-    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 200))
-    again = arena(battles=log)
-    assert again.ratings == live.ratings
-    assert again.elo == live.elo
-    assert again.order() == live.order()
-    mine, theirs = again.scheduler.coverage(), live.scheduler.coverage()
-    assert (mine.by_pair == theirs.by_pair).all()
-    assert (mine.exposure == theirs.exposure).all()
-
-
 @pytest.mark.parametrize("n_models", [12, 30])
 def test_a_restart_goes_on_as_if_it_had_not_been(n_models: int) -> None:
     """The same battles, policy and generator give the same matchups, with the contenders of the
@@ -169,15 +156,6 @@ def test_a_vote_counts_once() -> None:
     with pytest.raises(ValueError, match="perhaps"):
         live.vote(live.next_matchup().matchup_id, "perhaps")  # type: ignore[arg-type]
     assert dict(live.ratings) == before
-
-
-def test_models_that_join() -> None:
-    """A model that joins stands where new ones begin, and is matched."""
-    live = arena()
-    voted(live, 60)
-    live.scheduler.enable("new")
-    assert live.order()[-1] == "new"
-    assert any("new" in (m.model_a, m.model_b) for m, _ in voted(live, 10))
 
 
 def test_a_vote_is_replayed_once() -> None:

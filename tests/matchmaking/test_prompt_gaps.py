@@ -41,7 +41,7 @@ def test_is_kept_up_with_votes_and_band(seed: int, models: int, prompts: int, ta
         votes[changed, rng.integers(prompts)] += rng.integers(1, target)
         gaps.forget(changed.tolist())
         band = rng.choice(models, models // 2, replace=False)
-        gaps.look(band)
+        gaps.update(band)
         lack = whole(rule, can, votes, band.tolist())
         assert np.array_equal(gaps.total, np.maximum(lack, 0).sum(axis=1) / prompts)
         covered = (votes >= rule.floor) & active

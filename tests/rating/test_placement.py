@@ -150,21 +150,6 @@ def test_intervals_cover_the_truth() -> None:
     assert (covered / 60 >= 0.866).all(), covered
 
 
-def test_joint_is_one_fit_of_all_battles() -> None:
-    """The joint fit is Bradley–Terry on votes and verdicts together, centred on the arena; neither
-    log is changed.
-    """
-    before = [list(each.to_battles()) for each in (TRIO, TO_TRIO)]
-    method = BradleyTerry(interval="percentile", resamples=100, seed=3)
-    found = placement(method=method)(TRIO, TO_TRIO)
-    every = BattleLog.from_battles([*TRIO.to_battles(), *TO_TRIO.to_battles()])
-    expected = replace(method, center_on=("x", "y", "z"))(every)
-    assert found.joint.ratings == expected.ratings
-    assert found.joint.n_battles == len(found.battles) == len(TRIO) + len(TO_TRIO)
-    assert found.n_judged == len(TO_TRIO)
-    assert [list(each.to_battles()) for each in (TRIO, TO_TRIO)] == before
-
-
 @pytest.mark.parametrize(("votes", "counted"), [(499, False), (500, True)])
 def test_enough_battles(votes: int, counted: bool) -> None:
     """A model with 500 human battles is ranked, one with 499 is left out; judged battles against

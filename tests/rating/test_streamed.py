@@ -175,7 +175,9 @@ def test_files_are_rated_by_one_call(tmp_path: Path) -> None:
     """In Python a folder is rated by one call."""
     log = asked(600)
     on_disk(log, tmp_path / "votes")
-    assert_same(rate_files(tmp_path / "votes" / "*.parquet")[""], BradleyTerry()(log))
+    assert_same(
+        rate_files(tmp_path / "votes" / "*.parquet").fits["bradley_terry"][""], BradleyTerry()(log)
+    )
 
 
 def test_real_votes_give_the_same_board_streamed_and_in_memory(data: Path, tmp_path: Path) -> None:

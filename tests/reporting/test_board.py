@@ -3,9 +3,15 @@
 from __future__ import annotations
 
 import json
+import math
+from dataclasses import replace
 from pathlib import Path
+from statistics import linear_regression
 
 import pytest
+from matplotlib.text import Text
+from scipy.stats import norm, studentized_range
+from scipy.stats import t as student_t
 
 from arena_kit import (
     Battle,
@@ -17,9 +23,13 @@ from arena_kit import (
     Outcome,
     PermutationElo,
     RatingError,
+    k_sweep,
     rate,
+    tournament_tables,
 )
 from arena_kit.rating.claims import claims
+from arena_kit.reporting.tables import probability
+from tests.samples import CASES, log_of, won
 
 ELO = PermutationElo(n_perms=20, evidence_replicates=40, evidence_orders=2)
 BATTLES = BattleLog.from_battles(
@@ -106,7 +116,147 @@ def test_other_methods_make_no_claims() -> None:
         assert all(row.ranks for row in board.ratings)
 
 
+MIXED = log_of(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6))
+
+
+def test_neighbours_are_decided_by_their_gap() -> None:
+    """An order is decided only where the gap is beyond the studentized range of two at 99.5 %, read
+    as Student's t; its probability is that of t alone.
+    """
+    board = rate(MIXED)
+    rated = board.fits["bradley_terry"][""]
+    assert rated.covariance is not None
+    states = []
+    for order in board[""].orders:
+        i, j = rated.models.index(order.above), rated.models.index(order.below)
+        gap = rated[order.above].rating - rated[order.below].rating
+        spread = math.sqrt(rated.covariance[[i, j], [i, j]].sum() - 2 * rated.covariance[i, j])
+        df = min(rated[order.above].extra["df"], rated[order.below].extra["df"])
+        chance = student_t.cdf(gap / spread, df)
+        bar = studentized_range.ppf(0.995, 2, math.inf) / math.sqrt(2)
+        states.append("decided" if chance > norm.cdf(bar) else "open")
+        assert order.gap == pytest.approx(gap)
+        assert order.probability == pytest.approx(chance, abs=1e-6)
+    assert [order.state for order in board[""].orders] == states == ["decided", "open"]
+
+
+def test_neighbours_say_how_fragile_and_how_far() -> None:
+    """12 to 8 on questions of their own are 0.41 log odds with a variance of 1/12 + 1/8 times
+    20/19; read as Student's t with 19 degrees of freedom, that is a score of 0.85. To become 2.81
+    it takes as many times the battles as the square of their ratio, and two calls for each. Taking
+    out or adding five turns 12 to 8 round.
+    """
+    (order,) = rate(log_of(won("ann", "bob", 12, 8)), judged=True)[""].orders
+    z = norm.isf(student_t.sf(math.log(12 / 8) / math.sqrt((1 / 12 + 1 / 8) * 20 / 19), 19))
+    bar = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
+    assert order.calls == pytest.approx(2 * 20 * ((bar / z) ** 2 - 1), rel=0.02)
+    assert (order.removed, order.added) == (5, 5)
+    assert order.needed == f"{claims.two_digits(order.calls):,}"
+
+
+def test_ranks_and_first_place_do_not_contradict_each_other() -> None:
+    """A lead of 2.7 standard errors, enough for one look at a board, leaves the first place open:
+    then the board has no model with rank 1 alone.
+    """
+    board = rate(log_of(won("ann", "bob", 86, 54)))
+    assert claims.rank_ranges(board.fits["bradley_terry"][""]) == {"ann": (1, 1), "bob": (2, 2)}
+    assert [row.ranks for row in board.ratings] == [(1, 2), (1, 2)]
+    assert board[""].first == ["ann", "bob"]
+
+
+def test_the_matrix_of_probabilities() -> None:
+    """A panel per dimension, models best first, in each cell the chance that the row's is above the
+    column's; the four cells of an order that is decided are bold, the two of an open one are not.
+    """
+    board = rate(MIXED)
+    (ax,) = (ax for ax in board.plot_pairs().figure.axes if ax.get_visible())
+    names = [row.model for row in board.ratings]
+    assert [t.get_text() for t in ax.get_yticklabels()] == names
+    assert [t.get_text() for t in ax.get_xticklabels()] == names
+    for text in ax.texts:
+        column, row = map(int, text.get_position())
+        assert text.get_text() == probability(board[""].above[names[row]][names[column]])
+        assert (text.get_weight() == "bold") == (0 in (row, column))
+
+
+def test_without_any_rating(tmp_path: Path) -> None:
+    """Tables say so in a sentence, and pictures are still pictures."""
+    board = rate(BATTLES.select([]), dimensions=["depth"])
+    assert board.table().text.startswith("No dimension has a rating. Not rated on depth: ")
+    assert board.orders().text == "No two neighbours have a rating with an interval."
+    for plot in (board.plot(), board.plot_pairs()):
+        (said,) = [t.get_text() for t in plot.figure.findobj(Text) if t.get_text()]
+        assert said == "Nothing to show: no dimension has a rating."
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [(0.5, "50%"), (0.004, "<1%"), (0.0, "<1%"), (0.996, ">99%"), (0.99, "99%"), (math.nan, "–")],
+)
+def test_no_probability_is_certain(value: float, text: str) -> None:
+    """A probability is never shown as 0 % or 100 %, and an unknown one is a dash."""
+    assert probability(value) == text
+
+
+def test_a_golden_board() -> None:
+    """All values of a small board are those that are kept, to 9 digits, and no field is missing:
+    changing one is a change of the schema.
+    """
+    kept = json.loads((CASES / "board.json").read_text())
+    elo = replace(ELO, evidence_replicates=0)
+    close(rate(BATTLES, elo=elo, judged=True).as_dict(), kept)
+
+
+def close(found: object, kept: object, at: str = "board") -> None:
+    if isinstance(kept, dict) and isinstance(found, dict):
+        assert {*found} == {*kept}, at
+        for name, value in kept.items():
+            close(found[name], value, f"{at}.{name}")
+    elif isinstance(kept, list) and isinstance(found, list):
+        assert len(found) == len(kept), at
+        for n, value in enumerate(kept):
+            close(found[n], value, f"{at}[{n}]")
+    else:
+        expected = pytest.approx(kept, rel=1e-9) if isinstance(kept, float) else kept
+        assert found == expected, at
+
+
+def test_the_contract_file_of_a_record_is_its_board(pilot_record: Path) -> None:
+    """bradley_terry.json has the ratings and claims of the board, on Elo's center; the two
+    probabilities of each pair add up to 1.
+    """
+    board = Board.read(pilot_record)
+    found = json.loads((pilot_record / "bradley_terry.json").read_text())
+    assert [*found] == sorted(board.names)
+    for name, entry in found.items():
+        assert [row["rating"] for row in entry["ratings"]] == [r.rating for r in board.rows(name)]
+        assert entry["claims"]["tiers"] == board[name].tiers
+        mean = sum(row["rating"] for row in entry["ratings"]) / len(entry["ratings"])
+        assert mean == pytest.approx(1400, abs=1e-6)
+        for a, row in entry["above"].items():
+            known = {b: p for b, p in row.items() if p is not None}
+            assert all(p + entry["above"][b][a] == pytest.approx(1) for b, p in known.items())
+
+
+def test_shrinkage_is_a_slope() -> None:
+    """Per K the table has the least-squares slope of Elo on Bradley–Terry, and a small K shrinks
+    most; entrants that are all equal have none.
+    """
+    board = rate(MIXED)
+    sweep = {"": k_sweep(ELO, MIXED, [1.0, 8.0, 32.0])}
+    (row,) = tournament_tables.shrinkage(sweep, board).rows
+    models = board.fits["bradley_terry"][""].models
+    x = board.fits["bradley_terry"][""].values(models).tolist()
+    slopes = [linear_regression(x, r.values(models).tolist()).slope for r in sweep[""].values()]
+    assert [row[f"K {k:g}"] for k in (1.0, 8.0, 32.0)] == [f"{slope:.2f}" for slope in slopes]
+    assert slopes == sorted(slopes)
+    even = log_of(won("ann", "bob", 10, 10) + won("bob", "cy", 10, 10) + won("cy", "ann", 10, 10))
+    same = tournament_tables.shrinkage({"": k_sweep(ELO, even, [16.0])}, rate(even))
+    assert "nan" not in same.text + same.html
+
+
 def test_a_plot_shows_itself(board: Board) -> None:
     """The forest and the matrix of pairs are drawn from a board alone."""
     for plot in (board.plot(), Board.model_validate(board.as_dict()).plot_pairs()):
-        assert plot._repr_mimebundle_()["image/png"].startswith("iVBOR")
+        bundle, _ = plot._repr_mimebundle_()
+        assert bundle["image/png"].startswith("iVBOR")

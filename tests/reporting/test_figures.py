@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -11,27 +12,22 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from arena_kit import BradleyTerry, bradley_terry, tournament_plots
+from arena_kit import BattleLog, rate, tournament_plots
+from arena_kit.battles.log import Labels
 from arena_kit.reporting.figures import Plot, plot, save_picture, shown_name
 from tests.samples import all_pairs, drawn
 
 NAMES = [f"entrant-{n:02d}" for n in range(12)]
 RNG = np.random.default_rng(0)
-STRENGTHS = {
-    name: BradleyTerry()(
-        drawn(RNG, {m: 30.0 * n for n, m in enumerate(NAMES)}, all_pairs(NAMES), 700)
-    )
-    for name in ("taste", "sight")
-}
-ROWS = [
-    {"dimension": name, "entrant_a": a, "entrant_b": b, "a_wins": 3, "b_wins": 2}
-    for name in STRENGTHS
-    for a, b in all_pairs(NAMES)
-]
+LOG = drawn(RNG, {m: 30.0 * n for n, m in enumerate(NAMES)}, all_pairs(NAMES), 700)
+BATTLES = BattleLog.joined(
+    *(replace(LOG, dimension=Labels.of([name] * len(LOG))) for name in ("taste", "sight"))
+)
+BOARD = rate(BATTLES)
 PLOTS: dict[str, Callable[[], Plot]] = {
-    "forest": lambda: tournament_plots.forest(STRENGTHS),
-    "winrates": lambda: tournament_plots.winrates(ROWS, STRENGTHS),
-    "above": lambda: bradley_terry.above(STRENGTHS),
+    "forest": BOARD.plot,
+    "winrates": lambda: tournament_plots.winrates(BATTLES, BOARD),
+    "above": BOARD.plot_pairs,
 }
 #: A figure has 100 pixels per inch of a page; a phone of 390 leaves 360 for it.
 PIXELS, ROOM = 100, 360

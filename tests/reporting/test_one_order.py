@@ -10,16 +10,15 @@ import pytest
 
 from arena_kit import (
     BattleLog,
-    BradleyTerry,
     Hybrid,
     PermutationElo,
     Placement,
     Policy,
     Source,
-    bradley_terry,
     placement,
     policy_plots,
     policy_tables,
+    rate,
     tournament_plots,
     weekly_report,
 )
@@ -30,7 +29,6 @@ from arena_kit.reporting import hybrid
 from arena_kit.reporting.answer import disagreements, order
 from arena_kit.reporting.figures import Plot
 from arena_kit.runs.record.artifacts import bradley_terry as artifact
-from arena_kit.runs.record.artifacts import pairwise_winrates
 from arena_kit.validity.model_page import model_detail
 from tests.samples import judged, log_of, season, shared_log, timed, won
 
@@ -38,17 +36,17 @@ from tests.samples import judged, log_of, season, shared_log, timed, won
 VOTES = log_of(won("few", "many", 10, 4) + won("many", "weak", 150, 20))
 LOG = replace(VOTES, dimension=Labels.of(["taste"] * len(VOTES)))
 ELO = PermutationElo(n_perms=20, evidence_replicates=20)
-STRENGTHS, RATED = {"taste": BradleyTerry()(LOG)}, {"taste": ELO(LOG)}
+BOARD = rate(LOG, elo=ELO)
 SWEEP = {"taste": k_sweep(ELO, LOG, [4.0, 16.0])}
 BEST_FIRST = ["few", "many", "weak"]
 
 FIGURES = {
-    "forest": tournament_plots.forest(STRENGTHS),
-    "winrates": tournament_plots.winrates(pairwise_winrates(LOG), STRENGTHS),
-    "above": bradley_terry.above(STRENGTHS),
-    "order_against_evidence": tournament_plots.order_against_evidence(RATED, STRENGTHS),
-    "permutation_spread": tournament_plots.permutation_spread(RATED, STRENGTHS),
-    "k_heatmap": tournament_plots.k_heatmap(SWEEP, STRENGTHS),
+    "forest": BOARD.plot(),
+    "winrates": tournament_plots.winrates(LOG, BOARD),
+    "above": BOARD.plot_pairs(),
+    "order_against_evidence": tournament_plots.order_against_evidence(BOARD),
+    "permutation_spread": tournament_plots.permutation_spread(BOARD),
+    "k_heatmap": tournament_plots.k_heatmap(SWEEP, BOARD),
 }
 
 
@@ -66,9 +64,9 @@ def from_the_top(plot: Plot) -> list[list[str]]:
 
 def test_elo_is_against_the_board_here() -> None:
     """By Elo `many` leads, by Bradley–Terry `few`: each of the tests below can fail."""
-    assert list(RATED["taste"].order) == ["many", "few", "weak"]
-    assert list(STRENGTHS["taste"].order) == BEST_FIRST
-    assert len(disagreements(RATED, STRENGTHS)) == 1
+    assert BOARD.to_frame("elo")["model"].tolist() == ["many", "few", "weak"]
+    assert [row.model for row in BOARD.ratings] == BEST_FIRST
+    assert len(disagreements(BOARD)) == 1
 
 
 @pytest.mark.parametrize("name", FIGURES)
@@ -79,15 +77,11 @@ def test_every_figure_has_the_order_of_the_board(name: str) -> None:
 
 def test_every_table_and_sentence_has_it() -> None:
     """The board, the neighbours, the answer, the text and the artifact name them alike."""
-    board = [str(row["entrant"]) for row in bradley_terry.board(RATED, STRENGTHS).rows]
-    pairs = bradley_terry.neighbours(STRENGTHS, {"taste": LOG}).rows
-    said = order("taste", STRENGTHS["taste"])
-    text = bradley_terry.board_text(RATED, STRENGTHS, {})
-    kept = artifact(STRENGTHS, LOG, ["taste"])["taste"]
-    assert board == BEST_FIRST
-    assert [row["order"] for row in pairs] == ["few over many", "many over weak"]
-    assert said.endswith("Best first: few, many, weak.")
-    assert re.findall(r"^  \d\. (\w+)", text, re.MULTILINE) == BEST_FIRST
+    kept = artifact(BOARD)["taste"]
+    assert [row["model"] for row in BOARD.table().rows] == BEST_FIRST
+    assert [row["order"] for row in BOARD.orders().rows] == ["few over many", "many over weak"]
+    assert order(BOARD["taste"]).endswith("Best first: few, many, weak.")
+    assert re.findall(r"^ +\d  (\w+)", BOARD.text(), re.MULTILINE) == BEST_FIRST
     assert [row["model"] for row in kept["ratings"]] == BEST_FIRST
     assert [(row["above"], row["below"]) for row in kept["claims"]["neighbours"]] == [
         ("few", "many"),

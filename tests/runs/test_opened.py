@@ -46,9 +46,7 @@ def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_frames(record: Path) -> None:
-    """Battles, verdicts, ratings, strengths and the gate have the rows of the files they are read
-    from.
-    """
+    """Battles, verdicts, Elo, Bradley–Terry and the gate have the rows of the record's files."""
     run = open_run(record)
     assert run.manifest == json.loads((record / "manifest.json").read_text())
     assert run.battles["battle_id"].tolist() == [
@@ -57,15 +55,15 @@ def test_frames(record: Path) -> None:
     assert len(run.verdicts) == sum(len(jsonl(f)) for f in record.glob("verdicts/*.jsonl"))
     assert len(run.judgments) * 2 == len(run.verdicts)
     elo = json.loads((record / "elo_results.json").read_text())["primary"]
-    assert {(r.dimension, r.model): r.rating for r in run.ratings.itertuples()} == {
+    assert {(r.dimension, r.model): r.rating for r in run.elo.itertuples()} == {
         (dimension, model): entry["mean"]
         for dimension, entries in elo.items()
         for model, entry in entries.items()
     }
-    strengths = json.loads((record / "bradley_terry.json").read_text())
-    assert run.strengths["model"].tolist() == [
-        row["model"] for rated in strengths.values() for row in rated["ratings"]
-    ]
+    claimed = json.loads((record / "bradley_terry.json").read_text())
+    assert dict(run.bradley_terry.groupby("dimension")["model"].apply(list)) == {
+        dimension: [row["model"] for row in each["ratings"]] for dimension, each in claimed.items()
+    }
     gate = json.loads((record / "judge_gate.json").read_text())
     assert len(run.gate) == len(gate["findings"])
     assert run.gate.attrs["sentence"] == gate["sentence"]
@@ -76,7 +74,7 @@ def test_the_log_can_be_rated_again(record: Path) -> None:
     run = open_run(record)
     method = PermutationElo(**run.manifest["rating"]["settings"])
     again = method(run.log.by_dimension()["calibration"])
-    kept = run.ratings.query("dimension == 'calibration'")
+    kept = run.elo.query("dimension == 'calibration'")
     assert kept.set_index("model")["rating"].to_dict() == {
         row.model: row.rating for row in again.ratings
     }
@@ -101,9 +99,8 @@ def test_what_is_not_there(record: Path, tmp_path: Path) -> None:
     with pytest.raises(DataError, match="not a run record"):
         open_run(tmp_path)
     (tmp_path / "manifest.json").write_text('{"mode": "pilot"}')
-    (tmp_path / "elo_results.json").write_text('{"primary": 3}')
-    with pytest.raises(DataError, match=r"elo_results\.json: not as a run writes it"):
-        _ = open_run(tmp_path).ratings
+    with pytest.raises(DataError, match=r"record of pilot has no board\.json"):
+        _ = open_run(tmp_path).elo
 
 
 def test_a_path_of_the_workspace(record: Path) -> None:

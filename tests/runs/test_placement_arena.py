@@ -29,7 +29,7 @@ from arena_kit import (
     read_placement,
 )
 from arena_kit.battles.read import read_battle_texts
-from arena_kit.cli.board import show_board
+from arena_kit.cli.show import show_board
 from arena_kit.files import read_yaml
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.judge_pairs import OfflineError

@@ -38,10 +38,9 @@ class Handmade:
         """The whole record; in each pair the first model wins, on every third prompt neither."""
         write_jsonl(record / "battles.jsonl", self._battles())
         write_jsonl(record / "verdicts" / "tone.jsonl", self._verdicts())
-        write_json(record / "bradley_terry.json", {self.dimension: self._board()})
-        elo = {n: {"mean": 1400.0, "ci95_low": 1300.0, "ci95_high": 1500.0} for n in self._names}
-        write_json(record / "elo_results.json", {"primary": {self.dimension: elo}})
-        write_json(record / "readiness.json", {"answer": self.anything})
+        write_json(record / "board.json", self._board())
+        answer = {"said": [self.anything] * 2, "caveats": [self.anything]}
+        write_json(record / "answer.json", answer)
         write_text(record / "report.html", "<!doctype html><title>report</title><p>report</p>")
         self._inputs(record / "inputs")
         kept = [path for path in (record / "inputs").rglob("*") if path.is_file()]
@@ -97,17 +96,18 @@ class Handmade:
                     }  # fmt: skip
 
     def _board(self) -> dict[str, Any]:
+        text, elo = self.anything, {"rating": 1400.0, "order_sem": 1.0}
         rows = [
-            {"model": name, "rating": 1500.0 - n, "ci_low": 1400.0 - n, "ci_high": 1600.0 - n,
-             "n_battles": 10, "ranks": [1, 2]}
+            {"dimension": self.dimension, "rank": n + 1, "model": name, "rating": 1500.0 - n,
+             "ci_low": 1400.0 - n, "ci_high": 1600.0 - n, "n_battles": 10, "ranks": [1, 2],
+             "beside": {"elo": elo}}
             for n, name in enumerate(self._names)
         ]  # fmt: skip
-        claims = {
-            "about": "prompts_like_these", "tiers": [self._names], "sentences": [self.anything],
-            "ranks_at_once": {name: [1, 2] for name in self._names},
-            "fragility": {"sentence": self.anything},
+        dimension = {"name": self.dimension, "sentences": [text], "notes": [text]}
+        return {
+            "version": 1, "title": text, "method": text, "settings": {}, "ratings": rows,
+            "n_battles": 10, "dropped": {}, "dimensions": [dimension], "notes": [text],
         }  # fmt: skip
-        return {"ratings": rows, "claims": claims}
 
     def _inputs(self, folder: Path) -> None:
         tournament = {

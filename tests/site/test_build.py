@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import DataError
-from arena_kit.site.boards import boards_of
+from arena_kit import Board, DataError
 from arena_kit.site.build import LIST, build_site
-from arena_kit.site.overview import overview
+from arena_kit.site.pages import boards_of
 from arena_kit.site.reading import ReadBattle, reading_of
 from arena_kit.site.texts import safe_html, slug
 from tests.samples import Elements, log_of
@@ -125,7 +124,7 @@ def test_a_run_says_what_its_report_says(site: Path, workspace_of_runs: Path) ->
 
 def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) -> None:
     """Each address in a page is a file of the site, also where a run has battles and no board."""
-    (record / "elo_results.json").unlink()
+    (record / "board.json").unlink()
     alone = build_site([record], tmp_path / "out").index.parent
     pages = [*site.rglob("*.html"), *alone.rglob("*.html")]
     assert len(pages) > 30
@@ -135,41 +134,23 @@ def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) ->
                 assert (page.parent / value.partition("#")[0]).is_file(), (page, value)
 
 
-def test_a_record_made_before_bradley_terry_is_rated_now(
-    workspace_of_runs: Path, tmp_path: Path
-) -> None:
-    """Without bradley_terry.json the boards and the answer come out as with it, and a note says
-    that the battles were rated now.
+def test_boards_are_those_of_the_records(workspace_of_runs: Path) -> None:
+    """A page has a board per dimension with the record's rows; the placed model is marked, and a
+    column of every kind is there.
     """
-    new, old = workspace_of_runs / "runs" / "pilot", tmp_path / "pilot"
-    shutil.copytree(new, old)
-    (old / "bradley_terry.json").unlink()
-    for now, then in zip(boards_of(old), boards_of(new), strict=True):
-        assert (now.rows, now.sentences) == (then.rows, then.sentences)
-        assert now.notes[0].startswith("Rated now: this record was made before")
-        assert list(now.notes[1:]) == list(then.notes)
-    assert overview(old).answer == overview(new).answer
-
-
-def test_boards_are_those_of_the_artifacts(workspace_of_runs: Path) -> None:
-    """The board of a record has the order, the interval, the ranks and the Elo of its artifacts."""
-    record = workspace_of_runs / "runs" / "pilot"
-    strengths = json.loads((record / "bradley_terry.json").read_text())
-    elo = json.loads((record / "elo_results.json").read_text())["primary"]
-    boards = boards_of(record)
-    assert [board.name for board in boards] == ["factuality", "calibration", "clinical_utility"]
-    for board in boards:
-        rated = strengths[board.name]
-        assert [row.model for row in board.rows] == [row["model"] for row in rated["ratings"]]
-        for row, wanted in zip(board.rows, rated["ratings"], strict=True):
-            assert row.cells["rating"].sort == wanted["rating"]
-            drawn = (row.interval.low, row.interval.high) if row.interval else (None, None)
-            assert drawn == (wanted["ci_low"], wanted["ci_high"])
-            assert row.cells["elo"].sort == elo[board.name][row.model]["mean"]
-    (placed,) = boards_of(workspace_of_runs / "runs" / "placed")
+    runs = workspace_of_runs / "runs"
+    board, views = Board.read(runs / "pilot"), boards_of(runs / "pilot")
+    assert [view.name for view in views] == ["factuality", "calibration", "clinical_utility"]
+    for view in views:
+        assert view.rows == board.rows(view.name)
+        assert {"interval", "rank-range", "tier", "elo-sem"} <= {c.key for c in view.columns}
+        drawn = [row for row in view.rows if row.ci_low is not None]
+        assert view.scale == (min(r.ci_low for r in drawn), max(r.ci_high for r in drawn))
+    (placed,) = boards_of(runs / "placed")
     assert [row.model for row in placed.rows if row.marked] == ["dogwood"]
-    (policy,) = boards_of(workspace_of_runs / "runs" / "policy")
+    (policy,) = boards_of(runs / "policy")
     assert len(policy.rows) == 18
+    assert {"confidence", "coverage", "badge", "won-lost-tied"} <= {c.key for c in policy.columns}
 
 
 def test_each_text_is_stored_once(site: Path, workspace_of_runs: Path) -> None:
@@ -227,7 +208,7 @@ def test_a_verdict_that_cannot_be_used_can_be_read(record: Path) -> None:
     assert [(b.id, len(b.verdicts)) for b in incomplete] == [("tone|q0|ash|beech", 2)]
 
 
-@pytest.mark.parametrize("name", ["bradley_terry.json", "elo_results.json", "battles.jsonl"])
+@pytest.mark.parametrize("name", ["board.json", "answer.json", "battles.jsonl"])
 @pytest.mark.parametrize("content", ["", "{}", '{"tone": 1}', "\xff"])
 def test_a_damaged_artifact_is_a_sentence(
     record: Path, tmp_path: Path, name: str, content: str
@@ -235,17 +216,16 @@ def test_a_damaged_artifact_is_a_sentence(
     """Whatever stands in an artifact, the site is made, and says what it cannot show."""
     (record / name).write_text(content, encoding="latin-1")
     (built,) = build_site([record], tmp_path / "out").pages
-    whole = name == "battles.jsonl" or (name, content) == ("bradley_terry.json", "{}")
-    assert whole or built.no_board
+    assert bool(built.no_board) == (name == "board.json")
     assert (tmp_path / "out" / "index.html").is_file()
 
 
 @pytest.mark.parametrize("model", [5, None, ["ash"], {"ash": 1}])
 def test_a_name_of_another_type_is_a_sentence(record: Path, tmp_path: Path, model: object) -> None:
-    """A name that is no text is found out where pages are made, and told on the first page."""
-    strengths = json.loads((record / "bradley_terry.json").read_text())
-    strengths["tone"]["ratings"][0]["model"] = model
-    (record / "bradley_terry.json").write_text(json.dumps(strengths))
+    """A name that is no text is told on the first page."""
+    board = json.loads((record / "board.json").read_text())
+    board["ratings"][0]["model"] = model
+    (record / "board.json").write_text(json.dumps(board))
     (built,) = build_site([record], tmp_path / "out").pages
-    assert "not as this version writes them" in built.no_board
-    assert "not as this version writes them" in (tmp_path / "out" / "index.html").read_text()
+    assert "not a board (ratings.0.model" in built.no_board
+    assert "not a board (ratings.0.model" in (tmp_path / "out" / "index.html").read_text()

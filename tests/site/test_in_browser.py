@@ -45,7 +45,7 @@ def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
     page.until(f"{DIMENSION} === 'calibration'")
     assert page.run("location.hash") == "#dimension=calibration"
     page.click("section:not([hidden]) thead th:nth-child(2) button")
-    assert page.text("#sorted") == "Sorted by Model, ascending"
+    assert page.text("#sorted") == "Sorted by model, ascending"
     assert page.overflow() <= 0
     page.click("section:not([hidden]) .of-model a")
     page.until("document.querySelector('.tables')")
@@ -85,7 +85,7 @@ def test_the_same_way_without_a_mouse(page: Browser, site: Path, width: int) -> 
     page.until(f"{DIMENSION} === 'calibration'")
     page.tab_to("section:not([hidden]) thead button")
     page.press("Space")
-    assert page.text("#sorted") == "Sorted by Rank, ascending"
+    assert page.text("#sorted") == "Sorted by rank, ascending"
     page.tab_to("section:not([hidden]) .of-model a")
     page.press("Enter")
     page.until("document.querySelector('.tables')")
@@ -116,7 +116,7 @@ def test_boards_are_sorted_by_any_column(page: Browser, site: Path) -> None:
     assert votes == sorted(votes)
     page.click("thead th:last-child button")
     assert page.run(column) == sorted(votes, reverse=True)
-    assert page.text("#sorted") == "Sorted by Votes, descending"
+    assert page.text("#sorted") == "Sorted by battles, descending"
     page.click("thead th:first-child button")
     last = page.run("[...document.querySelectorAll('.of-rank')].pop().textContent")
     assert last == "–"  # a model without a rank is last either way
@@ -309,7 +309,7 @@ def test_hostile_votes_run_nothing(
     assert {url.split(":")[0] for url in page.requests} <= {"file", "about", "data"}
 
 
-KEPT = {"phase", "ordered_by", "status"}  # closed vocabularies; anything else there is refused
+KEPT = {"state", "mode", "started_at"}  # closed vocabularies; anything else there is refused
 
 
 def poisoned(value: Any, key: str = "") -> Any:

@@ -65,12 +65,8 @@ class Voter:
     bodies: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        self.client = httpx2.Client(
-            base_url=self.address,
-            trust_env=False,
-            timeout=60,
-            verify=False,  # no TLS on loopback
-        )
+        quiet = {"trust_env": False, "timeout": 60, "verify": False}  # no TLS on loopback
+        self.client = httpx2.Client(base_url=self.address, **quiet)
 
     def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
         """Any request of the page's kind."""
@@ -152,19 +148,14 @@ def filled(
         for pair, choice in zip(data["pairs"], choices.split(), strict=False)
     ]
     content = hashlib.sha256(text.encode()).hexdigest()
-    file = {"ballot": data["ballot"], "content": content, "copy": copy, "voter": voter}
-    return sealed({"format": "arena_kit votes", "version": 1, **file, "votes": votes}, seal)
-
-
-def sealed(file: Row, seal: str) -> Row:
-    lines = [file[name] for name in ("ballot", "content", "copy", "voter")]
-    for vote in file["votes"]:
-        lines += [vote["ticket"], vote["digest"], vote["choice"], f"{vote['seconds']:.1f}"]
+    about = {"ballot": data["ballot"], "content": content, "copy": copy, "voter": voter}
+    lines = [*about.values(), *(cell for vote in votes for cell in map(str, vote.values()))]
     digest = hmac.new(seal.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
-    return file | {"seal": digest}
+    return {"format": "arena_kit votes", "version": 1, **about, "votes": votes, "seal": digest}
 
 
-def returned(folder: Path, file: object, name: str = "votes.json") -> Path:
-    path = folder / name
+def returned(folder: Path, file: object) -> Path:
+    """The file as a voter sends it back."""
+    path = folder / "votes.json"
     path.write_text(file if isinstance(file, str) else json.dumps(file))
     return path

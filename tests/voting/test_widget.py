@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from arena_kit.voting.live import LiveArena
-from tests.samples import HOSTILE, ROOT, Elements
+from tests.samples import HOSTILE, Elements
 from tests.voting.serving import arena_texts, leaks, live_arena
 
 pytest.importorskip("ipywidgets", reason="the extra lab is not installed")
@@ -94,22 +94,3 @@ def test_texts_do_nothing_and_limits_are_said(tmp_path: Path) -> None:
     press(widget, "Tie")
     assert len(arena.store.votes()) == 1
     arena.close()
-
-
-@pytest.mark.slow  # starts a kernel
-def test_in_a_notebook(tmp_path: Path) -> None:
-    """A notebook that shows the widget keeps, widget state and all, no name before the vote."""
-    import nbformat
-    from nbclient import NotebookClient
-
-    first = (
-        "from pathlib import Path\nfrom tests.voting.serving import live_arena\n"
-        "from arena_kit.voting.widget import VotingWidget\n"
-        f"widget = VotingWidget(live_arena(Path({str(tmp_path / 'lab.sqlite')!r})), voter='ann')\n"
-        "widget"
-    )
-    node = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(first)])
-    NotebookClient(node, timeout=120, resources={"metadata": {"path": str(ROOT)}}).execute()
-    assert "application/vnd.jupyter.widget-view+json" in node.cells[0].outputs[-1]["data"]
-    assert "widgets" in node.metadata
-    assert not leaks(nbformat.writes(node))

@@ -69,11 +69,9 @@ def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
         row.model_copy(update={"marked": True}) if row.model == placed.model else row
         for row in board.ratings
     ]
-    dimension = board[""].model_copy(update={"sentences": said})
+    dimension = board[""].model_copy(update={"sentences": said, "orders": []})
     heading = f"{placed.model} in {title}: {placement.heading(placed)}"
-    return board.model_copy(
-        update={"title": heading, "method": "placement", "ratings": rows, "dimensions": [dimension]}
-    )
+    return board.model_copy(update={"title": heading, "ratings": rows, "dimensions": [dimension]})
 
 
 def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +17,6 @@ from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.k_stability import Stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.board import Board, Dimension
-from arena_kit.reporting.neighbours import orders, rests_on
 
 WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
@@ -62,19 +60,16 @@ def write_results(
     battles: BattleLog,
     primary: RatingsByDimension,
     sweep: Sweep,
-    strengths: RatingsByDimension,
+    board: Board,
     *,
-    dimensions: Sequence[str],
     default_k: float,
-    margin: float = 0.0,
 ) -> None:
     """elo_results.json, elo_per_perm.npz, bradley_terry.json and pairwise_winrates.csv."""
     decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
-    results = elo_results(primary, sweep, dimensions, default_k)
-    results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in dimensions}
+    results = elo_results(primary, sweep, board.names, default_k)
+    results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in board.names}
     write_json(folder / "elo_results.json", results)
-    claims_of = bradley_terry(strengths, battles, dimensions, margin)
-    write_json(folder / "bradley_terry.json", claims_of)
+    write_json(folder / "bradley_terry.json", bradley_terry(board))
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
     rows = tournament_tables.pairwise_winrates(battles)
@@ -138,44 +133,34 @@ def elo_results(
     }
 
 
-def bradley_terry(
-    strengths: RatingsByDimension,
-    battles: BattleLog,
-    dimensions: Sequence[str],
-    margin: float = 0.0,
-) -> dict[str, Any]:
+def bradley_terry(board: Board) -> dict[str, Any]:
     """Per dimension: ratings with intervals and possible ranks, what may be said about the order,
     how probable it is that one entrant is above another (for one pair named beforehand), and the
     settings. A dimension without a rating is empty.
     """
-    logs = battles.by_dimension()
-    return {
-        d: _strengths(strengths[d], logs[d], margin) if d in strengths else {} for d in dimensions
-    }
+    fits = board.fits.get("bradley_terry", {})
+    return {each.name: _claimed(each, fits.get(each.name)) for each in board.dimensions}
 
 
-def claimed(
-    strengths: Ratings, battles: BattleLog, margin: float = 0.0, *, judged: bool = False
-) -> dict[str, Any]:
-    """What may be said about the order of Bradley–Terry's ratings, and how few votes the first
-    place rests on (`fragility`, None where that cannot be asked); neighbours as `orders` has them.
-    """
-    fragile = rests_on(strengths, battles)
-    first = asdict(fragile.first) | {"sentence": fragile.first.sentence} if fragile else None
-    pairs = orders(strengths, fragile, margin, judged=judged)
-    return claims.summary(strengths, margin) | {"neighbours": pairs, "fragility": first}
-
-
-def _strengths(ratings: Ratings, battles: BattleLog, margin: float) -> dict[str, Any]:
-    above = claims.above(ratings)
-    return ratings.as_dict() | {
-        "ratings": rows_with_ranks(ratings),
-        "claims": claimed(ratings, battles, margin, judged=True),
-        "above": {
-            a: {b: known(above[i, j]) for j, b in enumerate(ratings.models) if i != j}
-            for i, a in enumerate(ratings.models)
+def _claimed(dimension: Dimension, rated: Ratings | None) -> dict[str, Any]:
+    if rated is None:
+        return {}
+    values = dimension.model_dump(mode="json", exclude_unset=True)
+    names = ("about", "first", "tiers", "unplaced", "margin", "sentences", "fragility")
+    rows = rows_with_ranks(rated)
+    return rated.as_dict() | {
+        "ratings": rows,
+        "claims": {name: values[name] for name in names}
+        | {
+            "neighbours": [_without(pair, "probability") for pair in values["orders"]],
+            "ranks_at_once": {row["model"]: row["ranks"] for row in rows if row["ranks"]},
         },
+        "above": values["above"],
     }
+
+
+def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in values.items() if key != name}
 
 
 def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:

@@ -12,15 +12,14 @@ import numpy as np
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, read_lines
-from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, rated_or_none
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import Influence
 from arena_kit.rating.bradley_terry.tie_models import Floats
-from arena_kit.rating.claims import claims
 from arena_kit.rating.critical_values import t_score
+from arena_kit.reporting.board import Board, Dimension
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
-from arena_kit.runs.settings.files import recorded_settings, validated
 
 _COMPARED = (
     "mode", "parameters", "tournament", "judge", "prompt_set", "responses", "rubrics", "seeds",
@@ -36,7 +35,7 @@ Side = tuple[BattleLog, BradleyTerry]
 Shared = Mapping[str, tuple[Side, Side]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Flip:
     """A presentation that both records judged, with different answers."""
 
@@ -48,7 +47,7 @@ class Flip:
     after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Delta:
     """An entrant's Bradley–Terry gap to the mean of the entrants that both records have.
 
@@ -131,20 +130,10 @@ def compare_records(before: Path, after: Path) -> Comparison:
     """Hold two records of judged tournaments side by side."""
     first, second = recorded_winners(before), recorded_winners(after)
     shared = [key for key in first if key in second]
-    flips = [
-        Flip(
-            dimension=key[0],
-            prompt_id=key[1],
-            first=key[2],
-            second=key[3],
-            before=first[key],
-            after=second[key],
-        )
-        for key in shared
-        if first[key] != second[key]
-    ]
+    flips = [Flip(*key, first[key], second[key]) for key in shared if first[key] != second[key]]
     old, new = open_record(before), open_record(after)
-    both = shared_battles(before, after)
+    boards = Board.read(before), Board.read(after)
+    both = shared_battles((before, boards[0]), (after, boards[1]))
     return Comparison(
         settings=_differences(old, new),
         n_shared=len(shared),
@@ -152,7 +141,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
         only_after=len(second) - len(shared),
         flips=flips,
         deltas=_deltas(both, Counter(flip.dimension for flip in flips)),
-        orders=decided_orders(both),
+        orders=decided_orders(*boards),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
 
@@ -280,33 +269,28 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
         entrants, old.gaps(entrants), new.gaps(entrants), error, strict=True
     ):
         known = [df for each in (old, new) if (df := each.ratings[entrant].extra["df"])]
+        change = float(after - before)
         half = float(t_score(NORMAL_95, min(known)) * se) if len(known) == 2 else None
-        rows.append(
-            Delta(
-                dimension=dimension,
-                entrant=entrant,
-                before=float(before),
-                after=float(after),
-                low=None if half is None else float(after - before) - half,
-                high=None if half is None else float(after - before) + half,
-                flips=flips,
-            )
-        )
+        low, high = (None, None) if half is None else (change - half, change + half)
+        rows.append(Delta(dimension, entrant, float(before), float(after), low, high, flips))
     return rows
 
 
-def decided_orders(both: Shared) -> list[Orders]:
-    """Decided orders of the dimensions that both records have, by Bradley–Terry with each record's
-    settings.
+def decided_orders(before: Board, after: Board) -> list[Orders]:
+    """What became of the decided orders on the dimensions that two boards have, among the entrants
+    that both rate; where one rates nobody, nothing is decided there.
     """
     rows = []
-    for dimension, sides in both.items():
-        among = set.intersection(*({*battles.models} for battles, _ in sides))
-        rows.append(_held_beside(dimension, *(_decided(*side, among) for side in sides)))
+    for dimension in before.names:
+        if dimension in after.names:
+            rated = [{row.model for row in board.rows(dimension)} for board in (before, after)]
+            among = set.intersection(*filter(None, rated)) if any(rated) else set()
+            old, new = (_decided(board[dimension], among) for board in (before, after))
+            rows.append(_changed_orders(dimension, old, new))
     return rows
 
 
-def _held_beside(dimension: str, old: list[Order], new: list[Order]) -> Orders:
+def _changed_orders(dimension: str, old: list[Order], new: list[Order]) -> Orders:
     return Orders(
         dimension=dimension,
         kept=[order for order in new if order in old],
@@ -316,26 +300,25 @@ def _held_beside(dimension: str, old: list[Order], new: list[Order]) -> Orders:
     )
 
 
-def shared_battles(before: Path, after: Path) -> Shared:
-    """The battles of the dimensions that two records have, with the methods of their claims."""
-    old, new = record_battles(before), record_battles(after)
+def shared_battles(before: tuple[Path, Board], after: tuple[Path, Board]) -> Shared:
+    """The battles of the dimensions that two records have, with the methods of their boards."""
+    old, new = (_by_dimension(*each) for each in (before, after))
     return {name: (old[name], new[name]) for name in old if name in new}
 
 
-def record_battles(record: Path) -> dict[str, Side]:
-    """A record's battles by dimension, with the method of its claims."""
-    settings = recorded_settings(open_record(record)["rating"], "bradley-terry", record)
-    method = validated(BradleyTerry, settings, f"{record}/manifest.json")
+def _by_dimension(record: Path, board: Board) -> dict[str, Side]:
+    method = BradleyTerry(**board.settings)
     return {name: (log, method) for name, log in battles_of(record).by_dimension().items()}
 
 
-def _decided(battles: BattleLog, method: BradleyTerry, among: set[str]) -> list[Order]:
-    """Decided orders among some entrants, best first; none where no rating exists."""
-    if (ratings := rated_or_none(method, battles)) is None:
-        return []
-    clear, index = claims.decided(ratings), ratings.models.index
-    order = [model for model in ratings.order if model in among]
-    return [(a, b) for a in order for b in order if clear[index(a), index(b)]]
+def _decided(dimension: Dimension, among: set[str]) -> list[Order]:
+    """Decided orders among some entrants, best first."""
+    return [
+        (above, below)
+        for above, others in dimension.decided.items()
+        for below in others
+        if {above, below} <= among
+    ]
 
 
 def named_orders(orders: list[Order]) -> str:

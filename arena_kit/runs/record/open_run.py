@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -10,9 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.display import html_facts
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, read_json, read_lines
+from arena_kit.files import DataError, read_lines
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.reporting.board import FILE as BOARD
+from arena_kit.reporting.board import Board
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import find_root, in_short, open_record
 
@@ -26,7 +28,7 @@ _PIXELS_PER_WIDTH = 1.6  # figures are saved with 160 dots per 100 shown
 
 
 def open_run(path: str | Path) -> OpenedRun:
-    """A run record as an object, for notebooks: `open_run("runs/pilot_…").ratings`.
+    """A run record as an object, for notebooks: `open_run("runs/pilot_…").board`.
 
     A relative path is looked for here and then in the workspace.
     """
@@ -76,27 +78,19 @@ class OpenedRun:
         return self.log.to_frame()
 
     @cached_property
-    def ratings(self) -> pd.DataFrame:
-        """The ratings of the notebook's own table: Elo of a tournament, the joint fit of a
-        placement, the leaderboard of an arena.
-        """
-        return self._rows(
-            {
-                "elo_results.json": _elo_rows,
-                "elo_ratings.json": lambda results: results["ratings"],
-                "leaderboard.json": lambda board: board["rows"],
-            }
-        )
+    def board(self) -> Board:
+        """The board: ratings, intervals and claims of every dimension."""
+        return Board.read(self._file(BOARD))
 
-    @cached_property
-    def strengths(self) -> pd.DataFrame:
-        """Bradley–Terry's ratings with the ranks that are possible: what claims rest on."""
-        return self._rows(
-            {
-                "bradley_terry.json": _strength_rows,
-                "placement.json": lambda placed: placed["board"]["ratings"],
-            }
-        )
+    @property
+    def bradley_terry(self) -> pd.DataFrame:
+        """Bradley–Terry's ratings with intervals and possible ranks: what claims rest on."""
+        return self._method("bradley_terry")
+
+    @property
+    def elo(self) -> pd.DataFrame:
+        """Elo beside them: mean, Monte-Carlo error of the shuffled orders, evidence interval."""
+        return self._method("elo")
 
     @cached_property
     def verdicts(self) -> pd.DataFrame:
@@ -113,12 +107,14 @@ class OpenedRun:
             raise self._lacks("verdicts")
         return ReplayJudge.from_record(self.path).judgments()
 
-    @cached_property
+    @property
     def gate(self) -> pd.DataFrame:
         """What was found of the judge, worst first; level and sentence are in `attrs`."""
-        whole = self._json("judge_gate.json")
-        frame = _frame(whole["findings"])
-        frame.attrs = {name: whole[name] for name in ("judge", "level", "sentence")}
+        gate = self.board.gate
+        if gate is None:
+            raise self._lacks("judge")
+        frame = _frame(gate.findings)
+        frame.attrs = {"judge": gate.judge, "level": gate.level, "sentence": gate.sentence}
         return frame
 
     @property
@@ -148,42 +144,15 @@ class OpenedRun:
             raise self._lacks(name)
         return self.path / name
 
-    def _json(self, name: str) -> Any:
-        return read_json(self._file(name))
-
-    def _rows(self, readers: Mapping[str, Callable[[Any], Sequence[Row]]]) -> pd.DataFrame:
-        """The rows of the first of these files that the record has."""
-        for name, rows_of in readers.items():
-            if (self.path / name).is_file():
-                try:
-                    return _frame(rows_of(self._json(name)))
-                except (KeyError, TypeError, AttributeError) as error:
-                    raise DataError(
-                        f"{self.path / name}: not as a run writes it ({error!r})"
-                    ) from None
-        raise self._lacks(" or ".join(readers))
+    def _method(self, name: str) -> pd.DataFrame:
+        frame = self.board.to_frame(name)
+        if frame.empty:
+            raise self._lacks(f"ratings by {name}")
+        return frame
 
     def _lacks(self, name: str) -> DataError:
         mode, there = self.manifest.get("mode"), ", ".join(self.artifacts) or "nothing"
         return DataError(f"{self.path}: this record of {mode} has no {name}; it has: {there}")
-
-
-def _elo_rows(results: Mapping[str, Any]) -> list[Row]:
-    return [
-        {"dimension": dimension, "model": entry["entrant_id"], "rating": entry["mean"]}
-        | {"ci_low": entry["ci95_low"], "ci_high": entry["ci95_high"]}
-        | {name: entry[name] for name in ("se", "order_sem")}
-        for dimension, entries in results["primary"].items()
-        for entry in sorted(entries.values(), key=lambda entry: -entry["mean"])
-    ]
-
-
-def _strength_rows(dimensions: Mapping[str, Any]) -> list[Row]:
-    return [
-        {"dimension": dimension, **row}
-        for dimension, rated in dimensions.items()
-        for row in rated.get("ratings", ())
-    ]
 
 
 def _frame(rows: Sequence[Row]) -> pd.DataFrame:

@@ -264,7 +264,7 @@ class Plan:
         """How `rate` makes the board of this tournament: Bradley–Terry with Elo beside it."""
         elo = self.tournament.elo
         return {
-            "method": elo.strengths(),
+            "method": elo.bradley_terry(),
             "elo": elo.method(),
             "dimensions": list(self.tournament.dimensions),
             "models": self.tournament.entrants,

@@ -137,7 +137,7 @@ def _by_record(
     """By the battles of a record; None where they do not rate all entrants."""
     models = tuple(sorted(plan.tournament.entrants))
     log = log.among(models)
-    ratings = rated_or_none(plan.tournament.elo.strengths(), log)
+    ratings = rated_or_none(plan.tournament.elo.bradley_terry(), log)
     if ratings is None or ratings.models != models:
         return None
     judged = [(log.models[a], log.models[b]) for a, b in zip(log.a, log.b, strict=True)]

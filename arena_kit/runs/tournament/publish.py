@@ -20,9 +20,9 @@ from arena_kit.rating.elo.k_stability import Stability, neighbour_stability
 from arena_kit.rating.elo.method import PermutationElo, k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order, unread
+from arena_kit.reporting.answer import QUESTIONS, RunAnswer, about, disagreements, order, unread
 from arena_kit.reporting.board import Board, JudgeGate
-from arena_kit.reporting.tournament_tables import about, barred_text, missing_text
+from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import RunParams
@@ -94,47 +94,39 @@ def answer(
     said besides.
     """
     plan, record = judgments.plan, judgments.record
-    strengths = _fits(board, "bradley_terry")
     found = _order_of_each(board, judgments)
     if sweep is not None:
         found = [tournament_tables.stability_answer(sweep.stability, board)]
     return RunAnswer(
         question=QUESTIONS.get(plan.mode, ""),
-        sentences=[*found, *more, *_changes(judgments).get("sentences", [])],
+        sentences=[*found, *more, *_changes(board, judgments).get("sentences", [])],
         gate=judgments.gate,
         about_judge=plan.mode in ("pilot", "judge_report"),
         facts=run_facts(plan, record),
         caveats=[
             *caveats(plan, record.read()),
-            *disagreements(_fits(board, "elo"), strengths),
-            *about(strengths),
+            *disagreements(board),
+            *about(board),
         ],
     )
 
 
-def _fits(board: Board, method: str) -> dict[str, Ratings]:
-    """What a method says of each dimension, with traces and covariances."""
-    return board.fits.get(method, {})
-
-
 def _order_of_each(board: Board, judgments: Judgments) -> list[str]:
     """The answer in a sentence or two per dimension."""
-    margin = judgments.plan.tournament.report.margin
-    strengths = _fits(board, "bradley_terry")
-    orders = {name: order(name, rated, margin) for name, rated in strengths.items()}
+    orders = {name: order(board[name]) for name in board.rated}
     orders |= {name: unread(name) for name in judgments.quality.unread}
     missing = {n: f"{n}: not rated, {why.rstrip('.')}." for n, why in board.unrated.items()}
     return [each[name] for name in board.names for each in (orders, missing) if name in each]
 
 
-def _changes(judgments: Judgments) -> dict[str, Any]:
+def _changes(board: Board, judgments: Judgments) -> dict[str, Any]:
     """What this judge changed against the record whose pairs it judged again, as rejudge.json
     says it; empty where no record was.
     """
     plan = judgments.plan
     if plan.rejudged is None or not len(to_battles(judgments)):
         return {}
-    return told_changes(judgments.record.path, plan.rejudged, plan.judge.model)
+    return told_changes(judgments.record.path, plan.rejudged, plan.judge.model, board)
 
 
 def publish(
@@ -187,10 +179,8 @@ def write_record(
         battles,
         swept.primary,
         swept.ratings,
-        _fits(board, "bradley_terry"),
-        dimensions=board.names,
+        board,
         default_k=swept.method.k,
-        margin=plan.tournament.report.margin,
     )
     if sweep is not None:
         artifacts.write_k_sweep(folder, sweep.stability, board, sweep.method.k)
@@ -198,15 +188,14 @@ def write_record(
     engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
     record.update(unrated=board.unrated, rating=rating | {"engines": engines})
     _refuse_unusable(judgments)
-    said = answer or _answer(board, judgments, sweep)
+    said = answer or _default_answer(board, judgments, sweep=sweep)
     _described(board, judgments).write(folder)
     write_json(folder / ANSWER_FILE, said.as_dict())
-    if changed := _changes(judgments):
+    if changed := _changes(board, judgments):
         write_json(folder / CHANGES_FILE, changed)
 
 
-def _answer(board: Board, judgments: Judgments, sweep: EloSweep | None) -> RunAnswer:
-    return answer(board, judgments, sweep=sweep)
+_default_answer = answer
 
 
 def _described(board: Board, judgments: Judgments) -> Board:

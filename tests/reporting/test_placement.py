@@ -1,0 +1,273 @@
+"""Tables and pictures of a placed model: what they show, and safe names."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable
+from dataclasses import replace
+from functools import cache
+from html import escape, unescape
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from matplotlib.text import Text
+
+from arena_kit import Board, BradleyTerry, Placed, Placement
+from arena_kit.rating.claims import claims
+from arena_kit.rating.with_judge.calibration import JudgeError
+from arena_kit.reporting import placement
+from arena_kit.reporting.board import board_of
+from arena_kit.reporting.figures import Plot, save_picture, shown_name
+from arena_kit.reporting.tables import Table, probability, ranks_text
+from tests.samples import HOSTILE, NEW, Elements, World, judged, steps, won
+from tests.samples import log_of as log
+
+MARKUP = "[b](javascript:alert(1)) *x* {{y}} `z`"
+TABLE_TAGS = {"div", "table", "thead", "tbody", "tfoot", "tr", "th", "td", "span", "style", "p"}
+
+
+def placed_among(a: str, b: str, c: str, new: str, n: int = 40) -> Placed:
+    votes = log(won(a, b, 30, 12, 4) + won(b, c, 25, 14, 6) + won(a, c, 28, 9, 3)
+                + won(new, b, 12, 13), "q")  # fmt: skip
+    verdicts = judged(won(new, a, n // 4, n // 2) + won(c, new, n // 8, n // 8))
+    method = BradleyTerry(interval="percentile", resamples=100)
+    return Placement(model=new, min_battles=0, method=method)(votes, verdicts)
+
+
+def cells(shown: Table) -> list[list[str]]:
+    """The texts of a table's body, row by row."""
+    body = shown.html.split("<tbody")[1].split("</tbody>")[0]
+    rows = [re.findall(r"<t[dh].*?</t[dh]>", row, re.DOTALL) for row in body.split("</tr>")[:-1]]
+    return [[unescape(re.sub(r"<.*?>", "", cell)) for cell in row] for row in rows]
+
+
+def texts(plot: Plot) -> list[str]:
+    return [each.get_text() for each in plot.figure.findobj(Text) if each.get_text()]
+
+
+def drawn(plot: Plot, folder: Path) -> bytes:
+    return save_picture(plot, folder / "figure.png").path.read_bytes()
+
+
+def board_rows(placed: Placed) -> list[list[str]]:
+    return [row for row in cells(placement.board(placed, "cast in 2023")) if len(row) > 1]
+
+
+def test_the_leaderboard_of_a_placement() -> None:
+    """The board has everybody best first, with interval, the ranks possible to all at once, the
+    chance that the placed model is above, battles and who decided; the placed model alone is
+    marked, and a note has its ranks for it alone.
+    """
+    placed = placed_among("ann", "bob", "cy", NEW)
+    shown = placement.board(placed, "cast in 2023")
+    rows = board_rows(placed)
+    ranges = claims.rank_ranges(placed.joint, repeated=True)
+    chance = claims.above(placed.joint)[placed.joint.models.index(NEW)]
+    assert [row[:2] for row in rows] == [[str(n), m] for n, m in enumerate(placed.joint.order, 1)]
+    for row in rows:
+        rating, ranks = placed.joint[row[1]], ranges[row[1]]
+        own = row[1] == NEW
+        told = probability(float(chance[placed.joint.models.index(row[1])]))
+        assert row[2] == f"{rating.rating:.0f}"
+        assert row[3] == f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
+        assert row[4] == ranks_text(ranks)
+        assert row[5] == ("–" if own else told)
+        assert row[6:] == [str(rating.n_battles), "judge" if own else "people"]
+    assert "People's votes: cast in 2023." in shown.html
+    alone = ranks_text(claims.single_rank_ranges(placed.joint)[NEW])
+    assert f"hold for all models at once; for {NEW} alone: {alone}." in shown.text
+    marked = [row for row in re.findall(r"<tr.*?</tr>", shown.html, re.DOTALL) if "#fdebd9" in row]
+    assert len(marked) == 1
+    assert f">{NEW}<" in marked[0]
+
+
+def test_the_ways_of_placing() -> None:
+    """The table has a row per way of placing and one for people's own votes, and its note says
+    how far the joint fit moves the others.
+    """
+    placed = placed_among("ann", "bob", "cy", NEW)
+    assert placed.hidden is not None
+    rows = {row[0]: row[1:] for row in cells(placement.ways(placed)) if len(row) > 1}
+    for name, rating in (
+        ("joint fit", placed.joint[NEW]),
+        ("others held fixed", placed.anchored[NEW]),
+        ("people's own votes, set aside", placed.hidden),
+    ):
+        assert rows[name][0] == f"{rating.rating:.0f}"
+        assert rows[name][1] == f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
+        assert rows[name][2] == rows[name][1], "the evidence alone, where nothing else is known"
+        assert rows[name][4] == str(rating.n_battles)
+    moved = max(abs(placed.joint[m].rating - placed.human[m].rating) for m in placed.human.models)
+    assert moved > 1
+    assert f"by at most {moved:.1f} points" in placement.ways(placed).html
+
+
+def test_the_answer_in_words() -> None:
+    """The text names rank, number of models, battles, and each way's rating with its interval."""
+    placed = placed_among("ann", "bob", "cy", NEW)
+    told = placement.text(placed)
+    rank = placed.joint.order.index(NEW) + 1
+    assert told.startswith(f"{NEW} is placed at rank {rank} of 4 by ")
+    assert "\npossible ranks of it alone: " in told
+    assert f"by {placed.n_judged} judged battles" in told
+    assert placed.hidden is not None
+    for rating in (placed.joint[NEW], placed.anchored[NEW], placed.hidden):
+        assert re.search(rf"{rating.rating:.1f} +{rating.ci_low:.0f} to {rating.ci_high:.0f}", told)
+
+
+def test_the_calibration_in_words() -> None:
+    """Verdicts in full are called so; toned down, the table says by how much and on what."""
+    assert "count in full" in placement.calibration(placed_among("a", "b", "c", NEW)).text
+    world = World([*steps(6, 50), 90.0], 3000, 2)
+    placed = Placement(model=NEW, min_battles=0, soft=True, method=BradleyTerry())(
+        world.human, world.sure()
+    )
+    found = placed.calibration
+    assert found is not None
+    rows = dict(cells(placement.calibration(placed)))
+    assert rows["battles that people and the judge both decided"] == str(found.n_shared)
+    assert rows["same winner, where both name one"] == f"{100 * found.agreement:.1f}%"
+    assert rows["a clear verdict is worth"] == f"{found.worth:.3f} of a win"
+
+
+def test_the_forest_of_a_placement(tmp_path: Path) -> None:
+    """The picture has everybody, best on top, the placed model both ways and by people's own
+    votes, and says what is known about the votes.
+    """
+    placed = placed_among("ann", "bob", "cy", NEW)
+    plot = placement.forest(placed, "simulated")
+    (ax,) = plot.figure.axes
+    assert tuple(t.get_text() for t in ax.get_yticklabels()) == placed.joint.order[::-1]
+    assert "votes simulated" in ax.get_xlabel()
+    assert "votes" not in placement.forest(placed).figure.axes[0].get_xlabel()
+    assert any(f"Where does this judge put {NEW}?" in text for text in texts(plot))
+    labelled = {line.get_label(): line.get_xdata()[0] for line in ax.lines}
+    assert placed.hidden is not None
+    assert labelled["joint fit, where this judge puts it"] == placed.joint[NEW].rating
+    assert labelled["others held fixed"] == placed.anchored[NEW].rating
+    assert labelled["by people's own votes, set aside"] == placed.hidden.rating
+    points = {float(line.get_xdata()[0]) for line in ax.lines}
+    assert points >= {row.rating for row in placed.joint.ratings}
+    assert drawn(plot, tmp_path) == drawn(placement.forest(placed, "simulated"), tmp_path)
+
+
+def test_few_verdicts(tmp_path: Path) -> None:
+    """A model without an interval is shown with dashes, in tables and pictures alike."""
+    placed = placed_among("ann", "bob", "cy", NEW, n=8)
+    assert placed.joint[NEW].ci_low is None
+    (own,) = [row for row in board_rows(placed) if row[1] == NEW]
+    assert own[3:6] == ["–", "–", "–"]
+    assert all(row[5] == "–" for row in board_rows(placed))
+    assert "nan" not in placement.ways(placed).html
+    assert "possible ranks of it alone: –\n" in placement.text(placed)
+    assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")
+
+
+@cache
+def hostile(name: str) -> Placed:
+    """A model of a hostile name, placed among others of such names."""
+    others = [f"{n}{each}"[:256] for n, each in enumerate([*HOSTILE, MARKUP])]
+    votes = log(row for a, b in pairwise(others) for row in won(a, b, 12, 8))
+    verdicts = judged([row for other in others[:4] for row in won(name, other, 4, 3)])
+    return Placement(model=name, min_battles=0, method=BradleyTerry())(votes, verdicts)
+
+
+def board_named(placed: Placed) -> Board:
+    """A board whose dimension has the name of a model."""
+    return board_of({placed.model: placed.joint})
+
+
+SHOWN: dict[str, Callable[[Placed], Table]] = {
+    "board": lambda placed: placement.board(placed, f"{placed.model} voted"),
+    "ways": placement.ways,
+    "own board": lambda placed: board_named(placed).table(),
+    "orders": lambda placed: board_named(placed).orders(),
+}
+
+
+@pytest.mark.parametrize("shown", SHOWN)
+@pytest.mark.parametrize("name", [HOSTILE[0], HOSTILE[1], MARKUP], ids=["script", "image", "text"])
+def test_hostile_names_in_tables(shown: str, name: str) -> None:
+    """A name that is HTML or Markdown is text in every table: in cells, heads, groups, notes."""
+    html = SHOWN[shown](hostile(name)).html
+    found = Elements(html)
+    assert found.tags <= TABLE_TAGS
+    for attribute, value in found.attributes:
+        assert not attribute.startswith("on"), (attribute, value)
+        assert attribute not in ("src", "href", "srcdoc", "action"), (attribute, value)
+    assert not [text for text in HOSTILE if text in html]
+    if shown != "ways":
+        assert escape(name) in html or escape(name, quote=False) in html
+
+
+@pytest.mark.parametrize("name", [HOSTILE[0], MARKUP], ids=["script", "text"])
+def test_hostile_names_in_pictures(name: str, tmp_path: Path) -> None:
+    """Any name can be drawn, and is drawn as it is; a long one is shortened in the middle."""
+    placed = hostile(name)
+    for plot in (placement.forest(placed, name), board_named(placed).plot_pairs()):
+        assert drawn(plot, tmp_path).startswith(b"\x89PNG")
+        assert {*texts(plot)} >= {shown_name(model) for model in placed.joint.models}
+
+
+@pytest.mark.parametrize("length", [80, 256])
+def test_long_names_in_pictures(length: int, tmp_path: Path) -> None:
+    """Names of 80 characters leave room for the picture; those of 256 do not end the run."""
+    placed = placed_among(*(letter * length for letter in "abcd"))
+    with warnings.catch_warnings(action="error" if length < 100 else "ignore"):
+        for plot in (placement.forest(placed), board_named(placed).plot_pairs()):
+            assert drawn(plot, tmp_path).startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["$\\frac{$", "costs $5, not $6"])
+def test_dollars_in_pictures(name: str, tmp_path: Path) -> None:
+    """A name with dollar signs is drawn as it is: it is no formula, and a broken one does not end
+    the run.
+    """
+    placed = placed_among("ann", "bob", "cy", name)
+    for plot in (placement.forest(placed, name), board_named(placed).plot_pairs()):
+        drawn(plot, tmp_path)
+        read = [t for t in plot.figure.findobj(Text) if name in t.get_text() and t.get_parse_math()]
+        assert not read
+
+
+def told_of(placed: Placed) -> list[str]:
+    """Every text in which a placement is told: tables, picture, answer in words."""
+    tables = [placement.board(placed), placement.ways(placed)]
+    picture = placement.forest(placed)
+    return [*(t.text for t in tables), *texts(picture), placement.text(placed),
+            *[t.get_text() for t in picture.figure.legends[0].get_texts()]]  # fmt: skip
+
+
+def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
+    """Where the judge's error cannot be estimated, the board's heading, the picture and the answer
+    say that this is where this judge puts it; no sentence says where people would.
+    """
+    told = told_of(placed_among("ann", "bob", "cy", NEW))
+    assert sum("where this judge puts it" in text for text in told) >= 3
+    assert placement.board(placed_among("ann", "bob", "cy", NEW)).title.endswith("puts it")
+    for text in told:
+        assert "with this judge's error" not in text
+        assert "people would" not in text or "is not known" in text
+
+
+def test_a_judge_whose_error_is_known_shows_it_everywhere() -> None:
+    """Where it can, the board, the ways, the picture and the answer show the interval that holds
+    it, and say so.
+    """
+    error = JudgeError(sd=80.0, n_models=6, n_shared=900)
+    placed = replace(placed_among("ann", "bob", "cy", NEW), judge_error=error)
+    wide = placed.cautious
+    assert wide is not None
+    span = f"{wide.ci_low:.0f} to {wide.ci_high:.0f}"
+    board = placement.board(placed)
+    assert board.rows[board.marked or 0]["95% interval"] == span
+    assert span in placement.ways(placed).text
+    assert span in placement.text(placed)
+    bars = [s for c in placement.forest(placed).figure.axes[0].collections
+            for s in getattr(c, "get_segments", list)()]  # fmt: skip
+    assert any(s[0][0] == pytest.approx(wide.ci_low) for s in bars)
+    told = told_of(placed)
+    assert any("80 points (SD) from people's ratings, as 6 other models show" in t for t in told)
+    assert not any("where this judge puts it" in text for text in told)
