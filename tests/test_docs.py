@@ -169,9 +169,7 @@ def _votes() -> None:
 
 
 def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Path:
-    """Write a page's files, run its Python and its commands, in their order, as a reader would;
-    the workspace in which it ends.
-    """
+    """Write a page's files, run its Python and commands in order; the folder in which it ends."""
     where = Path(shutil.copytree(furnished, home / "workspace"))
     for n, block in enumerate(blocks_of(page)):
         with chdir(where):
@@ -265,9 +263,7 @@ def page_name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", SHOWN, ids=page_name)
 def test_what_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) -> None:
-    """Files, Python and quick commands of a page work in their order; others are given what they
-    take.
-    """
+    """Files, Python and quick commands work in their order; others get what they take."""
     try_page(page, tmp_path, furnished, everything=False)
 
 
@@ -350,9 +346,7 @@ def test_users_need_one_door() -> None:
 
 
 def test_the_reference_is_what_the_code_says() -> None:
-    """Commands, parameters and fields stand in the reference as the code has them; after a change
-    `python docs/make_reference.py` renews it.
-    """
+    """The reference says what the code has; `python docs/make_reference.py` renews it."""
     with chdir(ROOT):
         pages = runpy.run_path("docs/make_reference.py")["PAGES"]
         assert {path.stem for path in GENERATED.glob("*.md")} == set(pages)

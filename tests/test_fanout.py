@@ -95,9 +95,7 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatc
 
 
 def test_work_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
-    """One of two worker processes is killed during the resamples, or while it plays a world; every
-    number and every duel stays.
-    """
+    """A worker process is killed during resamples, or playing a world; every number stays."""
     method = BradleyTerry(interval="percentile", resamples=200, ties="davidson")
     log = asked(2000, models=12, questions=300)
     expected = method(log)
@@ -117,9 +115,7 @@ def test_work_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
 def test_permutations_and_replays_are_the_same_on_a_cluster(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Elo over shuffled orders, Glicko-2's resamples and streamed battles, with the scheduler named
-    in the environment.
-    """
+    """Elo, Glicko-2's resamples and streamed battles, with the scheduler in the environment."""
     log = asked(500)
     for n, rows in enumerate((np.arange(200), np.arange(200, 500))):
         write_battles(tmp_path / f"{n}.parquet", log.select(rows))

@@ -82,9 +82,7 @@ def half_written(path: Path) -> None:
 
 @pytest.mark.parametrize("old", ["old", None])
 def test_a_failed_write_leaves_what_was_there(old: str | None, tmp_path: Path) -> None:
-    """When the block raises, or a number is none in JSON, the old file, or none, is there as
-    before, and nothing beside it.
-    """
+    """After an error, or NaN for JSON, the old file, or none, is there, and nothing beside it."""
     path = tmp_path / "result.txt"
     if old is not None:
         path.write_text(old)
@@ -133,9 +131,7 @@ def test_a_full_disk_leaves_the_old_file(how: str, tmp_path: Path) -> None:
 
 
 def test_json_is_written_one_way(tmp_path: Path) -> None:
-    """Keys are sorted, text stays readable, and the file ends in a newline; its hash is the SHA-256
-    of its bytes, as published for 'abc'.
-    """
+    """Keys are sorted, text is readable, a newline ends it; the hash is SHA-256, as published."""
     path = tmp_path / "result.json"
     write_json(path, {"b": 1, "a": {"d": "é", "c": None}})
     expected = '{\n  "a": {\n    "c": null,\n    "d": "é"\n  },\n  "b": 1\n}\n'
@@ -339,9 +335,7 @@ SECOND = PROMPT | {"prompt_id": "p2"}
     ],
 )  # fmt: skip
 def test_a_wrong_prompt_is_named_with_its_line(row: object, message: str, tmp_path: Path) -> None:
-    """A prompt that cannot be used is an error with the file, the line and the field; a bank
-    without prompts is one, too.
-    """
+    """A prompt that cannot be used is named by file, line and field; a bank needs prompts."""
     path = lines(tmp_path / "prompts.jsonl", PROMPT, "", row)
     with pytest.raises(DataError, match=rf"prompts\.jsonl:3: .*{message}"):
         read_prompts(path)

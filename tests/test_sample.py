@@ -16,9 +16,7 @@ HEDGE = re.compile(r"\b(may|might|could|perhaps|possibly|depends?|consider)\b", 
 
 
 def test_counts() -> None:
-    """143 prompts: 24 recall and 69 vignettes with gold, 50 curated with a behaviour; every entrant
-    answers each in its own words.
-    """
+    """24 recall and 69 vignettes with gold, 50 curated; each entrant answers in its own words."""
     sources = Counter(p.source for p in PROMPTS.values())
     assert sources == {"open_recall": 24, "vignette": 69, "curated": 50}
     assert all((p.gold_answer is None) == (p.source == "curated") for p in PROMPTS.values())

@@ -125,9 +125,7 @@ def test_a_model_name_is_printable(name: object) -> None:
 
 
 def test_a_battle_needs_only_models_and_winner() -> None:
-    """Every other field has a default, a human's vote of weight 1; words on disk become members,
-    and a battle does not change once made.
-    """
+    """All else has a default, a human's vote of weight 1; words become members; nothing changes."""
     plain = battle()
     assert (plain.source, plain.weight, plain.inconsistent) == (Source.HUMAN, 1.0, False)
     assert all(getattr(plain, name) is None for name in (*TEXT, "timestamp"))
@@ -167,9 +165,7 @@ def test_what_no_method_could_rate_makes_no_battle(wrong: dict[str, str]) -> Non
 @quick
 @given(st.lists(st.none() | st.text(max_size=3), max_size=8), st.data())
 def test_labels_are_codes_into_sorted_names(values: list[str | None], data: st.DataObject) -> None:
-    """Encoding loses nothing, names come out sorted, and some rows of a column are the column of
-    those rows.
-    """
+    """Encoding loses nothing, names are sorted, and rows of a column are their column."""
     labels = Labels.of(values)
     assert labels.values().tolist() == values
     assert labels.names.tolist() == sorted({value for value in values if value is not None})
@@ -216,9 +212,7 @@ def test_a_column_is_there_where_one_battle_has_it() -> None:
 
 
 def test_a_timestamp_keeps_its_instant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A time with an offset comes back as the same moment, in UTC, to the microsecond; one without
-    a zone means UTC, wherever the code runs.
-    """
+    """A time comes back as the same moment in UTC; without a zone it is UTC, wherever it runs."""
     local = datetime(2024, 1, 1, 0, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
     with monkeypatch.context() as machine:
         machine.setenv("TZ", "Asia/Tokyo")
@@ -271,9 +265,7 @@ def test_covariates_and_models_of_a_selection() -> None:
 
 
 def test_dimensions_come_in_name_order() -> None:
-    """Each dimension has its own log; battles without one, or with an empty one, come under the
-    empty name, and none is lost.
-    """
+    """Each dimension has its own log, those without one under the empty name; none is lost."""
     names = ["tone", "facts", None, "tone", ""]
     log = log_of(*(battle(dimension=d, battle_id=str(n)) for n, d in enumerate(names)))
     found = {
@@ -327,9 +319,7 @@ def test_pair_counts_equal_counting_one_by_one(records: list[Battle]) -> None:
 
 
 def test_counts_become_weighted_battles() -> None:
-    """A row of counts is one battle per outcome seen, weighted by how often; ties need not be
-    counted.
-    """
+    """A row of counts is one battle per outcome seen, weighted; ties need not be counted."""
     for counts in ([3, 0, 0, 5], [0, 1, 2.5, 0], [1, 2]):
         columns = [[n] for n in counts]
         log = BattleLog.from_counts(["beech"], ["ash"], *columns, source=Source.LLM_JUDGE)
@@ -354,9 +344,7 @@ def test_what_is_no_table_of_counts_is_refused(model_b: list[str], count: float)
 @quick
 @given(logs, st.data())
 def test_parts_that_are_joined_are_the_whole(records: list[Battle], data: st.DataObject) -> None:
-    """Joined logs hold every battle with every field, in the order given, encoded as if they had
-    been built together.
-    """
+    """Joined logs hold every field of every battle in order, encoded as if built together."""
     cuts = st.integers(0, len(records))
     cut, end = sorted(data.draw(st.tuples(cuts, cuts)))
     parts = records[:cut], records[cut:end], records[end:]
@@ -368,9 +356,7 @@ def test_parts_that_are_joined_are_the_whole(records: list[Battle], data: st.Dat
 
 
 def test_a_column_that_one_log_lacks_is_missing_there() -> None:
-    """Where a log had no such column, its battles have none of it, and weight 1; covariates are
-    left out, and neither log is changed.
-    """
+    """A column that one log lacks is missing there, weight 1; covariates go, and no log changes."""
     bare = battle("ash", "beech", "model_a")
     full = battle("cherry", "ash", question_id="q1", battle_id="b1", timestamp=NOON, weight=2.5,
                   inconsistent=True, share_a=0.25, session="s", judge_model="j")  # fmt: skip

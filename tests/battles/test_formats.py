@@ -44,9 +44,7 @@ TEXT_FILES = (".json", ".json.gz", ".jsonl", ".jsonl.gz", ".csv", ".csv.gz")
 
 
 def written(path: Path, rows: Rows) -> Path:
-    """Rows as JSON array, JSONL, CSV (JSON in its cells), Parquet or an AutoArena project, by the
-    file's name.
-    """
+    """Rows as JSON, JSONL, CSV (JSON in cells), Parquet or an AutoArena project, by name."""
     if path.suffix == ".sqlite":
         return project(path, *((row["judge"], row["winner"]) for row in rows))
     if path.suffix == ".parquet":
@@ -560,9 +558,7 @@ def test_the_line_counts_rows_that_are_left_out(tmp_path: Path) -> None:
 def test_a_damaged_conversation_is_named_with_its_line(
     name: str, column: str, line: int, tmp_path: Path
 ) -> None:
-    """A conversation in a cell of a CSV file that is not JSON is refused where texts are asked
-    for; the votes are read without them.
-    """
+    """A conversation that is not JSON is refused where texts are asked for; votes are read."""
     rows = EXAMPLES[name].rows
     path = written(tmp_path / "cut.csv", [*rows, {**rows[0], "id": 99, column: '["cut sho'}])
     with pytest.raises(DataError, match=rf"cut\.csv:{line}: prompt cannot be read from {column}"):
@@ -685,9 +681,7 @@ def test_judges_and_shares_are_as_far_as_they_are_known(tmp_path: Path) -> None:
 def test_arena_hards_own_win_rate_comes_out(
     tmp_path: Path, pairs: list[tuple[str, str]], rate: float
 ) -> None:
-    """With contradictions counted, the model's expected share is Arena-Hard's score, the mean over
-    both games of all, strong verdicts thrice.
-    """
+    """The expected share is Arena-Hard's score: the mean over all games, strong verdicts thrice."""
     file = written(tmp_path / "m.jsonl", [games(str(n), *p) for n, p in enumerate(pairs)])
     ratings = BradleyTerry(inconsistent="tie", prior=0)(read_battles(file))
     gap = ratings["m"].rating - ratings["o3"].rating

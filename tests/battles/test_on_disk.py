@@ -50,9 +50,7 @@ def as_rows(log: BattleLog) -> list[tuple[str, str, str]]:
 def test_a_folder_holds_what_its_files_hold(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Counts of every pair and rows in their order are those of the log that was written, however
-    a file is cut into chunks.
-    """
+    """Counts and rows in order are those of the log, however a file is cut into chunks."""
     monkeypatch.setattr(on_disk, "CHUNK", 2048)
     log = asked(9000 if suffix == "parquet" else 900)
     stream = BattleFiles.of(folder_of(log, tmp_path / "votes", suffix))
@@ -64,9 +62,7 @@ def test_a_folder_holds_what_its_files_hold(
 
 
 def test_questions_come_together(tmp_path: Path) -> None:
-    """Grouped by question, the battles of each stand one after another, and none is lost; one that
-    names no question is a cluster of its own.
-    """
+    """Battles of a question stand together, none is lost; one without it is its own cluster."""
     log = asked(2000, questions=150)
     stream = BattleFiles.of(folder_of(log, tmp_path / "votes"))
     clusters = np.concatenate([chunk.cluster for chunk in stream.grouped("question")])
@@ -156,9 +152,7 @@ def test_a_file_that_is_there_twice_is_refused(
 
 
 def test_hashes_are_found_where_they_stand() -> None:
-    """Every known hash has its place and an unknown one none; those with the same upper bits are
-    told apart by the lower ones.
-    """
+    """A known hash has its place, an unknown one none, also where the upper bits are the same."""
     many = np.random.default_rng(0).integers(0, 2**64, 5000, np.uint64)
     assert HashIndex.of(many).places(many).tolist() == list(range(5000))
     known = np.array([9, 2**64 - 3, 5, 3, 7], np.uint64)

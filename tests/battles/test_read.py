@@ -89,6 +89,7 @@ def battles(draw: st.DrawFn) -> Battle:
     named = ("question_id", "dimension", "judge_model", "battle_id", "session", "lane")
     rest = {name: draw(texts) for name in named} | {"source": draw(st.sampled_from(Source))}
     rest |= {"timestamp": draw(moments), "weight": draw(st.just(1.0) | positive)}
+    rest |= {"share_a": draw(st.none() | st.floats(0, 1))}
     return battle(a, b, winner=winner, inconsistent=inconsistent, **rest)
 
 
@@ -147,9 +148,7 @@ def test_awkward_logs_survive_their_file(kind: str, wanted: list[Battle], tmp_pa
 @pytest.mark.parametrize("kind", UNZIPPED)
 @pytest.mark.parametrize("name", ["run[1]", "weight=7/battles", "o'brien; DROP TABLE"])
 def test_a_path_is_only_a_path(kind: str, name: str, tmp_path: Path) -> None:
-    """A name is no pattern, a folder no column and a quote no SQL, even beside a file that a
-    pattern would find.
-    """
+    """A name is no pattern, a folder no column, a quote no SQL, even where a pattern would match."""
     through(tmp_path / f"run1{kind}", [battle("wrong", "file")])
     assert through(tmp_path / f"{name}{kind}", [battle()]) == [battle()]
 
@@ -198,9 +197,7 @@ def test_an_old_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
 
 
 def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
-    """Files outlive schemas: a key or column nobody knows is left aside, whatever it holds; null is
-    as if it were not there.
-    """
+    """A key or column nobody knows is left aside, whatever it holds; null is as if not there."""
     strange = line(mood="good", extra={"deep": [1, None]}, weight=None, timestamp=None, source=None)
     select = "SELECT 'ash' AS model_a, [1, 2] AS mood, 'beech' AS model_b, 'model_a' AS winner"
     frame = pd.DataFrame([{"mood": {"a": 1}, **json.loads(GOOD)}])
@@ -266,7 +263,8 @@ NO_WEIGHT, NO_TIME = "is not a positive finite number", "is not an ISO date or s
         *(({"weight": w}, f"weight '{w}' {NO_WEIGHT}") for w in ("NaN", 0, -1, "inf", "heavy")),
         *(({"timestamp": t}, f"timestamp '{t}' {NO_TIME}")
           for t in ("yesterday", "2024-02-30", "inf", "1e300")),
-        ({"share_a": 1.5}, "share_a '1.5' is not a number from 0 to 1"),
+        *(({"share_a": s}, f"share_a '{s}' is not a number from 0 to 1")
+          for s in (1.5, -0.1, "half", "NaN", "inf")),
         ({"inconsistent": "maybe"}, "inconsistent 'maybe' is not true or false"),
         ({"inconsistent": True}, "an inconsistent battle must have winner 'tie'"),
     ],
@@ -274,9 +272,7 @@ NO_WEIGHT, NO_TIME = "is not a positive finite number", "is not an ISO date or s
 def test_a_wrong_value_is_named_with_its_line(
     changes: Mapping[str, object], message: str, tmp_path: Path
 ) -> None:
-    """An unknown value is an error that names the file, the line (blank ones count) and it; in a
-    frame, the row from 0.
-    """
+    """A wrong value is named with file, line (blank ones count) and, in a frame, row from 0."""
     path = text(tmp_path / "bad.jsonl", GOOD, "", GOOD, "  ", line(**changes), GOOD)
     with pytest.raises(DataError, match=rf"bad\.jsonl:5: {message}"):
         read_battles(path)
@@ -359,9 +355,7 @@ def test_a_model_name_of_a_megabyte_is_refused(kind: str, tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
-    """A path to nothing or to a folder and a kind nobody knows are errors that name the file; the
-    kinds are listed, and none is written.
-    """
+    """A path to nothing, to a folder or of an unknown kind is named; no such kind is written."""
     path = text(tmp_path / "battles.txt", GOOD)
     kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.json, \.json\.gz, \.csv, \.csv\.gz, \.parquet"
     with pytest.raises(DataError, match=rf"battles\.txt: unknown kind of battle file; {kinds}"):
@@ -407,9 +401,7 @@ def test_a_file_of_several_voters_is_read_by_one(tmp_path: Path) -> None:
 
 
 def test_the_votes_of_27_thousand_battles_add_up(data: Path) -> None:
-    """People's votes have the totals that the README states; GPT-4 picks slot a in 55.1 % of
-    its decisive verdicts.
-    """
+    """Votes have the README's totals; GPT-4 picks slot a in 55.1 % of its decisive verdicts."""
     path = data / "chatbot_arena_27k" / "battles.csv.gz"
     people, judge = (read_battles(path, winner=x) for x in ("human", "gpt-4-0125-preview"))
     assert (len(people), len(people.models)) == (26_919, 20)
@@ -500,9 +492,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
 def test_names_that_look_alike_are_warned_about(
     one: str, two: str, told: str, tmp_path: Path
 ) -> None:
-    """A file whose model names look alike, or mix scripts, is read with a warning in a sentence
-    that names them by their code points.
-    """
+    """Names that look alike, or mix scripts, are warned about by their code points."""
     with pytest.warns(LookAlikeWarning, match=f"votes.jsonl: {told}"):
         through(tmp_path / "votes.jsonl", [battle(one, two)])
 

@@ -280,9 +280,7 @@ def test_a_weight_is_a_number_of_votes() -> None:
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
 def test_uncontrolled_is_the_rating_without_covariates(ties: str) -> None:
-    """Beside each rating stands what it would be if style were not fitted; numbers that nobody
-    asked for change nothing.
-    """
+    """Each rating has what it would be without style; numbers nobody asked for change nothing."""
     log = replace(random_log(), outcome=(np.arange(200) % 3).astype(np.int8))
     method = BradleyTerry(ties=ties, baseline="m2", center=1200.0)  # type: ignore[arg-type]
     plain, controlled = method(log), replace(method, covariates=("length",))(log)

@@ -94,9 +94,7 @@ def test_the_temperature_is_the_best_one() -> None:
 
 
 def test_what_a_verdict_is_worth() -> None:
-    """At temperature 1 a clear verdict is 1 / (1 + 1/e) = 0.731 of a win, a loss the rest, a tie
-    half; winners stay named.
-    """
+    """At temperature 1 a clear verdict is 1 / (1 + 1/e) of a win, a loss the rest, a tie half."""
     rest = {"n_shared": 1, "agreement": 1.0, "nll": 0.0, "nll_full": 0.0, "nll_human": 0.0}
     one = Calibration(temperature=1.0, log_error=0.1, **rest)  # type: ignore[arg-type]
     log = World(steps(3, 10), 6).log(np.array([0, 1, 2, 3, 0, 1]))
@@ -167,9 +165,7 @@ def test_shared_means_same_question_and_models(
 
 
 def test_only_other_models_calibrate() -> None:
-    """What people and the judge said about the placed model plays no part in the temperature,
-    nor in the judge's error.
-    """
+    """Votes and verdicts on the placed model move neither temperature nor the judge's error."""
     world = World([*steps(7, 50), 90.0], 4000, 4)
     verdicts = world.judged(1.5 * world.skill)
     at = world.human.models.index(NEW)

@@ -43,9 +43,7 @@ def test_the_posterior_is_the_integral(seed: int) -> None:
 
 
 def test_a_surprise_is_the_deleted_residuals() -> None:
-    """How surprising a model is comes from the others alone: the posterior without its rating,
-    by brute force, gives the same probability.
-    """
+    """Surprise comes from the others alone: the posterior without its rating, by brute force."""
     pair = two(4)
     people = pair.people + 300 * (np.arange(6) == 2)
     found = combined(replace(pair, people=people))
@@ -155,9 +153,7 @@ def test_noise_that_both_share_and_models_without_votes() -> None:
 
 
 def test_a_model_the_judge_never_saw_keeps_its_votes() -> None:
-    """Where noise is independent, the gap between two such models, and its standard error, are
-    people's alone.
-    """
+    """With independent noise, the gap of two such models and its error are people's alone."""
     pair = two(10, n=9)
     unseen = np.arange(9) >= 7
     noise = 900 * (np.eye(9) - 1 / 9)

@@ -140,9 +140,7 @@ def test_models_with_few_votes_are_listed() -> None:
 
 
 def test_a_model_that_stands_out_is_named() -> None:
-    """Where the judge puts one model 400 points too high, that model alone is named, below what
-    the judge lets expect.
-    """
+    """A model that the judge puts 400 points too high is named alone, below its expectation."""
     board = Board(7, n=16, battles=8000, slope=1.0)
     skill = board.judge + 400 * (np.arange(16) == 9)
     found = Hybrid()(board.human(4000), board.judged(skill))
@@ -232,9 +230,7 @@ def test_a_center_of_ones_own() -> None:
 
 
 def test_what_is_refused() -> None:
-    """Too few models that both rated, and settings that have no meaning here, are refused in one
-    sentence.
-    """
+    """Too few models that both rated, and settings without meaning here, are refused."""
     board = Board(11, battles=3000)
     human, judged = board.human(900), board.judged()
     few = without(judged, *board.names[4:])

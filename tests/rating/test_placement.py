@@ -187,9 +187,7 @@ HIDDEN = log(won(NEW, "x", 20, 5) + won("z", NEW, 3, 19), "hidden")
 def test_votes_on_the_model_are_set_aside(
     change: Callable[[BattleLog], BattleLog], least: int
 ) -> None:
-    """Whatever people voted on the placed model, nothing but `hidden` moves: no rating, no
-    interval, and not who is left out.
-    """
+    """Votes on the placed model move nothing but `hidden`, not who is left out."""
     place = placement(min_battles=least, method=BradleyTerry(interval="percentile", resamples=100))
     logs = (BattleLog.joined(TRIO, votes) for votes in (HIDDEN, change(HIDDEN)))
     one, other = (place(each, TO_TRIO) for each in logs)
@@ -214,9 +212,7 @@ def test_hidden_is_what_people_say() -> None:
 
 
 def test_both_bad_and_inconsistent_follow_the_method() -> None:
-    """A both-bad verdict and an inconsistent judgment are half a win or nothing, as the method
-    says, and what is dropped is counted.
-    """
+    """Both-bad and inconsistent are half a win or nothing, as the method says, and counted."""
     odd = {"model_a": NEW, "model_b": "x"}
     rows = [
         Battle(**odd, winner="both_bad", question_id="b"),  # type: ignore[arg-type]

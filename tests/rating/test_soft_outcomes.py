@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -15,16 +14,12 @@ from arena_kit import (
     Battle,
     BattleLog,
     BradleyTerry,
-    DataError,
     PermutationElo,
     Ratings,
-    read_battles,
-    write_battles,
 )
 from tests import naive
 from tests.naive import Naive, centred
 
-KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
 parts = st.integers(0, 1000).map(lambda n: n / 1000)
 quick = settings(max_examples=25, deadline=None)
 
@@ -151,27 +146,3 @@ def test_elo_in_order_counts_shares(rows: list[tuple[str, str, float]]) -> None:
     games = [(int(a[1]), int(b[1]), share) for a, b, share in rows]
     expected = naive.elo(games, 4, k=16, initial=1400)
     assert [found[f"m{n}"] for n in range(4)] == pytest.approx(expected, abs=1e-9)
-
-
-# Files
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_shares_survive_their_file(kind: str, tmp_path: Path) -> None:
-    """Written and read again, every share is the same to the last bit; a missing one is missing."""
-    given_shares = [0.1, None, 1.0, 0.0, 1 / 3, 5e-324, None, 0.9999999999999999]
-    path = tmp_path / f"soft{kind}"
-    write_battles(path, soft(*[("x", "y", share) for share in given_shares]))
-    assert [battle.share_a for battle in read_battles(path).to_battles()] == given_shares
-
-
-@pytest.mark.parametrize("wrong", ["1.5", "-0.1", "half", "NaN", "inf"])
-def test_a_wrong_share_is_named_with_its_line(wrong: str, tmp_path: Path) -> None:
-    """In a CSV file and in JSONL, the line and the value are told, and what was allowed."""
-    row = '{"model_a": "x", "model_b": "y", "winner": "tie", "share_a": "%s"}\n'
-    table = f"model_a,model_b,winner,share_a\nx,y,tie,0.5\nx,y,tie,\nx,y,tie,{wrong}\n"
-    for place, text in (("soft.csv:4", table), ("soft.jsonl:2", row % 1 + row % wrong)):
-        path = tmp_path / place.partition(":")[0]
-        path.write_text(text)
-        with pytest.raises(DataError, match=f"{place}: share_a '{wrong}' is not a number from 0"):
-            read_battles(path)

@@ -526,9 +526,7 @@ def test_hostile_names_are_placed(home: Path, capsys: pytest.CaptureFixture[str]
 
 
 def test_the_answer_of_a_placement(record: Path) -> None:
-    """The box says the rank, rating and possible ranks that placement.json has, who judged, and
-    what may not be concluded.
-    """
+    """The box says rank, rating, possible ranks, who judged, and what may not be concluded."""
     box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
     board, model = summary["board"], summary["model"]
     rank = [row["model"] for row in board["ratings"]].index(model) + 1
@@ -579,9 +577,7 @@ def test_run_placement(home: Path) -> None:
 
 
 def test_the_27k_set(home: Path, data: Path) -> None:
-    """On real battles a placement puts gpt-4 first of 20, as people do, near their rating, and
-    nothing says that no person voted.
-    """
+    """Real votes put gpt-4 first of 20, near people's rating, and are not called simulated."""
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
     given = read_yaml(home / "params" / "placement_27k.yaml")
     with chdir(home):

@@ -70,9 +70,7 @@ def drawn(texts: RecordedTexts, n: int, **changes: Any) -> ArenaSample:
     ],
 )
 def test_what_cannot_be_used_is_counted(changes: dict[str, Any], why: str) -> None:
-    """A battle without texts, of another kind, or at odds with an earlier one is left out by its
-    reason, and leaves no answer behind.
-    """
+    """A battle that cannot be used is left out by its reason, and leaves no answer behind."""
     rows = arena(("x", "y", "q1", {}), ("x", "z", "q1", changes))
     texts = RecordedTexts.of_file(*rows, languages=["en"])
     assert texts.left_out == {why: 1}
@@ -159,9 +157,7 @@ def test_shared_battles_are_among_few_models() -> None:
 
 
 def test_names_that_are_no_ids_come_back() -> None:
-    """Models and questions with any name are judged under safe ids, and battles have the arena's
-    names again.
-    """
+    """Any names are judged under safe ids, and battles have the arena's names again."""
     rows = [("GPT-4 (turbo)", "y", f"q {i}?", {}) for i in range(3)]
     sample = draw(RecordedTexts.of_file(*arena(*rows)), "new model", ["GPT-4 (turbo)", "y"],
                   dimension="taste", n_battles=6)  # fmt: skip
@@ -190,9 +186,7 @@ def test_questions_without_an_id_are_known_by_their_prompt() -> None:
 
 
 def test_a_bank_of_ones_own() -> None:
-    """Votes that name their question take prompts and responses from a bank, gold answers too;
-    what the bank lacks is counted.
-    """
+    """A bank lends prompts, responses and gold answers to votes; what it lacks is counted."""
     bank = [
         Prompt(prompt_id="q1", text="One?", source="s", gold_answer="1"),
         Prompt(prompt_id="q2", text="Two?", source="s"),
