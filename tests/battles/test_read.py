@@ -148,7 +148,7 @@ def test_awkward_logs_survive_their_file(kind: str, wanted: list[Battle], tmp_pa
 @pytest.mark.parametrize("kind", UNZIPPED)
 @pytest.mark.parametrize("name", ["run[1]", "weight=7/battles", "o'brien; DROP TABLE"])
 def test_a_path_is_only_a_path(kind: str, name: str, tmp_path: Path) -> None:
-    """A name is no pattern, a folder no column, a quote no SQL, even where a pattern would match."""
+    """A name is no pattern, a folder no column, a quote no SQL, even if a pattern matched."""
     through(tmp_path / f"run1{kind}", [battle("wrong", "file")])
     assert through(tmp_path / f"{name}{kind}", [battle()]) == [battle()]
 
