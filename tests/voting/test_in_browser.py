@@ -13,7 +13,7 @@ from arena_kit.voting.ballot import make_ballot, take_ballot
 from arena_kit.voting.live import LiveArena
 from tests.browser import Browser, running_browser
 from tests.samples import HOSTILE
-from tests.voting.serving import BOARD_TOKEN, KEY, arena_texts, leaks, live_arena, serving
+from tests.voting.arenas import BOARD_TOKEN, KEY, arena_texts, leaks, live_arena, serving
 
 CHOICES = {"1": "A", "ArrowLeft": "A", "a": "A", "2": "B", "ArrowRight": "B", "b": "B", "t": "TIE",
            "x": "BOTH_BAD", "s": "SKIP"}  # fmt: skip
