@@ -15,7 +15,7 @@ from filelock import FileLock
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.browser import Browser, running_browser
 from tests.emulator import Emulator
-from tests.samples import ROOT, SMALL, copy_workspace, newcomer, record_of
+from tests.samples import ROOT, SMALL, copy_workspace, judgments_of, newcomer, published, rated
 
 # Dozens of children import the package, and pytest rewrites every test: what was compiled once is
 # kept, whatever the environment says, for it is a fifth of a minute in each worker.
@@ -55,12 +55,13 @@ def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture(scope="session")
 def pilot_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record of a small pilot run; nobody may change it."""
+    """The record of a small pilot with one figure, for all tests that only read one."""
     root = copy_workspace(tmp_path_factory.mktemp("pilot") / "workspace")
-    with chdir(root), pytest.MonkeyPatch.context() as patch:
+    with pytest.MonkeyPatch.context() as patch, chdir(root):
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        return record_of("pilot", **SMALL).path
+        judgments = judgments_of("pilot", **SMALL)
+        return published(judgments, figures=[rated(judgments).plot()]).path
 
 
 @pytest.fixture(autouse=True)

@@ -29,7 +29,7 @@ from click.testing import CliRunner
 from arena_kit import __version__, read_battles, write_battles
 from arena_kit.cli.main import main
 from arena_kit.files import read_value, read_yaml
-from arena_kit.runs.settings.files import validated
+from arena_kit.runs.settings.files import override, read_tournament, validated
 from arena_kit.runs.settings.parameters import parameters_of
 from tests.samples import ROOT, SMALL, copy_workspace, edited, record_of
 
@@ -258,14 +258,14 @@ def _checked(words: list[str]) -> dict[str, Any]:
     while isinstance(command, click.Group):
         context = click.Context(command, parent=context)
         command = command.get_command(context, rest.pop(0))
-    assert command is not None, words
+    assert command, f"no command {name}"
     context = command.make_context(name, list(rest), parent=context)
     if name not in ("run", "cost"):
         return {}
-    values = {key: read_value(key, value) for key, value in context.params["overrides"]}
-    given = {key: value for key, value in values.items() if "." not in key}
-    if dotted := {key: value for key, value in values.items() if "." in key}:
-        given["overrides"] = dotted
+    dotted = {k: read_value(k, v) for k, v in context.params["overrides"] if "." in k}
+    override(read_tournament(ROOT / "params" / "tournament.yaml"), dotted, " ".join(words))
+    plain = {k: read_value(k, v) for k, v in context.params["overrides"] if "." not in k}
+    given = plain | ({"overrides": dotted} if dotted else {})
     file = context.params["params_file"]
     if file is None or file.is_file():
         whole = (read_yaml(file) if file else {}) | given

@@ -111,7 +111,7 @@ def batches(
     from arena_kit.cli import terminal
     from arena_kit.judging.ledger.ledger import Ledger
     from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.tournament.batches import Batches
+    from arena_kit.runs.settings.judges import Batches
 
     kept = Ledger(ledger_path(tournament))
     sent = Batches(ledger=kept, root=find_root(), key_variable=key_variable)

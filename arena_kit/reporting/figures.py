@@ -196,7 +196,7 @@ def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plo
         def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
             def figure() -> Figure:
                 with rc_context(_RC):  # type: ignore[arg-type]
-                    return draw(*args, **kwargs) if args[0] else _nothing()
+                    return draw(*args, **kwargs) if args[0] else nothing_to_show()
 
             return Plot(figure(), name, alt, lambda: _for_a_phone(figure))
 
@@ -221,7 +221,8 @@ def _for_a_phone(draw: Callable[[], Figure]) -> Figure:
     return figure
 
 
-def _nothing() -> Figure:
+def nothing_to_show() -> Figure:
+    """A figure that says so."""
     width = _PHONE if _NARROW.get() else 9
     figure = Figure(figsize=(width, 0.6), dpi=160)
     figure.text(0.01, 0.4, "Nothing to show: no dimension has a rating.", fontsize=9, color=SOFT)

@@ -27,6 +27,7 @@ from arena_kit.reporting.figures import (
     legend_below,
     matrices_of,
     models_of,
+    nothing_to_show,
     panels_of,
     plot,
     row_height,
@@ -149,6 +150,8 @@ def order_against_evidence(board: Board) -> Figure:
     the board.
     """
     ratings = board.fits.get("elo", {})
+    if not ratings:
+        return nothing_to_show()
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.9 + 0.36 * n, len(ratings), "What is the ± of? Shuffled orders against evidence",
@@ -182,6 +185,8 @@ def permutation_spread(board: Board) -> Figure:
     order of the board.
     """
     ratings = board.fits.get("elo", {})
+    if not ratings:
+        return nothing_to_show()
     n = max(len(rated.models) for rated in ratings.values())
     figure, axes = panels_of(
         9, 1.5 + row_height(n) * n, len(ratings), "How far could a single order have led astray?",

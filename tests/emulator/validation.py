@@ -33,7 +33,8 @@ def check(params: Any, *, version: str, where: str) -> Model:
     _check_names(params, version, where)
     model = _model(params.get("model"))
     _check_messages(params.get("messages"), model)
-    _check_system(params.get("system"))
+    if params.get("system") is not None:
+        _check_content(params["system"], "system")
     _check_output(params.get("output_config"))
     if where != "count_tokens":
         _check_max_tokens(params, model, where)
@@ -73,9 +74,7 @@ def _model(name: Any) -> Model:
 
 def _check_messages(messages: Any, model: Model) -> None:
     """At least one message, each with content, and no prefill since 4.6 [DOC-A]."""
-    if not isinstance(messages, list):
-        raise invalid("messages: Field required")
-    if not messages:
+    if not isinstance(messages, list) or not messages:
         raise invalid("messages: at least one message is required")
     for index, message in enumerate(messages):
         if not isinstance(message, dict) or message.get("role") not in {"user", "assistant"}:
@@ -90,31 +89,18 @@ def _check_messages(messages: Any, model: Model) -> None:
 
 def _check_content(content: Any, where: str) -> None:
     """Text is never empty [3P]."""
-    if isinstance(content, str):
-        if not content:
-            raise invalid(f"{where}: content must be non-empty")
-        return
-    if not isinstance(content, list) or not all(isinstance(block, dict) for block in content):
+    blocks = [{"type": "text", "text": content}] if isinstance(content, str) else content
+    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
         raise invalid(f"{where}: Input should be a valid string or a list of blocks")
-    for block in content:
-        if block.get("type") == "text" and not block.get("text"):
-            raise invalid(f"{where}: text content blocks must be non-empty")
-
-
-def _check_system(system: Any) -> None:
-    if isinstance(system, list):
-        _check_content(system, "system")
-    elif system is not None and not isinstance(system, str):
-        raise invalid("system: Input should be a valid string or a list of blocks")
+    if any(block.get("type") == "text" and not block.get("text") for block in blocks):
+        raise invalid(f"{where}: text content blocks must be non-empty")
 
 
 def _check_max_tokens(params: Mapping[str, Any], model: Model, where: str) -> None:
     """Zero only warms the cache: not in a batch, not with a format [DOC-A]."""
     limit = params.get("max_tokens")
-    if not isinstance(limit, int) or isinstance(limit, bool):
+    if type(limit) is not int or limit < 0:
         raise invalid("max_tokens: Field required")
-    if limit < 0:
-        raise invalid("max_tokens: must be greater than or equal to 0")
     if limit > model.max_tokens:
         raise invalid(
             f"max_tokens: {limit} > {model.max_tokens}, which is the maximum allowed number of "

@@ -27,7 +27,7 @@ from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Status
-from arena_kit.runs.tournament.batches import Batches
+from arena_kit.runs.settings.judges import Batches
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Request
 from tests.faults.tournament import FixedBudget
@@ -237,6 +237,7 @@ def test_results_that_are_no_longer_kept_are_told_as_such(slow: Emulator, ledger
     slow.settings.batch_seconds = 0
     assert set(statuses(judged(slow, ledger))) == {Status.OK}
     assert sizes(slow) == [12, 12]
+    assert ledger.outcomes("first") == {"ok": 12, "given_up": 12}, "it may have been billed"
 
 
 def test_results_that_never_arrive_are_left_for_later(emulator: Emulator, ledger: Ledger) -> None:
@@ -419,16 +420,6 @@ def test_an_unconfirmed_batch_of_another_key_pauses(slow: Emulator, ledger: Ledg
     assert sizes(slow) == []
 
 
-def test_unrelated_batches_do_not_delay(slow: Emulator, ledger: Ledger) -> None:
-    """A run waits only for batches that hold its own requests."""
-    left_running(slow, ledger)
-    slow.settings.batch_seconds = 0
-    pairs = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
-    judgments = judge_pairs(pairs, TWO_RUBRICS, batch_judge(slow), ledger, options=options())
-    assert set(statuses(judgments)) == {Status.OK}
-    assert sizes(slow) == [12, 12]
-
-
 # Batches under way
 
 
@@ -439,13 +430,22 @@ def sent(ledger: Ledger, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Bat
 
 
 def test_the_list_has_what_is_under_way(slow: Emulator, ledger: Ledger, sent: Batches) -> None:
-    """A running batch is listed with its run, model and size, and looked at at its service."""
-    assert sent.under_way() == []
+    """A running batch is listed with its run, model and size, and looked at at its service; a run
+    of other requests does not wait for it, and a misspelt id is told with those under way.
+    """
+    with pytest.raises(DataError, match="no batch 'msgbatch_x' is under way; under way: none"):
+        sent.cancel("msgbatch_x")
     batch_id = left_running(slow, ledger)
     [intent] = sent.under_way()
     assert (intent.batch_id, intent.run, intent.n_requests) == (batch_id, "first", 12)
     assert (intent.model, intent.service.origin) == ("claude-opus-5-5", slow.base_url)
     assert (sent.look(intent).batch_id, sent.look(intent).ended) == (batch_id, False)
+    with pytest.raises(DataError, match=f"under way: {batch_id}"):
+        sent.give_up("msgbatch_x")
+    slow.settings.batch_seconds = 0
+    pairs = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
+    judge_pairs(pairs, TWO_RUBRICS, batch_judge(slow), ledger, options=options())
+    assert sizes(slow) == [12, 12]
     slow.clock.advance(hours=2)
     assert sent.look(intent).ended
     judged(slow, ledger)
@@ -465,29 +465,6 @@ def test_a_cancelled_batch_is_collected_and_the_rest_sent(
     assert sizes(slow) == [12]
     assert all_ok(slow, ledger, run="second")
     assert sizes(slow) == [12, 6], "half of a cancelled batch is cancelled"
-
-
-def test_a_batch_given_up_is_sent_again(slow: Emulator, ledger: Ledger, sent: Batches) -> None:
-    """Giving up is by batch or by intent, and its requests then go out anew."""
-    batch_id = left_running(slow, ledger)
-    assert sent.give_up(batch_id).batch_id == batch_id
-    assert sent.under_way() == []
-    slow.settings.batch_seconds = 0
-    assert set(statuses(judged(slow, ledger))) == {Status.OK}
-    assert sizes(slow) == [12, 12]
-    assert ledger.outcomes("first") == {"ok": 12, "given_up": 12}, "it may have been billed"
-
-
-@pytest.mark.parametrize("act", [Batches.cancel, Batches.give_up], ids=["cancel", "give up"])
-def test_an_unknown_batch_is_refused_with_the_known_ones(
-    slow: Emulator, ledger: Ledger, sent: Batches, act: Callable[[Batches, str], object]
-) -> None:
-    """A misspelt id is told together with those that are under way."""
-    with pytest.raises(DataError, match="no batch 'msgbatch_x' is under way; under way: none"):
-        act(sent, "msgbatch_x")
-    batch_id = left_running(slow, ledger)
-    with pytest.raises(DataError, match=f"under way: {batch_id}"):
-        act(sent, "msgbatch_x")
 
 
 def test_an_unconfirmed_batch_cannot_be_cancelled_yet(

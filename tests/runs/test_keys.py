@@ -9,16 +9,13 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from arena_kit.cli.main import main
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import PaidJudge, Price
-from arena_kit.runs.settings.files import AnthropicSettings, override, read_tournament
-from arena_kit.runs.settings.judges import Backend
-from arena_kit.runs.settings.keys import read_key, refuse_keys
+from arena_kit.runs.settings.files import AnthropicSettings, override, read_tournament, refuse_keys
+from arena_kit.runs.settings.judges import Backend, read_key
 from arena_kit.runs.tournament.generate import Generation
-from tests.samples import ROOT, plan_of
+from tests.samples import ROOT, call, plan_of
 
 LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular
@@ -53,54 +50,48 @@ def test_what_looks_like_a_key_is_refused(values: dict[str, Any], where: str) ->
 def test_the_environments_own_key_is_refused(
     monkeypatch: pytest.MonkeyPatch, variable: str, values: dict[str, Any]
 ) -> None:
-    """A value that equals or contains a key of the environment is refused, however it looks."""
+    """A value that equals or contains a key of the environment is refused, however it looks; so is
+    that of the variable that key_variable names.
+    """
     refuse_keys(values, "here")
+    monkeypatch.setenv("MY_LAB_KEY", PLAIN)
+    with pytest.raises(DataError, match="holds a key"):
+        refuse_keys({"key_variable": "MY_LAB_KEY", **values}, "here")
     monkeypatch.setenv(variable, PLAIN)
     with pytest.raises(DataError, match="holds a key") as caught:
         refuse_keys(values, "here")
     assert PLAIN not in str(caught.value)
 
 
-def test_the_key_of_the_named_variable_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The variable that key_variable names holds a key, whatever its own name is."""
-    monkeypatch.setenv("MY_LAB_KEY", PLAIN)
-    with pytest.raises(DataError, match="holds a key"):
-        refuse_keys({"key_variable": "MY_LAB_KEY", "judge_model": PLAIN}, "here")
-
-
 def test_ordinary_parameters_pass(monkeypatch: pytest.MonkeyPatch) -> None:
     """Numbers, names of variables, short tokens and words such as `task-` are no keys."""
     monkeypatch.setenv("SHORT_TOKEN", "curated")
-    refuse_keys(
-        {
-            "judge_model": "claude-opus-5-5",
-            "key_variable": NAME,
-            "max_cost_usd": 12.0,
-            "strata": {"curated": 3, "risk-adjusted-outcomes": None},
-            "offline": False,
-            "note": "task-force-of-twelve",
-        },
-        "here",
-    )
+    values = {"judge_model": "claude-opus-5-5", "key_variable": NAME, "max_cost_usd": 12.0}
+    strata = {"curated": 3, "risk-adjusted-outcomes": None}
+    refuse_keys(values | {"strata": strata, "note": "task-force-of-twelve"}, "here")
 
 
-def test_a_key_in_parameters_stops_every_door(workspace: Path) -> None:
-    """A plan, a generation and the command line refuse it, and nothing printed repeats it."""
+def test_a_key_stops_every_door(workspace: Path) -> None:
+    """A plan, a generation, a tournament file and the command line refuse it, and nothing printed
+    repeats it.
+    """
+    path = workspace / "params" / "own_entrants.yaml"
+    values = yaml.safe_load(path.read_text())
+    values["generate"]["plain"]["key_variable"] = LOOKS
+    path.write_text(yaml.safe_dump(values))
     for read in (
         lambda: plan_of("pilot", judge_model=LOOKS),
+        lambda: plan_of("pilot", base_url=f"http://a.example/{LOOKS}"),
         lambda: Generation.read({"entrants": [LOOKS]}, "generate.yaml"),
+        lambda: read_tournament(path),
     ):
-        with pytest.raises(DataError, match="holds a key") as caught:
+        with pytest.raises(DataError) as caught:
             read()
         assert LOOKS not in str(caught.value)
-    words = ["run", "pilot", "-p", "judge_model", LOOKS]
-    done = CliRunner().invoke(main, words)
+    done = call("run", "pilot", "-p", "judge_model", LOOKS)
     assert done.exit_code == 2
     assert LOOKS not in done.output
     assert not (workspace / "runs").exists()
-
-
-# Addresses
 
 
 @pytest.mark.parametrize(
@@ -114,34 +105,14 @@ def test_a_key_in_parameters_stops_every_door(workspace: Path) -> None:
     ],
 )
 def test_an_address_holds_no_credentials(address: str) -> None:
-    """User, password and query are refused in base_url, as is anything but http and https."""
-    with pytest.raises(DataError, match="base_url: must "):
+    """User, password and query are refused in base_url, as is anything but http and https, and a
+    password is not repeated; a good address loses its last slash.
+    """
+    with pytest.raises(DataError, match="base_url: must ") as caught:
         override(FILE, {"judge.base_url": address}, "here")
-
-
-def test_a_password_in_an_address_is_not_repeated() -> None:
-    """The refusal of an address with a password does not show the password."""
-    with pytest.raises(DataError, match="base_url: must hold no user") as caught:
-        override(FILE, {"judge.base_url": "http://user:hunter2hunter2@127.0.0.1/v1"}, "here")
-    assert "hunter2" not in str(caught.value)
-
-
-def test_a_key_in_a_tournament_file_is_not_repeated(workspace: Path) -> None:
-    """A key pasted where its variable's name belongs is refused without being shown."""
-    path = workspace / "params" / "own_entrants.yaml"
-    values = yaml.safe_load(path.read_text())
-    values["generate"]["plain"]["key_variable"] = LOOKS
-    path.write_text(yaml.safe_dump(values))
-    with pytest.raises(DataError, match=r"generate\.plain\.key_variable") as caught:
-        read_tournament(path)
-    assert LOOKS not in str(caught.value)
-
-
-def test_a_good_address_loses_its_last_slash() -> None:
-    """An address is kept as it is, but for the slash at its end."""
-    assert override(FILE, {"judge.base_url": "https://a.example/v1/"}, "x").judge.base_url == (
-        "https://a.example/v1"
-    )
+    assert "user:hunter2" not in str(caught.value)
+    good = override(FILE, {"judge.base_url": "https://a.example/v1/"}, "x")
+    assert good.judge.base_url == "https://a.example/v1"
 
 
 # Reading keys
@@ -151,69 +122,58 @@ def git(folder: Path, *words: str) -> None:
     subprocess.run(["git", "-C", str(folder), *words], check=True, capture_output=True)
 
 
-def plain_git(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep this machine's own git settings out of it."""
+@pytest.fixture
+def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A git working tree with a .env that git does not ignore yet; this machine's own git settings
+    are kept out of it.
+    """
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
-
-
-@pytest.fixture
-def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A git working tree with a .env that git does not ignore yet."""
-    plain_git(monkeypatch)
     git(tmp_path, "init", "-q")
     (tmp_path / ".env").write_text(f"{NAME}={LOOKS}\nOTHER=x\n")
     return tmp_path
 
 
-def test_no_key_anywhere_is_none(tmp_path: Path) -> None:
-    """Without variable and file there is no key, and that is no error yet."""
-    assert read_key(NAME, tmp_path) is None
-    (tmp_path / ".env").write_text("OTHER=x\n")
-    assert read_key(NAME, tmp_path) is None
-    (tmp_path / ".env").write_text(f"{NAME}=\n")
-    assert read_key(NAME, tmp_path) is None
-
-
 @pytest.mark.parametrize(
-    "line", [f"{NAME}={LOOKS}", f'{NAME}="{LOOKS}"', f"export {NAME}='{LOOKS}'  # mine"]
+    ("text", "key"),
+    [
+        ("OTHER=x", None),
+        (f"{NAME}=", None),
+        (f"# keys\n{NAME}={LOOKS}", LOOKS),
+        (f'{NAME}="{LOOKS}"', LOOKS),
+        (f"export {NAME}='{LOOKS}'  # mine", LOOKS),
+    ],
 )
-def test_a_key_is_read_from_the_file(tmp_path: Path, line: str) -> None:
-    """Outside a git working tree .env is read, in the usual spellings."""
-    (tmp_path / ".env").write_text(f"# keys\n{line}\n")
-    assert read_key(NAME, tmp_path) == LOOKS
-
-
-def test_the_environment_wins(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A variable that is set is used, whatever the file says."""
-    (tmp_path / ".env").write_text(f"{NAME}={LOOKS}\n")
+def test_a_key_is_read_from_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, key: str | None
+) -> None:
+    """Outside a git working tree .env is read, in the usual spellings; a variable that is set and
+    not empty wins. No key anywhere is no error yet.
+    """
+    assert read_key(NAME, tmp_path) is None
+    (tmp_path / ".env").write_text(f"{text}\n")
+    monkeypatch.setenv(NAME, "")
+    assert read_key(NAME, tmp_path) == key
     monkeypatch.setenv(NAME, "from-the-environment")
     assert read_key(NAME, tmp_path) == "from-the-environment"
-    monkeypatch.setenv(NAME, "")
-    assert read_key(NAME, tmp_path) == LOOKS, "an empty variable is none"
 
 
-def test_a_file_that_git_would_commit_is_refused(repository: Path) -> None:
-    """A .env that git does not ignore is refused with the remedy, and without the key."""
+def test_a_file_that_git_would_commit_is_refused(
+    repository: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A .env that git does not ignore is refused with the remedy, and without the key; ignoring one
+    that was committed before does not make it safe; with the variable set it is not looked at.
+    """
     with pytest.raises(DataError, match=r"\.env: git does not ignore .*add \.env to") as caught:
         read_key(NAME, repository)
     assert LOOKS not in str(caught.value)
     (repository / ".gitignore").write_text(".env\n")
     assert read_key(NAME, repository) == LOOKS
-
-
-def test_a_file_that_git_already_tracks_is_refused(repository: Path) -> None:
-    """Ignoring a .env that was committed before does not make it safe."""
-    git(repository, "add", ".env")
-    (repository / ".gitignore").write_text(".env\n")
+    git(repository, "add", "-f", ".env")
     with pytest.raises(DataError, match="git does not ignore this file"):
         read_key(NAME, repository)
-
-
-def test_a_set_variable_needs_no_file(repository: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """With the variable set, a .env in danger is not even looked at."""
     monkeypatch.setenv(NAME, "from-the-environment")
     assert read_key(NAME, repository) == "from-the-environment"
 
@@ -233,12 +193,9 @@ def test_a_judge_gets_the_files_key(tmp_path: Path) -> None:
     assert NAME not in os.environ
 
 
-def test_a_fresh_workspace_ignores_the_key_file(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_fresh_workspace_ignores_the_key_file(repository: Path) -> None:
     """What `arena-kit init` makes can hold a .env without another step."""
-    plain_git(monkeypatch)
-    assert CliRunner().invoke(main, ["init", str(tmp_path / "arena")]).exit_code == 0
-    git(tmp_path / "arena", "init", "-q")
-    (tmp_path / "arena" / ".env").write_text(f"{NAME}={LOOKS}\n")
-    assert read_key(NAME, tmp_path / "arena") == LOOKS
+    assert call("init", repository / "arena").exit_code == 0
+    git(repository / "arena", "init", "-q")
+    (repository / "arena" / ".env").write_text(f"{NAME}={LOOKS}\n")
+    assert read_key(NAME, repository / "arena") == LOOKS

@@ -14,12 +14,10 @@ from pathlib import Path
 
 import psutil
 import pytest
-from click.testing import CliRunner
 
-from arena_kit.cli.main import main
 from arena_kit.files import DataError, LockedError
 from arena_kit.runs.record.record import Record
-from tests.samples import without_report
+from tests.samples import call, without_report
 
 SESSION = """
 import arena_kit as ak
@@ -94,7 +92,7 @@ def test_a_notebook_session_holds_its_record(workspace: Path) -> None:
     process = start("-c", SESSION, cwd=workspace)
     try:
         record = running_record(workspace)
-        done = CliRunner().invoke(main, ["resume", str(record)])
+        done = call("resume", record)
     finally:
         os.killpg(process.pid, signal.SIGKILL)
         process.communicate(timeout=60)
@@ -189,22 +187,20 @@ def test_a_failed_step_lets_go_and_the_next_one_takes_hold(tmp_path: Path) -> No
         Record.reopen(record.path)
 
 
-def test_a_manifest_that_is_a_list_is_one_sentence(workspace: Path) -> None:
-    """`resume` of a record whose manifest is no object says so and exits 2."""
+@pytest.mark.parametrize(
+    ("manifest", "why"),
+    [
+        ("[1, 2]", "manifest.json: expected a JSON object with a run's facts, got list"),
+        ('{"mode": "pilot", "parameters": [3]}', "parameters must be a mapping, got list"),
+    ],
+)
+def test_a_manifest_of_another_kind_is_one_sentence(
+    workspace: Path, manifest: str, why: str
+) -> None:
+    """`resume` of a record whose manifest is no object, or names no parameters, exits 2."""
     record = workspace / "runs" / "odd"
     record.mkdir(parents=True)
-    (record / "manifest.json").write_text("[1, 2]")
-    done = CliRunner().invoke(main, ["resume", str(record)])
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
-    assert "manifest.json: expected a JSON object with a run's facts, got list" in done.stderr
-
-
-def test_a_manifest_without_parameters_is_one_sentence(workspace: Path) -> None:
-    """`resume` of a record whose manifest names no parameters says so and exits 2."""
-    record = workspace / "runs" / "odd"
-    record.mkdir(parents=True)
-    (record / "manifest.json").write_text('{"mode": "pilot", "parameters": [3]}')
-    done = CliRunner().invoke(main, ["resume", str(record)])
-    assert done.exit_code == 2
-    assert "manifest.json: parameters must be a mapping, got list" in done.stderr
+    (record / "manifest.json").write_text(manifest)
+    done = call("resume", record)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
+    assert why in done.stderr

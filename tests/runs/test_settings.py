@@ -10,12 +10,16 @@ from typing import Any
 import pytest
 
 from arena_kit import DataError, Placement
-from arena_kit.runs.settings.files import is_text, override, read_tournament, validated
+from arena_kit.runs.settings.files import (
+    PlacementSettings,
+    is_text,
+    override,
+    read_tournament,
+    validated,
+)
 from arena_kit.runs.settings.parameters import (
-    PlacementParams,
     PolicyParams,
     RunParams,
-    parameters_in,
 )
 from tests.samples import ROOT, edited
 
@@ -124,22 +128,13 @@ def test_parameters_do_not_suit_the_file(workspace: Path) -> None:
 
 
 def test_a_placement_is_the_methods_own() -> None:
-    """Parameters left out of a placement are the method's defaults, others go to the method."""
+    """Settings left out of a placement are the method's defaults, others go to the method."""
     usual = Placement(model="new")
-    assert PlacementParams(model="new", soft=False).placement() == usual
-    given = PlacementParams(model="new", soft=False, n_bootstraps=200, prior=0.1, seed=4)
+    own = (usual.model, usual.min_battles)
+    assert PlacementSettings(soft=False).method(*own, usual.method.seed) == usual
+    given = PlacementSettings(soft=False, n_bootstraps=200, prior=0.1).method(*own, 4)
     method = replace(usual.method, resamples=200, prior=0.1, seed=4)
-    assert given.placement() == replace(usual, method=method)
-
-
-def test_a_notebook_passes_its_globals() -> None:
-    """Of a notebook's globals the parameters are taken, and one that it forgot is named."""
-    values = dict.fromkeys(RunParams.model_fields, 1)
-    assert parameters_in(RunParams, values | {"study": 2, "n_prems": 3}) == values
-    assert parameters_in(RunParams, None) == {}
-    del values["seed"], values["offline"]
-    with pytest.raises(DataError, match="the parameters cell must name seed, offline, too"):
-        parameters_in(RunParams, values)
+    assert given == replace(usual, method=method)
 
 
 def test_dates_are_texts() -> None:

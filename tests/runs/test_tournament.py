@@ -19,9 +19,11 @@ from arena_kit import (
     PermutationElo,
     answer,
     publish,
+    rate,
     read_battles,
     sweep_elo,
     to_battles,
+    tournament_plots,
 )
 from arena_kit.cli.show import show_board
 from arena_kit.files import LockedError, read_json
@@ -126,22 +128,22 @@ def test_all_ties(workspace: Path) -> None:
     assert not any(any(each.decided.values()) for each in board.dimensions)
 
 
-def test_results_follow_from_battles(workspace: Path) -> None:
+def test_results_follow_from_battles(pilot_record: Path) -> None:
     """Rating battles.jsonl again gives the record's ratings, digit for digit; win rates add up to
     the settled pairs.
     """
-    record = record_of("pilot", **SMALL)
-    results = read_json(record.path / "elo_results.json")
-    battles = read_battles(record.path / "battles.jsonl")
+    results = read_json(pilot_record / "elo_results.json")
+    battles = read_battles(pilot_record / "battles.jsonl")
+    settings = read_json(pilot_record / "manifest.json")["rating"]["settings"]
     for dimension, log in battles.by_dimension().items():
-        again = PermutationElo(**record.read()["rating"]["settings"])(log)
+        again = PermutationElo(**settings)(log)
         for rating in again.ratings:
             entry = results["primary"][dimension][rating.model]
             assert entry["mean"] == rating.rating
             assert (entry["ci95_low"], entry["ci95_high"]) == (rating.ci_low, rating.ci_high)
             assert entry["se"] == rating.extra["evidence_se"]
             assert entry["order_sem"] == rating.extra["order_sem"]
-    with np.load(record.path / "elo_per_perm.npz") as traces:
+    with np.load(pilot_record / "elo_per_perm.npz") as traces:
         assert traces["factuality__data"].shape == (20, 4)
         names, data = traces["factuality__entrants"], traces["factuality__data"]
         means = dict(zip(names, data.mean(0), strict=True))
@@ -400,3 +402,24 @@ def test_more_pairs_than_are_judged_at_once_are_refused(workspace: Path) -> None
     edited(workspace, entrants=entrants)
     sentence = planned_within_two_gigabytes(workspace)
     assert re.search(r"would judge 502,554 pairs; at most 500,000 .* limit_pairs", sentence)
+
+
+def test_a_report_without_one_battle_is_drawn(workspace: Path) -> None:
+    """Every table and picture of a board says so where there is nothing to show."""
+    plan = plan_of("pilot", **SMALL)
+    none = to_battles([])
+    board = rate(none, **plan.rating)
+    assert set(board.unrated) == set(plan.tournament.dimensions)
+    assert board.table().text.startswith("No dimension has a rating.")
+    sweep = sweep_elo(none, plan)
+    for drawn in (
+        board.plot(),
+        board.plot_pairs(),
+        tournament_plots.winrates(none, board),
+        tournament_plots.order_against_evidence(board),
+        tournament_plots.permutation_spread(board),
+        tournament_plots.k_heatmap(sweep.ratings, board),
+        tournament_plots.k_gaps(sweep.stability),
+    ):
+        (text,) = [each.get_text() for each in drawn.figure.texts]
+        assert text.startswith("Nothing to show")

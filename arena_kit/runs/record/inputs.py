@@ -26,9 +26,9 @@ from arena_kit.runs.settings.files import (
     Strict,
     TournamentFile,
     read_tournament,
+    refuse_keys,
     validated,
 )
-from arena_kit.runs.settings.keys import refuse_keys
 
 FOLDER = "inputs"
 #: What a placement's kept models and questions are called in its battles, where ids differ.

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping
+import os
+import re
+from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass, fields, replace
 from datetime import date
 from pathlib import Path
@@ -33,7 +35,6 @@ from arena_kit.policy.constants import Policy
 from arena_kit.rating.bradley_terry.method import BothBad, BradleyTerry, Inconsistent
 from arena_kit.rating.elo.method import MAX_PERMS, PermutationElo
 from arena_kit.rating.with_judge.placement import Placement
-from arena_kit.runs.settings.keys import refuse_keys
 from arena_kit.runs.settings.workspace import source_folder
 
 _PLACED = Placement(model="").method
@@ -470,6 +471,9 @@ def is_text(name: str) -> bool:
 
 
 DEFAULT_POLICY = Path("params/policy.yaml")
+_LOOKS_LIKE_A_KEY = re.compile(r"\bsk-[A-Za-z0-9_-]{12,}|\bBearer\s+\S{12,}", re.IGNORECASE)
+_NAMES_A_KEY = re.compile(r"(api_?key|_token|_secret)$", re.IGNORECASE)
+_SHORTEST_KEY = 12
 
 
 def read_policy(path: Path = DEFAULT_POLICY) -> Policy:
@@ -528,3 +532,32 @@ def _members(kind: type[Any]) -> dict[str, Any]:
         return {name: field.annotation for name, field in kind.model_fields.items()}
     hints = get_type_hints(kind)
     return {field.name: hints[field.name] for field in fields(kind)}
+
+
+def refuse_keys(values: Mapping[str, Any], where: str) -> None:
+    """Raise when a parameter holds what is or looks like a key, without repeating it."""
+    texts = list(_texts(values))
+    named = {text for name, text in texts if name.endswith("key_variable")}
+    secret = {
+        value
+        for name, value in os.environ.items()
+        if (name in named or _NAMES_A_KEY.search(name)) and len(value) >= _SHORTEST_KEY
+    }
+    for name, text in texts:
+        if _LOOKS_LIKE_A_KEY.search(text) or any(key in text for key in secret):
+            raise DataError(
+                f"{where}: {name} holds a key; keys come from the environment or a git-ignored "
+                ".env, and key_variable names the variable"
+            )
+
+
+def _texts(value: Any, name: str = "") -> Iterator[tuple[str, str]]:
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _texts(str(key), "a name")
+            yield from _texts(inner, f"{name}.{key}".lstrip("."))
+    elif isinstance(value, list | tuple):
+        for inner in value:
+            yield from _texts(inner, name)
+    else:
+        yield name, str(value)
