@@ -217,10 +217,8 @@ def test_a_timestamp_keeps_its_instant(monkeypatch: pytest.MonkeyPatch) -> None:
     with monkeypatch.context() as machine:
         machine.setenv("TZ", "Asia/Tokyo")
         time.tzset()
-        naive = NOON.replace(tzinfo=None)
-        back = [
-            b.timestamp for b in log_of(*(battle(timestamp=t) for t in (local, naive))).to_battles()
-        ]
+        log = log_of(*(battle(timestamp=t) for t in (local, NOON.replace(tzinfo=None))))
+        back = [b.timestamp for b in log.to_battles()]
     time.tzset()
     assert back == [datetime(2023, 12, 31, 22, 30, 0, 123456, tzinfo=UTC), NOON]
     assert {moment.tzinfo for moment in back if moment} == {UTC}
@@ -264,21 +262,15 @@ def test_covariates_and_models_of_a_selection() -> None:
         assert part.covariates["length"].tolist() == expected
 
 
-def test_dimensions_come_in_name_order() -> None:
-    """Each dimension has its own log, those without one under the empty name; none is lost."""
+def test_dimensions_and_questions_part_a_log() -> None:
+    """Each dimension has its own log, in order of names, those without one under the empty name.
+    Battles on one question are one cluster; one without stands alone, and a selection counts anew.
+    """
     names = ["tone", "facts", None, "tone", ""]
     log = log_of(*(battle(dimension=d, battle_id=str(n)) for n, d in enumerate(names)))
-    found = {
-        name: [b.battle_id for b in part.to_battles()] for name, part in log.by_dimension().items()
-    }
-    assert list(found.items()) == [("", ["2", "4"]), ("facts", ["1"]), ("tone", ["0", "3"])]
-    assert {name: len(part) for name, part in log_of(battle()).by_dimension().items()} == {"": 1}
-
-
-def test_battles_on_one_question_are_one_cluster() -> None:
-    """Two battles share a cluster when they share a question; one without stands alone, and
-    clusters of a selection are numbered from 0 again.
-    """
+    parts = [(d, [*part.columns()["battle_id"]]) for d, part in log.by_dimension().items()]
+    assert parts == [("", ["2", "4"]), ("facts", ["1"]), ("tone", ["0", "3"])]
+    assert [(d, len(part)) for d, part in log_of(battle()).by_dimension().items()] == [("", 1)]
     log = log_of(*(battle(question_id=q) for q in ["q2", None, "q1", "q2", None]))
     clusters = log.clusters().tolist()
     assert clusters[0] == clusters[3]

@@ -91,27 +91,23 @@ def test_without_noise_it_is_students_t() -> None:
     assert lucky.half_width() > 20
 
 
-@pytest.mark.parametrize("judge_noise", [0.0, 10.0])
-def test_a_judge_that_may_err_without_bound_is_ignored(judge_noise: float) -> None:
-    """With an endless error, ratings and covariance are people's alone."""
-    pair = two(6, judge_noise=judge_noise)
-    rating, covariance = JudgeLine.of(pair, 0.5).at(1e9)
-    assert rating == pytest.approx(pair.people, abs=1e-3)
-    assert covariance == pytest.approx(pair.people_noise, abs=0.01)
-
-
-def test_a_judge_that_never_errs_is_believed() -> None:
-    """With no error and no noise the ratings are the judge's, on the scale that people give them
-    by generalised least squares, and only that scale is uncertain.
+def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> None:
+    """With an endless error, ratings and covariance are people's alone. With no error and no noise
+    they are the judge's, on the scale that people give them by generalised least squares, and only
+    that scale is uncertain.
     """
-    pair = two(7)
-    rating, covariance = JudgeLine.of(pair, 0.5).at(1e-9)
-    q = contrasts(6)
+    for judge_noise in (0.0, 10.0):
+        pair = two(6, judge_noise=judge_noise)
+        rating, spread = JudgeLine.of(pair, 0.5).at(1e9)
+        assert rating == pytest.approx(pair.people, abs=1e-3)
+        assert spread == pytest.approx(pair.people_noise, abs=0.01)
+    pair, q = two(7), contrasts(6)
+    rating, spread = JudgeLine.of(pair, 0.5).at(1e-9)
     inverse = q.T @ np.linalg.inv(q @ pair.people_noise @ q.T) @ q
     steep = pair.judge @ inverse @ pair.judge
     slope = pair.judge @ inverse @ pair.people / steep
     assert rating == pytest.approx(slope * pair.judge, abs=1e-5)
-    assert covariance == pytest.approx(np.outer(pair.judge, pair.judge) / steep, abs=1e-4)
+    assert spread == pytest.approx(np.outer(pair.judge, pair.judge) / steep, abs=1e-4)
 
 
 def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
