@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from arena_kit.battles.read import read_battles
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError, file_hash
 from arena_kit.runs.record.record import open_record
-from arena_kit.runs.settings.files import JudgeSettings
+
+if TYPE_CHECKING:
+    from arena_kit.runs.settings.files import JudgeSettings
 
 
 def battles_file(path: Path) -> Path:

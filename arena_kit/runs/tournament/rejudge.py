@@ -157,9 +157,9 @@ class Changed:
         tau = "" if self.kendall is None else f" Rank correlation (Kendall's τ) {self.kendall:.2f}."
         slots = [self.slots[when]["slot_a_rate"] for when in ("before", "after")]
         leaning = " → ".join("–" if s is None else f"{s:.1%}" for s in slots)
-        same = f"on {self.decided.rate.n} pairs both name a winner, the same on {self.decided.rate}"
-        if not self.decided.rate.n:
-            same = "no pair has a winner from both"
+        rate = self.decided.rate
+        same = f"on {rate.n} pairs both name a winner, the same on {rate}"
+        same = same if rate.n else "no pair has a winner from both"
         orders = self.orders.sentence.removeprefix(f"{self.dimension}: d")
         return (
             f"{self.dimension}: {self.flipped} of {n} verdicts flipped; {same}.{tau} D{orders} "
@@ -197,11 +197,10 @@ def changes(before: Path, after: Path, board: Board, kept: Collection[str] = ())
     again = [pair for pair in old if pair in new and pair.pair_id not in kept]
     changed = []
     for orders in decided_orders(earlier, board):
-        if orders.dimension not in shared:
-            continue
         own = [pair for pair in again if pair.dimension == orders.dimension]
         judged = [[side[pair] for pair in own] for side in (old, new)]
-        changed.append(_changed(orders, shared[orders.dimension], *judged))
+        if sides := shared.get(orders.dimension):
+            changed.append(_changed(orders, sides, *judged))
     return changed
 
 
