@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from math import ceil
 from typing import Any
 
@@ -13,32 +14,30 @@ from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import Spending
 from arena_kit.judging.asking.judge_pairs import ask, judge_pairs
 from arena_kit.judging.judges import anthropic as claude
-from arena_kit.judging.judges.anthropic import AnthropicMessages
-from arena_kit.judging.judges.base import ServiceError
+from arena_kit.judging.judges.base import Price, ServiceError
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot, Status
 from arena_kit.judging.verdicts.rendering import HEADER
 from tests.emulator import Emulator, Fault, Reply
 from tests.emulator.errors import ApiError
 from tests.samples import (
-    ENTRANTS,
     KEY,
-    LONG,
     MATERIAL,
-    OLD,
     OPUS,
     PAIRS,
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
-    client_of,
+    judged_by,
+    live_judge,
     options,
     outcomes,
     sizes,
     statuses,
     verdict,
 )
+
+OLD = "claude-sonnet-4-5"
 
 # What is sent
 
@@ -47,8 +46,7 @@ def judged(
     emulator: Emulator, ledger: Ledger, n: int = 1, *, judge: Any = None, **changes: Any
 ) -> list[Judgment]:
     """The first pairs put to Claude, in batches unless told otherwise."""
-    judge = judge or batch_judge(emulator)
-    return judge_pairs(PAIRS[:n], MATERIAL, judge, ledger, options=options(**changes))
+    return judged_by(judge or batch_judge(emulator), ledger, n, **changes)
 
 
 @pytest.fixture
@@ -64,34 +62,29 @@ def bodies(emulator: Emulator) -> list[dict[str, Any]]:
     return seen
 
 
+VERDICT = {
+    "type": "object",
+    "properties": {
+        "justification": {"type": "string"},
+        "winner": {"type": "string", "enum": ["A", "B", "tie"]},
+    },
+    "required": ["justification", "winner"],
+    "additionalProperties": False,
+}
+
+
 def expected_body(index: int) -> dict[str, Any]:
     """The body of a request of the first pair, written out."""
     request = MATERIAL.requests(PAIRS[:1])[index]
+    control = {"type": "ephemeral", "ttl": "1h"}
     return {
         "model": "claude-opus-5-5",
         "max_tokens": 4096,
-        "system": [
-            {
-                "type": "text",
-                "text": request.system,
-                "cache_control": {"type": "ephemeral", "ttl": "1h"},
-            }
-        ],
+        "system": [{"type": "text", "text": request.system, "cache_control": control}],
         "messages": [{"role": "user", "content": request.user}],
         "output_config": {
             "effort": "low",
-            "format": {
-                "type": "json_schema",
-                "schema": {
-                    "type": "object",
-                    "properties": {
-                        "justification": {"type": "string"},
-                        "winner": {"type": "string", "enum": ["A", "B", "tie"]},
-                    },
-                    "required": ["justification", "winner"],
-                    "additionalProperties": False,
-                },
-            },
+            "format": {"type": "json_schema", "schema": VERDICT},
         },
     }
 
@@ -101,35 +94,21 @@ def test_the_body_of_a_request(
 ) -> None:
     """A request holds one system block cached for an hour, one user message, the schema and the
     effort, and nothing else: no sampling, no key. A live one is the same, so they share answers.
+    Without effort, schema and system text their fields are not sent.
     """
-    live = AnthropicMessages(
-        client=client_of(emulator), model=OPUS.model, price=OPUS, effort="low", max_tokens=4096,
-        concurrency=1, per_minute=300,
-    )  # fmt: skip
+    live = live_judge(emulator, effort="low", concurrency=1)
     judged(emulator, Ledger(ledger.path.with_name("other.sqlite")), judge=live)
     judged(emulator, ledger, judge=batch_judge(emulator, effort="low"))
     assert bodies == 2 * [expected_body(0), expected_body(1)]
     judged(emulator, ledger, judge=live)
     assert len(bodies) == 4
     schema = bodies[0]["output_config"]["format"]["schema"]
-    assert list(schema["properties"]) == schema["required"] == ["justification", "winner"]
+    assert list(schema["properties"]) == ["justification", "winner"], "reasons come first"
     assert KEY not in json.dumps(bodies)
-
-
-def test_no_effort_and_no_schema_leave_no_field(
-    emulator: Emulator, bodies: list[dict[str, Any]]
-) -> None:
-    """Without effort and schema, and with an empty system text, their fields are not sent."""
     request = MATERIAL.requests(PAIRS[:1])[0]._replace(system="")
-    judge = batch_judge(emulator, effort="", verdict=False, max_tokens=77)
-    judge.submit({"one": request})
-    assert bodies == [
-        {
-            "model": "claude-opus-5-5",
-            "max_tokens": 77,
-            "messages": [{"role": "user", "content": request.user}],
-        }
-    ]
+    batch_judge(emulator, effort="", verdict=False, max_tokens=77).submit({"one": request})
+    bare = {"model": "claude-opus-5-5", "max_tokens": 77}
+    assert bodies[4:] == [bare | {"messages": [{"role": "user", "content": request.user}]}]
 
 
 def test_nobody_is_named_and_no_key_is_shown(
@@ -143,7 +122,7 @@ def test_nobody_is_named_and_no_key_is_shown(
     [batch] = emulator.batches
     names: Any = batch["custom_ids"]
     assert len(bodies) == 12
-    assert not re.search(rf"\b({'|'.join(ENTRANTS)})\b", json.dumps([bodies, names]))
+    assert not re.search(r"\b(ash|beech|cherry)\b", json.dumps([bodies, names]))
     assert all(re.fullmatch(r"[a-zA-Z0-9_-]{1,64}", name) for name in names)
     assert KEY not in f"{judge!r} {judge.settings} {judge.service}"
     assert judge.service.account != batch_judge(emulator, key="sk-ant-other").service.account
@@ -213,58 +192,49 @@ def test_what_is_read_from_an_answer(
     assert found == expected
 
 
-@pytest.mark.parametrize("kind", ["unknown_type", "message_null"])
-def test_a_result_that_makes_no_sense_is_final(
-    emulator: Emulator, ledger: Ledger, kind: str
-) -> None:
-    """A result of an unknown type, or a success without a message, may have been billed: it is
-    errored, and no second run asks for it again.
-    """
-    emulator.faults.add(Fault(on="item", kind=kind, times=None))
-    for run in ("first", "second"):
-        assert set(statuses(judged(emulator, ledger, 6, run=run))) == {Status.ERRORED}
-        emulator.faults.clear()
-    assert sizes(emulator) == [12]
-    assert len(emulator.billing.rows) == 12
-
-
-# What failed unpaid
+# What failed
 
 
 @pytest.mark.parametrize(
-    ("kind", "status"),
+    ("kind", "status", "paid"),
     [
-        ("errored", Status.ERRORED),
-        ("overloaded_errored", Status.ERRORED),
-        ("expired", Status.EXPIRED),
-        ("canceled", Status.CANCELED),
+        ("errored", Status.ERRORED, False),
+        ("overloaded_errored", Status.ERRORED, False),
+        ("expired", Status.EXPIRED, False),
+        ("canceled", Status.CANCELED, False),
+        ("unknown_type", Status.ERRORED, True),
+        ("message_null", Status.ERRORED, True),
     ],
 )
 def test_what_failed_unpaid_is_sent_again_alone(
-    emulator: Emulator, ledger: Ledger, kind: str, status: Status
+    emulator: Emulator, ledger: Ledger, kind: str, status: Status, paid: bool
 ) -> None:
     """Failures are sent again by themselves, `max_tries` times in all; what then remains keeps its
-    status and is asked by the next run. Nothing is paid twice.
+    status and is asked by the next run. A result that makes no sense may have been billed: it is
+    final. Nothing is paid twice.
     """
+    again = [] if paid else [3]
     emulator.faults.add(Fault(on="item", kind=kind, count=3, times=2))
     found = statuses(judged(emulator, ledger, 6, max_tries=2))
     assert (found.count(Status.OK), found.count(status)) == (9, 3)
-    assert sizes(emulator) == [12, 3]
-    assert ledger.outcomes("first") == {"ok": 9, str(status): 6}
-    assert set(statuses(judged(emulator, ledger, 6, run="second"))) == {Status.OK}
-    assert sizes(emulator) == [12, 3, 3]
+    assert sizes(emulator) == [12, *again]
+    assert ledger.outcomes("first") == {"ok": 9, str(status): 3 if paid else 6}
+    emulator.faults.clear()
+    second = statuses(judged(emulator, ledger, 6, run="second"))
+    assert second == (found if paid else [Status.OK] * 12)
+    assert sizes(emulator) == [12, *again, *again]
     assert len({row.digest for row in emulator.billing.rows}) == len(emulator.billing.rows) == 12
-
-
-def refuses_everything(params: Any) -> str:
-    raise ApiError(400, "The service does not like this request.")
 
 
 def test_a_request_refused_for_good_is_not_sent_again(emulator: Emulator, ledger: Ledger) -> None:
     """An invalid request is sent once, however many tries are left, and its reason is kept; of a
     pre-warming, the others are not sent at all.
     """
-    emulator.settings.behaviour = refuses_everything
+
+    def refuse(params: Any) -> str:
+        raise ApiError(400, "The service does not like this request.")
+
+    emulator.settings.behaviour = refuse
     [judgment] = judged(emulator, ledger)
     assert judgment.forward.status is judgment.backward.status is Status.ERRORED
     assert judgment.forward.detail.endswith("The service does not like this request.")
@@ -288,22 +258,20 @@ def test_more_than_a_batch_takes_is_split(
     """No batch has more requests or bytes than the service takes, and each request is paid once."""
     monkeypatch.setattr(claude, limit, most)
     emulator.settings.update({f"max_batch_{limit.removeprefix('_MOST_').lower()}": room})
-    assert set(statuses(judged(emulator, ledger, 6))) == {Status.OK}
+    assert {*statuses(judged(emulator, ledger, 6))} == {Status.OK}
     assert len(sizes(emulator)) > 1
     assert sum(sizes(emulator)) == len({row.digest for row in emulator.billing.rows}) == 12
 
 
-def test_a_batch_holds_a_hundred_thousand_requests(emulator: Emulator) -> None:
-    """100,001 requests make a group of 100,000 and a group of one."""
+def test_a_batch_holds_a_hundred_thousand_requests(
+    emulator: Emulator, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """100,001 requests make two groups; a single one beyond the limit is refused by name, and
+    nothing is sent.
+    """
     request = MATERIAL.requests(PAIRS[:1])[0]._replace(system="s", user="u")
     groups = batch_judge(emulator).split({str(n): request for n in range(100_001)})
     assert [len(group) for group in groups] == [100_000, 1]
-
-
-def test_a_request_longer_than_any_batch_is_named(
-    emulator: Emulator, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A single request beyond the limit is refused by name, and nothing is sent."""
     monkeypatch.setattr(claude, "_MOST_BYTES", 500)
     with pytest.raises(ServiceError, match=r"tone\|q1\|ash\|beech#1: \d+ bytes are too many"):
         judged(emulator, ledger)
@@ -313,26 +281,24 @@ def test_a_request_longer_than_any_batch_is_named(
 # Before anything is spent
 
 
+@pytest.mark.parametrize("made", [batch_judge, live_judge])
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
         ({"model": "claude-3-opus-20240229"}, "claude-3-opus-20240229 was retired"),
         ({"model": "claude-opus-9"}, "does not know the model 'claude-opus-9'"),
-        (
-            {"model": "claude-sonnet-4-5", "max_tokens": 64_001},
-            "max_tokens 64001 is more than claude-sonnet-4-5 allows: 64000",
-        ),
+        ({"model": OLD, "max_tokens": 64_001}, rf"64001 is more than ({OLD} allows: 64000|21333)"),
         ({"effort": "utmost"}, r"counting tokens: refused \(400\): output_config.effort"),
     ],
 )
 def test_what_the_service_would_refuse_is_refused_before_spending(
-    emulator: Emulator, ledger: Ledger, changes: dict[str, Any], why: str
+    emulator: Emulator, ledger: Ledger, changes: dict[str, Any], why: str, made: Any
 ) -> None:
     """A retired or unknown model, too many tokens and a wrong shape are one sentence each, and
     no request is accepted.
     """
     with pytest.raises(ServiceError, match=why):
-        judged(emulator, ledger, judge=batch_judge(emulator, **changes))
+        judged(emulator, ledger, judge=made(emulator, **changes))
     assert emulator.billing.accepted == []
     assert ledger.open_intents() == []
 
@@ -340,9 +306,11 @@ def test_what_the_service_would_refuse_is_refused_before_spending(
 def test_a_deprecated_model_warns_and_works(emulator: Emulator, ledger: Ledger) -> None:
     """The end of a deprecated model is told, and its answers are paid as any other."""
     said: list[str] = []
-    judge = batch_judge(emulator, model=OLD.model, price=OLD, max_tokens=64_000)
-    assert set(statuses(judged(emulator, ledger, judge=judge, say=said.append))) == {Status.OK}
-    assert "the model claude-sonnet-4-5 is deprecated, ends 2026-11-30" in said
+    price = Price(model=OLD, input=3, output=15, write=6, write_5m=3.75, read=0.3, batch_factor=0.5)
+    judge = batch_judge(emulator, model=OLD, price=price, max_tokens=64_000)
+    assert {*statuses(judged(emulator, ledger, judge=judge, say=said.append))} == {Status.OK}
+    assert ledger.spent("first") == pytest.approx(emulator.billing.total_usd, abs=1e-12)
+    assert f"the model {OLD} is deprecated, ends 2026-11-30" in said
 
 
 def test_a_missing_or_wrong_key_is_told_as_such(emulator: Emulator, ledger: Ledger) -> None:
@@ -378,7 +346,7 @@ def test_the_key_is_not_sent_where_results_are_said_to_be(
         assert elsewhere.requests == []
     emulator.faults.clear()
     emulator.faults.add(Fault(on="retrieve", kind="foreign_results_url", url="", times=None))
-    assert set(statuses(judged(emulator, ledger, 6))) == {Status.OK}
+    assert {*statuses(judged(emulator, ledger, 6))} == {Status.OK}
     assert sizes(emulator) == [12]
 
 
@@ -419,18 +387,23 @@ def test_prewarming_sends_one_request_per_rubric_ahead(ledger: Ledger) -> None:
     assert "pre-warming the prompt cache, one request per rubric" in said
 
 
-def test_the_hit_rate_is_read_from_usage(ledger: Ledger) -> None:
-    """After a pre-warm that never misses, each of two rubrics is written once and read eleven
-    times: a hit rate of 11/12, and a saving that can be worked out by hand.
+def test_spending_adds_up_to_the_bill(ledger: Ledger) -> None:
+    """Dollars and every kind of token are those that the service billed. After a pre-warm that
+    never misses, each of two rubrics is written once and read eleven times: a hit rate of 11/12,
+    and a saving that can be worked out by hand.
     """
     with Emulator(miss_rate=0.0) as emulator:
         judge = batch_judge(emulator)
         judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, options=options(prewarm=True))
+        bill = emulator.billing
     spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
-    system = {
-        name: len(f"{HEADER}\n{rubric.text.strip()}\n".encode()) for name, rubric in LONG.items()
-    }
-    tokens = sum(ceil(n_bytes / 3.2) for n_bytes in system.values())
+    counts = [row.counts for row in bill.rows]
+    assert spending.usd == pytest.approx(bill.total_usd, abs=1e-12)
+    assert spending.answers == len(counts) == 24
+    for name in ("input", "output", "thinking"):
+        assert getattr(spending, f"{name}_tokens") == sum(getattr(c, name) for c in counts)
+    rubrics = [f"{HEADER}\n{rubric.text.strip()}\n" for rubric in TWO_RUBRICS.rubrics.values()]
+    tokens = sum(ceil(len(text.encode()) / 3.2) for text in rubrics)
     assert (spending.written_tokens, spending.read_tokens) == (tokens, 11 * tokens)
     assert spending.hit_rate == pytest.approx(11 / 12, abs=1e-12)
     saved = (12 * 4 - 8 - 11 * 0.2) * tokens / 2 / 1e6
@@ -440,7 +413,7 @@ def test_the_hit_rate_is_read_from_usage(ledger: Ledger) -> None:
 
 def test_a_prewarmed_single_pair_is_judged(emulator: Emulator, ledger: Ledger) -> None:
     """With one request per rubric there is nothing to warm for, and all is sent at once."""
-    pairs = [Pair(dimension=d, prompt_id="q1", entrant_a="ash", entrant_b="beech") for d in LONG]
+    pairs = [PAIRS[0], replace(PAIRS[0], dimension="rigour")]
     requests = {str(n): r for n, r in enumerate(TWO_RUBRICS.requests(pairs)) if n % 2 == 0}
     ask(requests, batch_judge(emulator), ledger, options(prewarm=True), lambda n: None)
     assert ledger.settled(requests) == {"0", "2"}
