@@ -107,7 +107,7 @@ class Desk:
         schema = (config.get("format") or {}).get("schema")
         dice = self.dice(digest)
         reply = self.reply(params, schema, dice)
-        thinks = _thinks(params.get("thinking"), model.line)
+        thinks = model.line in {"opus", "sonnet"}  # 5.5 does unless told otherwise [SRC, INF]
         output = self.finish(
             reply, params["max_tokens"], dice, _THOUGHT[config.get("effort") or "medium"] * thinks
         )
@@ -151,13 +151,6 @@ class Desk:
             text, stop, needed = _cut(text or "", limit - thinking), "max_tokens", limit - thinking
         tokens = max(1, thinking + needed)
         return Output(text, thinking > 0, stop, reply.category, tokens, thinking)
-
-
-def _thinks(thinking: Any, line: str) -> bool:
-    """Whether a request may think: 5.5 does unless told otherwise [SRC for opus, else INF]."""
-    if thinking is None:
-        return line in {"opus", "sonnet"}
-    return thinking.get("type") in {"adaptive", "enabled"}
 
 
 def _cut(text: str, tokens: int) -> str:

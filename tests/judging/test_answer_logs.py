@@ -275,9 +275,7 @@ def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
     """
     a = plain(tmp_path / "a.json", "m", [sample(1, "2")])
     b = plain(tmp_path / "b.json", "n", [sample(1, "2", input="Something else?")])
-    with pytest.raises(
-        DataError, match=r"b\.json: sample 0: .*something else than at .*a\.js"
-    ):
+    with pytest.raises(DataError, match=r"b\.json: sample 0: .*something else than at .*a\.js"):
         read(a, b)
     plain(b, "m", [sample(1, "3")])
     with pytest.raises(DataError, match=r"a second answer of m to sums:1.*NAME=LOG"):

@@ -87,28 +87,21 @@ LOOKED_FOR = "looking whether the batch exists before sending again"
 
 
 FAULTS: list[tuple[str, list[Fault]]] = [
-    *(
-        (LOOKED_FOR, [replace(DROP, kind="status_after", status=status)])
-        for status in (500, 529, 409, 408)
-    ),
-    (LOOKED_FOR, [DROP]),
+    (LOOKED_FOR, [replace(DROP, kind="status_after", status=500)]),
+    (LOOKED_FOR, [replace(DROP, kind="status_after", status=408)]),
     (LOOKED_FOR, [replace(DROP, kind="hang", seconds=0.8)]),
     (LOOKED_FOR, [replace(DROP, kind="drop_before")]),
     ("status 429", [replace(DROP, kind="status", status=429, times=2)]),
     (LOOKED_FOR, [DROP, Fault(on="list", kind="list_lag", times=3)]),
     (LOOKED_FOR, [DROP, Fault(on="results", kind="page", times=2)]),
-    (LOOKED_FOR, [DROP, Fault(on="results", kind="json_page", times=2)]),
     (LOOKED_FOR, [DROP, Fault(on="results", kind="short", share=0.0, times=2)]),
     ("under way", [Fault(on="retrieve", kind="not_found", times=15)]),
     ("; waiting since ", [Fault(on="retrieve", kind="status", status=429, times=2)]),
-    ("status 503", [Fault(on="retrieve", kind="status", status=503, times=2)]),
     ("status 503", [Fault(on="results", kind="status", status=503, times=2)]),
     ("status 529", [Fault(on="models", kind="status", status=529)]),
     ("status 529", [Fault(on="count_tokens", kind="status", status=529)]),
-    *(
-        ("reading on", [Fault(on="results", kind=kind, share=share, times=2)])
-        for kind, share in [("truncate", 0.0), ("truncate", 0.95), ("half_line", 0.5)]
-    ),
+    ("reading on", [Fault(on="results", kind="truncate", share=0.0, times=2)]),
+    ("reading on", [Fault(on="results", kind="half_line", share=0.5, times=2)]),
 ]
 
 
@@ -154,25 +147,6 @@ def test_a_batch_that_is_gone_pauses_and_is_named(
     assert {*statuses(judged(slow, ledger))} == {Status.OK}
     assert sizes(slow) == [*before, 12]
     assert ledger.outcomes("first") == {"ok": 12, "given_up": 12}, "it may have been billed"
-
-
-@pytest.mark.parametrize("kind", ["drop", "drop_before"])
-def test_a_batch_that_was_there_before_is_no_candidate(
-    emulator: Emulator, ledger: Ledger, kind: str
-) -> None:
-    """Twelve requests that somebody else sent in the same account are not read and not adopted."""
-    message = {"role": "user", "content": "Whose am I?"}
-    params = {"model": "claude-opus-5-5", "max_tokens": 64, "messages": [message]}
-    requests: Any = [{"custom_id": f"theirs-{n}", "params": params} for n in range(12)]
-    theirs = client_of(emulator).messages.batches.create(requests=requests).id
-    emulator.faults.add(Fault(on="create", kind=kind))
-    assert {*statuses(judged(emulator, ledger))} == {Status.OK}
-    assert sizes(emulator) == [12, 12]
-    calls = [(row.method, row.path) for row in emulator.requests]
-    created = calls[1:].index(("POST", "/v1/messages/batches"))
-    assert not [path for _, path in calls[created:] if theirs in path]
-    assert len([row for row in emulator.billing.rows if row.batch_id != theirs]) == 12
-    assert theirs not in ledger.known_batches()
 
 
 def test_results_that_never_arrive_are_left_for_later(emulator: Emulator, ledger: Ledger) -> None:
@@ -264,21 +238,6 @@ def test_an_interrupt_leaves_the_batch_running_and_names_it(slow: Emulator, ledg
     assert ledger.spent("first") == 0.0
 
 
-def test_an_interrupt_while_results_arrive_keeps_them(emulator: Emulator, ledger: Ledger) -> None:
-    """Results that had arrived stay, the others are collected by the next run, unpaid."""
-
-    def stop(done: int, _total: int) -> None:
-        if done:
-            raise KeyboardInterrupt
-
-    emulator.faults.add(Fault(on="results", kind="half_line", share=0.5))
-    with pytest.raises(KeyboardInterrupt, match="still running at the service"):
-        judged_by(batch_judge(emulator), ledger, on_progress=stop)
-    assert len(ledger) == 6
-    assert all_ok(emulator, ledger)
-    assert sizes(emulator) == [12]
-
-
 # One spender at a time
 
 _HOLD = """
@@ -294,10 +253,8 @@ with Ledger(Path(sys.argv[1])).locked("theirs"):
 @contextmanager
 def other_process(ledger: Ledger) -> Iterator[subprocess.Popen[str]]:
     """A process that holds the ledger until it is ended."""
-    command = [sys.executable, "-c", _HOLD, str(ledger.path)]
-    with subprocess.Popen(
-        command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as holder:
+    command, pipe = [sys.executable, "-c", _HOLD, str(ledger.path)], subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:
         assert holder.stdout is not None
         assert holder.stdout.readline() == "held\n"
         try:
@@ -423,10 +380,10 @@ def tamper_with_one_line(emulator: Emulator, change: Callable[[bytes], bytes]) -
     first: list[bytes] = []
 
     def tamper(request: Request, line: bytes) -> bytes:
-        if not request.path.endswith("/results") or not line:
-            return line
-        first.append(line[:80])
-        return change(line) if line[:80] == first[0] else line
+        if line and request.path.endswith("/results"):
+            first.append(line[:80])
+            return change(line) if line[:80] == first[0] else line
+        return line
 
     emulator.app.tamper = tamper
 

@@ -1,26 +1,33 @@
-"""Claude as a judge, through the real SDK against the emulated service."""
+"""Claude and any chat-completions server as judges; `test_live` has what all live ones share."""
 
 from __future__ import annotations
 
 import json
 import re
+import socket
 from dataclasses import replace
 from math import ceil
+from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from arena_kit.files import DataError
-from arena_kit.judging.asking.cost import Spending
+from arena_kit.judging.asking.cost import Budget, CostError, Estimator, Spending
 from arena_kit.judging.asking.judge_pairs import ask, judge_pairs
 from arena_kit.judging.judges import anthropic as claude
 from arena_kit.judging.judges.base import Price, ServiceError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Slot, Status
 from arena_kit.judging.verdicts.rendering import HEADER
+from arena_kit.runs.settings.files import ChatSettings
+from arena_kit.runs.settings.judges import Backend
 from tests.emulator import Emulator, Fault, Reply
+from tests.emulator.app import Answer, Request
 from tests.emulator.errors import ApiError
 from tests.samples import (
+    HAIKU,
     KEY,
     MATERIAL,
     OPUS,
@@ -28,6 +35,7 @@ from tests.samples import (
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
+    chat_judge,
     judged_by,
     live_judge,
     options,
@@ -131,65 +139,49 @@ def test_nobody_is_named_and_no_key_is_shown(
 # What comes back
 
 
+CUT = Reply(text=verdict("A") + " " * 20_000, thinking_tokens=0)
+REFUSAL = Reply(text="I can't.", stop_reason="refusal", category="general_harms")
+
+
+@pytest.mark.parametrize("made", [batch_judge, chat_judge])
 @pytest.mark.parametrize(
-    ("behaviour", "status", "asked"),
+    ("behaviour", "status", "read"),
     [
-        ("refuse_empty", Status.REFUSED, 2),
-        ("refuse_text", Status.REFUSED, 2),
-        ("thinking_only", Status.TRUNCATED, 2),
-        ("empty", Status.UNPARSABLE, 4),
-        ("garbage", Status.UNPARSABLE, 4),
-        ("lowercase", Status.OK, 2),
-        ("prose", Status.OK, 2),
-        ("tie", Status.OK, 2),
+        ("refuse_empty", Status.REFUSED, {}),
+        (REFUSAL, Status.REFUSED, {"raw_text": "I can't."}),
+        ("thinking_only", Status.TRUNCATED, {}),
+        (CUT, Status.TRUNCATED, {}),
+        ("empty", Status.UNPARSABLE, {}),
+        ("garbage", Status.UNPARSABLE, {}),
+        ("lowercase", Status.OK, {}),
+        ("prose", Status.OK, {}),
+        (Reply(text=verdict("b")), Status.OK, {"winner": Slot.B, "winning_entrant": "beech"}),
+        (Reply(text=verdict("TIE")), Status.OK, {"winner": Slot.TIE, "winning_entrant": None}),
+        (Reply(text=verdict("A"), thinking_tokens=50), Status.OK, {"raw_text": verdict("A")}),
     ],
 )
 def test_every_kind_of_answer_gets_its_status(
-    emulator: Emulator, ledger: Ledger, behaviour: str, status: Status, asked: int
+    emulator: Emulator, ledger: Ledger, behaviour: Any, status: Status, read: Any, made: Any
 ) -> None:
-    """Refused, truncated and unreadable answers keep their status; only unreadable ones are
-    asked again, once; and a second run pays for none of them anew.
+    """Refused, truncated and unreadable answers keep their status, a cut one even where a verdict
+    could be guessed from it; only unreadable ones are asked again, once; and a second run pays for
+    none of them anew. Small letters and a thinking block do not change who is named.
     """
-    emulator.settings.behaviour = behaviour
-    judgments = judged(emulator, ledger)
+    emulator.settings.behaviour = (
+        behaviour if isinstance(behaviour, str) else lambda params: behaviour
+    )
+    judgments = judged(emulator, ledger, judge=made(emulator))
+    asked = 4 if status is Status.UNPARSABLE else 2
     assert statuses(judgments) == [status, status]
     assert len(emulator.billing.rows) == asked
+    assert {name: getattr(judgments[0].forward, name) for name in read} == read
     if status is not Status.OK:
         assert outcomes(judgments) == [(PAIRS[0], Settlement.INCOMPLETE, None)]
-    assert statuses(judged(emulator, ledger, run="second")) == [status, status]
+        assert judgments[0].forward.winner is None
+    if behaviour is REFUSAL and made is batch_judge:
+        assert judgments[0].forward.detail == "refusal: general_harms"
+    assert statuses(judged(emulator, ledger, judge=made(emulator))) == [status, status]
     assert len(emulator.billing.rows) == len(emulator.billing.accepted) == asked
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected"),
-    [
-        (verdict("b"), {"winner": Slot.B, "winning_entrant": "beech"}),
-        (verdict("TIE"), {"winner": Slot.TIE, "winning_entrant": None}),
-        (
-            Reply(text=verdict("A"), thinking_tokens=50),
-            {"raw_text": verdict("A"), "winning_entrant": "ash"},
-        ),
-        (
-            Reply(text="I can't.", stop_reason="refusal", category="general_harms"),
-            {"detail": "refusal: general_harms", "raw_text": "I can't."},
-        ),
-        (
-            Reply(text=verdict("A") + " " * 20_000, thinking_tokens=0),
-            {"status": Status.TRUNCATED, "winner": None},
-        ),
-    ],
-    ids=["small letter", "tie", "thinking block first", "refusal", "cut by max_tokens"],
-)
-def test_what_is_read_from_an_answer(
-    emulator: Emulator, ledger: Ledger, reply: Any, expected: dict[str, object]
-) -> None:
-    """Small letters and a thinking block do not change who is named; a refusal keeps its reason
-    and its words; a cut text is truncated even where a verdict could be guessed from it.
-    """
-    emulator.settings.behaviour = lambda params: reply
-    [judgment] = judged(emulator, ledger)
-    found = {name: getattr(judgment.forward, name) for name in expected}
-    assert found == expected
 
 
 # What failed
@@ -418,3 +410,212 @@ def test_a_prewarmed_single_pair_is_judged(emulator: Emulator, ledger: Ledger) -
     ask(requests, batch_judge(emulator), ledger, options(prewarm=True), lambda n: None)
     assert ledger.settled(requests) == {"0", "2"}
     assert sizes(emulator) == [2]
+
+
+# A chat-completions server
+
+MODEL = HAIKU.model
+SECRET = "sk-local-0123456789abcdef"
+
+
+@pytest.fixture
+def heard(emulator: Emulator) -> list[tuple[str, dict[str, str], Any]]:
+    """Path, headers and body of every request, as the server heard them."""
+    found: list[tuple[str, dict[str, str], Any]] = []
+    answer = emulator.app.answer
+
+    def note(request: Request) -> Answer:
+        found.append((request.path, request.headers, json.loads(request.body or b"null")))
+        return answer(request)
+
+    emulator.app.answer = note  # type: ignore[method-assign]
+    return found
+
+
+def chatted(emulator: Emulator, ledger: Ledger, n: int = 6, **changes: Any) -> list[Judgment]:
+    """The first n pairs put to the server in both orders."""
+    return judged_by(chat_judge(emulator, **changes), ledger, n)
+
+
+def posts(emulator: Emulator) -> list[int | None]:
+    return [row.status for row in emulator.requests if row.path == "/v1/chat/completions"]
+
+
+def test_the_body_of_a_chat(emulator: Emulator, ledger: Ledger, heard: list[Any]) -> None:
+    """System and user text are two messages; the verdict's schema, temperature and length go
+    with them, and a seed only where there is one. A grammar goes in llama.cpp's own field, `none`
+    sends no shape at all.
+    """
+    chatted(emulator, ledger, 1, concurrency=1, max_tokens=300)
+    request = MATERIAL.requests(PAIRS[:1])[0]
+    body = next(body for path, _, body in heard if path.endswith("/completions"))
+    shape = {"name": "verdict", "strict": True, "schema": VERDICT}
+    assert body == {
+        "model": MODEL,
+        "messages": [
+            {"role": "system", "content": request.system},
+            {"role": "user", "content": request.user},
+        ],
+        "max_tokens": 300,
+        "temperature": 0.0,
+        "response_format": {"type": "json_schema", "json_schema": shape},
+    }
+    for structured, extra in [("grammar", {"grammar"}), ("none", set())]:
+        chatted(emulator, ledger, 1, structured=structured, max_tokens=300)
+        assert heard[-1][2].keys() == (body.keys() - {"response_format"}) | extra
+
+
+def test_a_server_without_schemas_is_asked_plainly(emulator: Emulator, ledger: Ledger) -> None:
+    """A refused schema is left out, once and for all, and the verdict read from plain text; where
+    it was insisted on, it is an error, not another question.
+    """
+    emulator.settings.chat_schema = False
+    emulator.settings.behaviour = lambda params: "I have thought about it. [[B]]"
+    judgments = chatted(emulator, ledger, 1, structured="json_schema")
+    assert statuses(judgments) == [Status.ERRORED, Status.ERRORED]
+    assert "json_schema" in judgments[0].forward.detail
+    judgments = chatted(emulator, ledger, concurrency=1)
+    assert {v.winner for j in judgments for v in j.verdicts} == {Slot.B}
+    assert posts(emulator) == [400] * 3 + [200] * 12, "the schema is tried a single time"
+
+
+def test_a_seed_is_passed_on(emulator: Emulator, heard: list[Any]) -> None:
+    """A question's seed is sent, an empty system text is not, and the server repeats itself."""
+    asked: Any = SimpleNamespace(
+        request_id="q", system="", user="Say something.", seed=4711, identity=b"{}"
+    )
+    judge = chat_judge(emulator, verdict=False, temperature=None)
+    assert judge.ask(asked).answer.text == judge.ask(asked).answer.text
+    assert heard[-1][2] == {
+        "model": MODEL,
+        "messages": [{"role": "user", "content": "Say something."}],
+        "max_tokens": 1024,
+        "seed": 4711,
+    }
+
+
+# The key
+
+
+@pytest.mark.parametrize("variable", ["LOCAL_KEY", ""])
+def test_the_named_variables_key_is_sent(
+    emulator: Emulator, ledger: Ledger, heard: list[Any], tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch, variable: str,
+) -> None:  # fmt: skip
+    """The key of the variable that key_variable names is a bearer token, and goes nowhere else; a
+    server of one's own needs none, and gets none.
+    """
+    monkeypatch.setenv("LOCAL_KEY", SECRET)
+    if variable:
+        monkeypatch.setenv("OPENAI_API_KEY", "sk-not-this-one-012345")
+    where = {"base_url": f"{emulator.base_url}/v1", "key_variable": variable}
+    backend = Backend(kind="openai_compatible", model=MODEL, **where)
+    judge = backend.judge(ChatSettings(), {MODEL: HAIKU}, tmp_path)
+    judged_by(judge, ledger, 1)
+    sent = f"Bearer {SECRET}" if variable else None
+    assert [headers.get("authorization") for _, headers, _ in heard] == [sent] * 3
+    assert SECRET not in json.dumps([body for *_, body in heard])
+    assert SECRET not in f"{judge!r} {judge.settings} {judge.service}"
+    assert SECRET.encode() not in ledger.path.read_bytes()
+
+
+# Servers that are not well
+
+
+def test_no_server_is_one_clear_sentence(ledger: Ledger) -> None:
+    """When nobody listens, the address is named and nothing is planned."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        address = f"http://127.0.0.1:{free.getsockname()[1]}"
+    with pytest.raises(ServiceError, match=rf"no server answers at {address}/v1 \(ConnectError\)"):
+        judged_by(chat_judge(address), ledger)
+    assert ledger.outcomes("first") == {}
+
+
+def test_an_unlisted_model_warns_and_is_asked(emulator: Emulator, ledger: Ledger) -> None:
+    """A model that the server does not list is told, but may exist all the same."""
+    said: list[str] = []
+    judgments = judged_by(chat_judge(emulator, model="llama-9"), ledger, 1, say=said.append)
+    assert said == [f"{emulator.base_url}/v1 does not list the model llama-9"]
+    assert statuses(judgments) == [Status.OK, Status.OK]
+
+
+@pytest.mark.parametrize(
+    ("page", "price", "told"),
+    [
+        (b'{"error": {"message": "model is loading"}}', HAIKU, "model is loading"),
+        (b"<html>Welcome</html>", Price(model=MODEL, input=0, output=0), ""),
+    ],
+    ids=["loading", "free"],
+)
+def test_what_costs_nothing_is_asked_again_in_the_same_run(
+    emulator: Emulator, ledger: Ledger, page: bytes, price: Price, told: str
+) -> None:
+    """A 200 that carries an error is waited out, and said; where asking costs nothing, a page
+    instead of an answer is asked again at once.
+    """
+    pages = iter([page] * 3)
+    emulator.app.tamper = lambda request, body: (
+        next(pages, body) if "completions" in request.path else body
+    )
+    said: list[str] = []
+    judgments = judged_by(chat_judge(emulator, price=price), ledger, say=said.append)
+    assert {*statuses(judgments)} == {Status.OK}
+    assert told in "".join(said)
+
+
+# Money and the ledger
+
+
+NO_USAGE = [b'"x":', b'"usage": null, "x":', b'"usage": {"total_tokens": NaN}, "x":']
+
+
+@pytest.mark.parametrize("usage", NO_USAGE, ids=["missing", "null", "odd"])
+def test_missing_usage_is_booked_by_forecast(
+    emulator: Emulator, ledger: Ledger, usage: bytes
+) -> None:
+    """A priced model whose server tells no usage has not cost nothing: each answer is booked with
+    its forecast as unknown, and the cap is held against that.
+    """
+    emulator.app.tamper = lambda request, body: body.replace(b'"usage":', usage)
+    judge = chat_judge(emulator, concurrency=1)
+    budget = Budget(
+        judge=judge, ledger=ledger, estimator=Estimator.local(), expected_tokens=100, cap_usd=1.0
+    )
+    requests = MATERIAL.requests(PAIRS)
+    forecast = budget.forecast(requests).usd_no_hits
+    assert {*statuses(judged_by(judge, ledger, budget=budget))} == {Status.OK}
+    assert ledger.spent("first") == 0
+    assert ledger.usd_unknown("first") == pytest.approx(forecast, rel=0.01)
+    assert ledger.output_tokens(judge, "judge") == (0, 0), "an unknown length is not one of zero"
+    with pytest.raises(CostError, match="are spent or under way"):
+        replace(budget, cap_usd=1.5 * forecast).allow(requests, "first")
+
+
+def test_cached_prompt_tokens_pay_the_read_price(emulator: Emulator) -> None:
+    """Of 1,000 prompt tokens of which 600 were cached, 400 pay in full."""
+    usage = {"prompt_tokens": 1000, "completion_tokens": 50}
+    usage |= {"prompt_tokens_details": {"cached_tokens": 600}}  # type: ignore[dict-item]
+    choice = {"message": {"content": verdict("A")}, "finish_reason": "stop"}
+    completion = json.dumps({"model": "served", "choices": [choice], "usage": usage}).encode()
+    emulator.app.tamper = lambda *_: completion
+    found = chat_judge(emulator).ask(MATERIAL.requests(PAIRS[:1])[0]).answer
+    counts = {"input_tokens": 400, "cache_read_input_tokens": 600, "output_tokens": 50}
+    assert found.usage == counts
+    assert found.cost_usd == pytest.approx((400 * 1 + 600 * 0.1 + 50 * 5) / 1e6, abs=1e-15)
+    assert found.served_model == "served"
+
+
+def test_a_model_from_this_machine_is_free(emulator: Emulator, tmp_path: Path) -> None:
+    """An unlisted model needs no price on the loopback address without a key, and one anywhere
+    else.
+    """
+    here = Backend(kind="openai_compatible", model="own", base_url=f"{emulator.base_url}/v1")
+    assert here.price({}, keyless=True).free
+    with pytest.raises(DataError, match="no price is known for the model 'own'"):
+        here.price({})
+    away = Backend(kind="openai_compatible", model="own", base_url="https://example.org/v1")
+    with pytest.raises(DataError, match="no price is known for the model 'own'"):
+        away.price({MODEL: HAIKU})
+    none = Backend(kind="openai_compatible", model=MODEL)
+    with pytest.raises(DataError, match="base_url"):
+        none.judge(ChatSettings(), {MODEL: HAIKU}, tmp_path)
