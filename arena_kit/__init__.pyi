@@ -62,7 +62,9 @@ from arena_kit.runs.settings.files import read_policy as read_policy
 from arena_kit.runs.tournament.adaptive import Rounds as Rounds
 from arena_kit.runs.tournament.judge import Judgments as Judgments
 from arena_kit.runs.tournament.judge import judge as judge
-from arena_kit.runs.tournament.judge_report import JudgeStudy as JudgeStudy
+from arena_kit.runs.tournament.judge_report import measure_judges as measure_judges
+from arena_kit.runs.tournament.judge_report import publish_judges as publish_judges
+from arena_kit.runs.tournament.judge_report import read_judges as read_judges
 from arena_kit.runs.tournament.plan import Plan as Plan
 from arena_kit.runs.tournament.plan import read_plan as read_plan
 from arena_kit.runs.tournament.publish import answer as answer

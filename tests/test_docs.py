@@ -44,7 +44,7 @@ ONLY_CHECKED = {
     r"^arena-kit (import|import-responses) (?!crowd)": "tests/battles and tests/cli have the files",
     r"^arena-kit runs open ": "opens a browser",
     r"^arena-kit lab": "opens JupyterLab",
-    r"^arena-kit votes serve": "runs until it is ended, as in tests/voting/test_killed.py",
+    r"^arena-kit votes serve": "runs until it is ended, as in tests/voting/test_commands.py",
     r"^arena-kit votes (add|list|export|review|remove|restore)|votes.sqlite": "needs votes, as "
     "tests/voting have",
     r"--cluster ": "needs a cluster, as tests/test_fanout.py has",

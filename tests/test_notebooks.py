@@ -83,15 +83,14 @@ class TestForm:
             assert [type(value).__name__ for value in values] == [kind, kind], name
 
     def test_parameters_are_passed_on_once(self, path: Path) -> None:
-        """The study takes the parameters from the notebook's globals or each by its name, so no
-        cell but the parameters cell may give one of their names a value.
+        """Each parameter is passed on by its name, so no cell but the parameters cell may give one
+        of their names a value.
         """
         known = set(parameters_of(path.stem).model_fields)
         rest = [cell.source for cell in cells(path) if "parameters" not in tags(cell)]
-        opens = ("read_plan(", "read_placement(", "read_season(", "Study.open(")
+        opens = ("read_plan(", "read_judges(", "read_placement(", "read_season(", "Study.open(")
         assert sum(any(word in source for word in opens) for source in rest) == 1
-        by_name = all(any(f"{name}={name}" in source for source in rest) for name in known)
-        assert by_name or sum("globals())" in source for source in rest) == 1
+        assert all(any(f"{name}={name}" in source for source in rest) for name in known)
         for node in (node for source in rest for node in ast.walk(ast.parse(source))):
             if isinstance(node, ast.alias):
                 assert (node.asname or node.name) not in known

@@ -198,12 +198,14 @@ def _recorded(file: Path) -> Board | None:
 
 def _method(recorded: Board | None, name: str, changes: tuple[str, ...], file: Path) -> Method:
     """The method with a record's settings of it, and the changes."""
-    from arena_kit.runs.settings.files import validated
-
     settings = recorded.settings_of(name) if recorded else {}
     if settings:
         record = file if file.is_dir() else file.parent
         echo(f"settings of the run record {record}", err=True)
+    if not settings and not changes:
+        return METHODS[name]()
+    from arena_kit.runs.settings.files import validated
+
     return validated(METHODS[name], settings | _changed(changes), "--set")
 
 

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rich.console import Console
 
 from arena_kit.cli.base import echo
-from arena_kit.judging.asking.cost import Forecast, dollars
 from arena_kit.reporting.board import ABOUT, Board, Dimension, label
 from arena_kit.reporting.tables import Table, facts, span
-from arena_kit.reporting.tournament_tables import forecast_rows
-from arena_kit.runs.record.compare import Comparison, Delta
-from arena_kit.site.overview import Overview
+
+if TYPE_CHECKING:
+    from arena_kit.judging.asking.cost import Forecast
+    from arena_kit.runs.record.compare import Comparison, Delta
+    from arena_kit.site.overview import Overview
 
 _SHOWN_FLIPS = 10
 _SHOWN_ORDERS = 10
@@ -138,6 +139,9 @@ def _show_moves(deltas: Sequence[Delta]) -> None:
 
 def show_forecasts(forecasts: Mapping[str, Forecast], cap: float) -> None:
     """What a run would cost, under their titles, and whether a cap allows that."""
+    from arena_kit.judging.asking.cost import dollars
+    from arena_kit.reporting.tournament_tables import forecast_rows
+
     if not forecasts:
         echo("This run costs nothing: nobody is asked over the network.")
         return

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 from html import escape
 from typing import Any
 
-from arena_kit.judging.quality.gate import Gate
+from arena_kit.judging.quality.gate import Gate, Level
 from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
-from arena_kit.reporting.judge_tables import sentence as gate_line
 
 FILE = "answer.json"
 #: What each notebook asks.
@@ -38,6 +37,7 @@ _SHOWN_PAIRS = 3
 _SHORT = 40  # characters of what a sentence is about
 _BOX = "border: 1px solid #d8dee4; border-radius: 8px; padding: 10px 16px; margin: 8px 0"
 _SOFT = "color: #57606a; font-size: 14px; margin: 6px 0"
+_COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -74,7 +74,7 @@ class RunAnswer:
         answer = "".join(_item(sentence) for sentence in self.sentences)
         parts = [f'<ul style="margin: 6px 0; padding-left: 20px">{answer}</ul>'] if answer else []
         if self.gate:
-            parts.insert(0 if self.about_judge else len(parts), gate_line(self.gate).html)
+            parts.insert(0 if self.about_judge else len(parts), _gate_line(self.gate))
         caveats = "".join(f"<li>{escape(each)}</li>" for each in self.caveats)
         if caveats:
             parts.append(f'<ul style="{_SOFT}; padding-left: 20px">{caveats}</ul>')
@@ -101,6 +101,14 @@ class RunAnswer:
             "facts": dict(self.facts),
             "said": self.said,
         }
+
+
+def _gate_line(gate: Gate) -> str:
+    """What may be done with a judge's verdicts, and why."""
+    style = f"border-left:4px solid {_COLOURS[gate.level]};padding:4px 12px"
+    level, colon, why = gate.sentence.partition(f" is {gate.level}: ")
+    first = f"{level}{colon.rstrip()}"
+    return f'<p style="{style}"><strong>{escape(first)}</strong> {escape(why)}</p>'
 
 
 def _item(sentence: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -22,7 +22,7 @@ from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, know
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
-from arena_kit.reporting.tables import DASH, Shown, Table, number, percent, ranks_text, span
+from arena_kit.reporting.tables import DASH, Table, number, percent, ranks_text, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -471,9 +471,7 @@ class Board(_Part):
         return "\n".join([*parts, *self.notes])
 
     def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        said = [sentence for each in self.dimensions for sentence in each.said]
-        shown = Shown(self._repr_html_(), "\n".join([self.table().text, *said]))
-        return {"text/html": shown.html, "text/plain": shown.text}
+        return {"text/html": self._repr_html_(), "text/plain": self.text()}
 
     def _repr_html_(self) -> str:
         return self.table().html
@@ -499,9 +497,10 @@ def _on(dimension: Dimension) -> str:
 # Columns that tables, terminal and site show
 
 
-class Column(_Part):
-    """A column of a board: what it shows of a row, what it is sorted by (None comes last), and what
-    it means. `wide` ones are left out where there is little room.
+@dataclass(frozen=True, slots=True)
+class Column:
+    """A column of a board: what it is sorted by (None comes last), how that is shown, and what it
+    means. `wide` ones are left out where there is little room.
     """
 
     label: str
@@ -532,6 +531,7 @@ _LABELS = {
     "hybrid": "people and judge together",
     "conservative-score": "rating − 2 RD",
 }
+_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
 
 
 def label(board: Board) -> str:
@@ -539,14 +539,70 @@ def label(board: Board) -> str:
     return _LABELS.get(board.method, board.method)
 
 
-def _elo(row: BoardRow) -> MethodRating | None:
-    """Elo averaged over shuffled orders."""
-    elo = row.beside.get("elo")
-    return None if elo is None or elo.order_sem is None else elo
+def columns(board: Board) -> list[Column]:
+    """The columns that say something of a board; diagnostics of a validity policy only where its
+    phase shows them.
+    """
+    hidden = () if board.diagnostics else _DIAGNOSTICS
+    every = [each for each in _columns(board) if each.label not in hidden]
+    return [c for c in every if any(c.value(row) is not None for row in board.ratings)]
+
+
+def _columns(board: Board) -> list[Column]:
+    policy, crowded = board.publication is not None, "elo" in board.beside
+    by = f"By {label(board)}, which orders the board"
+    at_once = "Possible ranks, of all models at once"
+    return [
+        Column("rank", _validity("official_rank") if policy else lambda row: row.rank),
+        Column("model", lambda row: row.model, _model, is_text=True),
+        Column("rating", lambda row: row.rating, ".0f", by),
+        Column("95% interval", lambda r: r.ci_low, lambda r: span(r.ci_low, r.ci_high),
+               "What the evidence leaves open"),
+        Column("rank range", lambda r: r.ranks and r.ranks[0] + r.ranks[1] / 1000,
+               lambda row: ranks_text(row.ranks), at_once),
+        Column("tier", lambda row: row.tier, "", "Each is decidedly above the next", wide=True),
+        Column("Elo ± SEM", _elo("rating"), _give_or_take("elo", "order_sem"),
+               "Mean over shuffled orders ± its Monte-Carlo error"),
+        Column("Elo interval", _elo("ci_low"),
+               lambda row: span(row.beside["elo"].ci_low, row.beside["elo"].ci_high),
+               "What the evidence leaves open of Elo"),
+        Column("raw rating ± RD", _beside("glicko2"), _give_or_take("glicko2", "rd"), "Glicko-2",
+               wide=True),
+        Column("without them", _beside("without_voters"), ".0f",
+               "Without the voters that stand out"),
+        Column("people alone", _beside("people"), ".0f"),
+        Column("judge alone", _beside("judge"), ".0f", "On the scale of people's votes"),
+        Column("RD", lambda row: row.rd, ".1f", "Rating deviation"),
+        Column("without control", lambda row: row.uncontrolled, ".0f", "Without covariates"),
+        Column("confidence", _validity("confidence"),
+               lambda row: f"{_validity('confidence')(row)}%"),
+        Column("coverage", _validity("prompt_coverage"),
+               lambda row: percent(_validity("prompt_coverage")(row)), "Of prompts"),
+        Column("badge", _validity("badge"), is_text=True),
+        Column("won, lost, tied", _validity("wins"),
+               lambda row: "–".join(str(_validity(n)(row)) for n in ("wins", "losses", "ties")),
+               wide=True),
+        Column("battles", lambda row: row.n_battles, ",", "That count",
+               wide=crowded and not policy),
+    ]  # fmt: skip
+
+
+def _model(row: BoardRow) -> str:
+    return f"{row.model} ◀" if row.marked else row.model
 
 
 def _beside(name: str) -> Callable[[BoardRow], float | None]:
     return lambda row: row.beside[name].rating if name in row.beside else None
+
+
+def _elo(field: str) -> Callable[[BoardRow], float | None]:
+    """A figure of Elo that was averaged over shuffled orders."""
+
+    def value(row: BoardRow) -> float | None:
+        elo = row.beside.get("elo")
+        return None if elo is None or elo.order_sem is None else getattr(elo, field)
+
+    return value
 
 
 def _validity(name: str) -> Callable[[BoardRow], Any]:
@@ -559,116 +615,6 @@ def _give_or_take(name: str, error: str) -> Callable[[BoardRow], str]:
         return f"{figures.rating:.0f} ± {number(getattr(figures, error), '.1f')}"
 
     return shown
-
-
-def columns(board: Board) -> list[Column]:
-    """The columns that say something of a board; diagnostics of a validity policy only where its
-    phase shows them.
-    """
-    hidden = () if board.diagnostics else _DIAGNOSTICS
-    every = [each for each in _columns(board) if each.label not in hidden]
-    return [c for c in every if any(c.value(row) is not None for row in board.ratings)]
-
-
-_DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
-
-
-def _columns(board: Board) -> list[Column]:
-    official = board.publication is not None
-    crowded = "elo" in board.beside
-    return [
-        Column(
-            label="rank",
-            value=_validity("official_rank") if official else lambda row: row.rank,
-            help="Place on the board",
-        ),
-        Column(
-            label="model",
-            value=lambda row: row.model,
-            show=lambda row: f"{row.model} ◀" if row.marked else row.model,
-            is_text=True,
-        ),
-        Column(
-            label="rating",
-            value=lambda row: row.rating,
-            show=".0f",
-            help=f"By {label(board)}, which orders the board",
-        ),
-        Column(
-            label="95% interval",
-            value=lambda row: row.ci_low,
-            show=lambda row: span(row.ci_low, row.ci_high),
-            help="What the evidence leaves open",
-        ),
-        Column(
-            label="rank range",
-            value=lambda row: row.ranks and row.ranks[0] + row.ranks[1] / 1000,
-            show=lambda row: ranks_text(row.ranks),
-            help="Possible ranks, of all models at once",
-        ),
-        Column(
-            label="tier",
-            value=lambda row: row.tier,
-            help="Each is decidedly above the next",
-            wide=True,
-        ),
-        Column(
-            label="Elo ± SEM",
-            value=lambda row: elo.rating if (elo := _elo(row)) else None,
-            show=_give_or_take("elo", "order_sem"),
-            help="Mean over shuffled orders ± its Monte-Carlo error",
-        ),
-        Column(
-            label="Elo interval",
-            value=lambda row: elo.ci_low if (elo := _elo(row)) else None,
-            show=lambda row: span(row.beside["elo"].ci_low, row.beside["elo"].ci_high),
-            help="What the evidence leaves open of Elo",
-        ),
-        Column(
-            label="raw rating ± RD",
-            value=_beside("glicko2"),
-            show=_give_or_take("glicko2", "rd"),
-            help="Glicko-2",
-            wide=True,
-        ),
-        Column(
-            label="without them",
-            value=_beside("without_voters"),
-            show=".0f",
-            help="Without the voters that stand out",
-        ),
-        Column(label="people alone", value=_beside("people"), show=".0f"),
-        Column(label="judge alone", value=_beside("judge"), show=".0f"),
-        Column(label="RD", value=lambda row: row.rd, show=".1f"),
-        Column(label="without control", value=lambda row: row.uncontrolled, show=".0f"),
-        Column(
-            label="confidence",
-            value=_validity("confidence"),
-            show=lambda row: f"{_validity('confidence')(row)}%",
-        ),
-        Column(
-            label="coverage",
-            value=_validity("prompt_coverage"),
-            show=lambda row: percent(row.validity and row.validity.prompt_coverage),
-            help="Of prompts",
-        ),
-        Column(label="badge", value=_validity("badge"), is_text=True),
-        Column(
-            label="won, lost, tied",
-            value=_validity("wins"),
-            show=lambda row: "–".join(
-                str(getattr(row.validity, each)) for each in ("wins", "losses", "ties")
-            ),
-            wide=True,
-        ),
-        Column(
-            label="battles",
-            value=lambda row: row.n_battles,
-            show=",",
-            help="That count",
-            wide=crowded and not official,
-        ),
-    ]
 
 
 # From battles to a board

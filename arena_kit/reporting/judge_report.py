@@ -10,12 +10,19 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
 from arena_kit.judging.asking.cost import dollars
-from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.estimates import Estimate
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.quality.judge import Judged, agree, cheapest
 from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot, shown_name
-from arena_kit.reporting.tables import DASH, Table
+from arena_kit.reporting.tables import DASH, Table, number
+
+_CANARIES = {
+    "known_right": "known pairs judged right",
+    "contrasts_followed": "contrasts followed",
+    "attacks_worked": "attacks that worked: ",
+}
+_COUNTS = {"known_right": "known pairs right", "attacks_worked": "attacks worked"}
+_DRAWN = ("agrees with people", "both orders agree", "slot A")
 
 
 def sentences(judges: Sequence[Judged]) -> list[str]:
@@ -39,22 +46,18 @@ def judges_table(judges: Sequence[Judged]) -> Table:
     """Every judge with its level, where its verdicts come from, its price and its time."""
     alpha = agree(judges)
     note = [] if alpha is None else [f"Krippendorff's alpha of all judges: {alpha.coefficient}."]
-    return Table(
-        rows=[
-            {
-                "judge": each.judge,
-                "gate": DASH if each.battles is None else str(each.gate.level),
-                "verdicts": each.n_verdicts or DASH,
-                "$ per 1,000": _price(each.usd),
-                "seconds per 1,000": DASH if each.seconds is None else f"{each.seconds:,.1f}",
-                "from": each.source,
-            }
-            for each in judges
-        ],
-        name="judges",
-        left=["judge", "gate", "from"],
-        notes=note,
-    )
+    rows = [
+        {
+            "judge": each.judge,
+            "gate": DASH if each.battles is None else str(each.gate.level),
+            "verdicts": each.n_verdicts or DASH,
+            "$ per 1,000": DASH if each.usd is None else dollars(each.usd) if each.usd else "free",
+            "seconds per 1,000": number(each.seconds, ",.1f"),
+            "from": each.source,
+        }
+        for each in judges
+    ]
+    return Table(rows=rows, name="judges", left=["judge", "gate", "from"], notes=note)
 
 
 def comparison(judges: Sequence[Judged]) -> Table:
@@ -67,30 +70,29 @@ def comparison(judges: Sequence[Judged]) -> Table:
         if name in judge.quality.dimensions
     ]
     return Table(
-        rows=rows,
-        name="comparison",
-        group="dimension",
-        left=["judge"],
-        nowrap=["judge"],
+        rows=rows, name="comparison", group="dimension", left=["judge"], nowrap=["judge"],
         empty="No judge was measured.",
-    )
+    )  # fmt: skip
 
 
 def canary_table(judges: Sequence[Judged]) -> Table:
     """Known pairs, contrasts and attacks: how often each judge was right, or was led astray."""
     rows = [
-        {"judge": judge.judge, "what": what, "of": n, "share": share}
+        {
+            "judge": judge.judge,
+            "what": f"{_CANARIES[row.measure]}{row.stratum}",
+            "of": row.n,
+            "share": f"{row.value:.0%} ({row.low:.0%} to {row.high:.0%})",
+        }
         for judge in judges
-        if judge.canaries is not None
-        for what, share, n in _canaries(judge.canaries)
-    ]
+        for row in (judge.canaries.measures if judge.canaries else ())
+        if row.measure in _CANARIES and not row.dimension and row.value is not None
+        and bool(row.stratum) == (row.measure == "attacks_worked")
+    ]  # fmt: skip
     return Table(
-        rows=rows,
-        name="canaries",
-        group="judge",
-        left=["what"],
+        rows=rows, name="canaries", group="judge", left=["what"],
         empty="No canaries were asked: verdicts alone were read.",
-    )
+    )  # fmt: skip
 
 
 @plot("judges", "Agreement with people, agreement of both orders and slot A rate of every judge")
@@ -102,19 +104,10 @@ def figure(judges: Sequence[Judged]) -> Figure:
         for judge, dimension in lines
     ]
     shares = [_shares(*line) for line in lines]
-    columns = {
-        "agrees with people (both decided)": [each["agrees with people"] for each in shares],
-        "both orders agree": [each["both orders agree"] for each in shares],
-        "names slot A": [each["slot A"] for each in shares],
-    }
+    columns = {title: [each[title] for each in shares] for title in _DRAWN}
     drawn = {t: column for t, column in columns.items() if any(s.value is not None for s in column)}
-    figure, axes = panels_of(
-        9,
-        1.3 + 0.4 * len(lines),
-        len(drawn),
-        "How good is each judge?",
-        labels=[line for label in labels for line in label.splitlines()],
-    )
+    names, height = [n for label in labels for n in label.splitlines()], 1.3 + 0.4 * len(lines)
+    figure, axes = panels_of(9, height, len(drawn), "How good is each judge?", labels=names)
     for ax, (title, column) in zip(axes, drawn.items(), strict=True):
         for y, share in enumerate(reversed(column)):
             if share.value is None:
@@ -154,29 +147,10 @@ def _shares(judge: Judged, dimension: str) -> dict[str, Estimate]:
 
 
 def _figures(judge: Judged, dimension: str) -> dict[str, str]:
-    known = ("known pairs right", "attacks worked")
-    asked = judge.canaries is not None and dimension in judge.canaries.dimensions
-    canaries = [
-        judge.canaries.find(name, dimension).counted if judge.canaries and asked else DASH
-        for name in ("known_right", "attacks_worked")
-    ]
-    shares = {name: str(share) for name, share in _shares(judge, dimension).items()}
-    return shares | dict(zip(known, canaries, strict=True))
-
-
-def _canaries(report: CanaryReport) -> Iterator[tuple[str, str, int]]:
-    names = {
-        "known_right": "known pairs judged right",
-        "contrasts_followed": "contrasts followed",
-        "attacks_worked": "attacks that worked",
+    canaries = judge.canaries
+    asked = canaries is not None and dimension in canaries.dimensions
+    counts = {
+        what: canaries.find(measure, dimension).counted if canaries and asked else DASH
+        for measure, what in _COUNTS.items()
     }
-    for measure, what in names.items():
-        for row in report.measures:
-            of_kind = bool(row.stratum) == (measure == "attacks_worked")
-            if (row.measure, row.dimension) == (measure, "") and of_kind and row.value is not None:
-                kind = f": {row.stratum}" if row.stratum else ""
-                yield f"{what}{kind}", f"{row.value:.0%} ({row.low:.0%} to {row.high:.0%})", row.n
-
-
-def _price(usd: float | None) -> str:
-    return DASH if usd is None else dollars(usd) if usd else "free"
+    return {name: str(share) for name, share in _shares(judge, dimension).items()} | counts

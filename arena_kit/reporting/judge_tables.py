@@ -3,15 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from html import escape
 from textwrap import fill
 
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Finding, Gate, Level
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.reporting.tables import Shown, Table, number
+from arena_kit.reporting.tables import Table
 
-_COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
 _MARKS = {Level.TRUSTED: "✓", Level.CAUTION: "!", Level.FAILED: "✗"}
 _WIDTH = 88
 #: The measures of a dimension that a table shows, in words.
@@ -32,17 +30,8 @@ _NAMES = {
 _COMPARED = {("twice_as_long", ""), ("agreement", "")}
 
 
-def sentence(gate: Gate) -> Shown:
-    """The first line of a report: what may be done with this judge's verdicts, and why."""
-    style = f"border-left:4px solid {_COLOURS[gate.level]};padding:4px 12px"
-    level, colon, why = gate.sentence.partition(f" is {gate.level}: ")
-    first = f"{level}{colon.rstrip()}"
-    html = f'<p style="{style}"><strong>{escape(first)}</strong> {escape(why)}</p>'
-    return Shown(html, gate.sentence)
-
-
 def text(gate: Gate) -> str:
-    """The same with every reason, folded to lines that fit a text box."""
+    """What may be done with a judge's verdicts and every reason, in lines that fit a text box."""
     reasons = [f"{finding.level}: {finding.reason}" for finding in _doubts(gate)]
     folded = [fill(each, _WIDTH, initial_indent="  ", subsequent_indent="    ") for each in reasons]
     return "\n".join([fill(gate.sentence, _WIDTH), *folded])
@@ -67,12 +56,9 @@ def gate_table(gate: Gate) -> Table:
     if gate.unmeasured:
         notes.append(f"Rules not applied, for want of data: {', '.join(gate.unmeasured)}.")
     return Table(
-        rows=rows,
-        name="judge_gate",
-        left=["what", "dimension", ""],
+        rows=rows, name="judge_gate", left=["what", "dimension", ""], notes=notes,
         empty="No rule is in doubt.",
-        notes=notes,
-    )
+    )  # fmt: skip
 
 
 def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
@@ -99,24 +85,24 @@ def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
 
 def rubric_table(quality: JudgeQuality) -> Table:
     """How alike every two dimensions are answered, most alike first."""
-    rows = []
-    for row in quality.measures:
-        if row.measure == "different":
-            pair = (row.dimension, row.stratum)
-            corrected = quality.find("corrected", *pair)
-            rows.append({
-                "dimensions": f"{row.dimension} and {row.stratum}",
-                "pairs answered differently": str(row),
-                "of": row.n,
-                "correlation": quality.find("correlation", *pair).coefficient,
-                "without order noise": corrected.coefficient,
-            })  # fmt: skip
+    coefficients = {"correlation": "correlation", "without order noise": "corrected"}
+    rows = [
+        {
+            "dimensions": f"{row.dimension} and {row.stratum}",
+            "pairs answered differently": str(row),
+            "of": row.n,
+            **{
+                what: quality.find(measure, row.dimension, row.stratum).coefficient
+                for what, measure in coefficients.items()
+            },
+        }
+        for row in quality.measures
+        if row.measure == "different"
+    ]
     return Table(
-        rows=rows,
-        name="rubric_use",
-        left=["dimensions"],
+        rows=rows, name="rubric_use", left=["dimensions"],
         empty="One dimension alone cannot show whether the judge reads the rubric.",
-    )
+    )  # fmt: skip
 
 
 def _doubts(gate: Gate) -> list[Finding]:
@@ -148,11 +134,9 @@ def _found(row: Measure) -> str:
 def _rank_notes(quality: JudgeQuality, dimension: str) -> Iterator[str]:
     error = quality.find("rating_error", dimension)
     if error.value is not None:
-        spearman, kendall = (
-            number(quality.find(name, dimension).value, ".2f") for name in ("spearman", "kendall")
-        )
+        spearman, kendall = (quality.find(name, dimension) for name in ("spearman", "kendall"))
         yield (
-            f"against people's ratings of {error.n} models, rank correlation {spearman} "
-            f"(Spearman), {kendall} (Kendall), ratings {error.value:.0f} points off (root mean "
-            "square)"
+            f"against people's ratings of {error.n} models, rank correlation "
+            f"{spearman.coefficient} (Spearman), {kendall.coefficient} (Kendall), ratings "
+            f"{error.value:.0f} points off (root mean square)"
         )

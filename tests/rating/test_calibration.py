@@ -24,7 +24,7 @@ from arena_kit.rating.with_judge.calibration import (
     calibrated,
     judge_error,
 )
-from tests.samples import NEW, World, all_pairs, drawn, steps
+from tests.samples import NEW, World, steps
 
 METHOD = BradleyTerry()
 FULL = 0.999
@@ -138,42 +138,6 @@ def test_what_a_verdict_is_worth() -> None:
     assert soft.share_a == pytest.approx([win, 1 - win, 0.5, 0.5, win, 1 - win])
     assert np.array_equal(soft.outcome, log.outcome)
     assert log.share_a is None
-
-
-@pytest.mark.slow  # fifty experiments, each calibrated and placed
-def test_the_temperature_is_not_known_exactly() -> None:
-    """With 280 shared battles, as the sample has, places of one judge in repeated experiments
-    spread as their standard errors say: the temperature's own error is in them.
-    """
-    rng = np.random.default_rng(5)
-    skill = {f"m{i}": 1000 + 60 * (i - 2.5) for i in range(6)} | {NEW: 1150.0}
-    sure = {model: 1000 + 2.5 * (rating - 1000) for model, rating in skill.items()}
-    arena, trio = all_pairs([m for m in skill if m != NEW]), ["m0", "m2", "m5"]
-    places, errors = [], []
-    for _ in range(50):
-        shared = drawn(rng, skill, all_pairs(trio), 280, "s")
-        human = BattleLog.joined(drawn(rng, skill, arena, 4000), shared)
-        strength = np.array([sure[model] for model in shared.models])
-        chance = 1 / (1 + 10 ** ((strength[shared.b] - strength[shared.a]) / 400))
-        said = replace(shared, outcome=(rng.random(280) > chance).astype(np.int8))
-        own = drawn(rng, sure, [(NEW, model) for model in trio], 240, "j")
-        verdicts = BattleLog.joined(said, own).of_source(Source.LLM_JUDGE)
-        found = Placement(model=NEW, min_battles=0, soft=True, method=METHOD)(human, verdicts)
-        places.append(found.joint[NEW].rating)
-        errors.append(found.shown[NEW].extra["se"])
-    assert np.std(places, ddof=1) < 1.2 * np.mean(errors)
-
-
-@pytest.mark.parametrize("n", [MIN_SHARED - 1, MIN_SHARED])
-def test_enough_shared_battles(n: int) -> None:
-    """Below 200 battles that both decided there is no temperature, in one sentence."""
-    world = World(steps(3, 60), n)
-    if n >= MIN_SHARED:
-        assert calibrated(world.human, world.sure(), METHOD).n_shared == n
-        return
-    with pytest.raises(RatingError, match=f"need 200 battles .* found {n}$") as caught:
-        calibrated(world.human, world.sure(), METHOD)
-    assert "\n" not in str(caught.value)
 
 
 @pytest.mark.parametrize(
@@ -327,3 +291,15 @@ def test_agreement_on_real_battles(file: Path, people: BattleLog, judge: str) ->
     assert found.agreement == pytest.approx(agreement, abs=2e-4), "a few questions came twice"
     battles = {(row["question_id"], *sorted([row["model_a"], row["model_b"]])) for row in rows}
     assert found.n_shared == len(battles)
+
+
+@pytest.mark.parametrize("n", [MIN_SHARED - 1, MIN_SHARED])
+def test_enough_shared_battles(n: int) -> None:
+    """Below 200 battles that both decided there is no temperature, in one sentence."""
+    world = World(steps(3, 60), n)
+    if n >= MIN_SHARED:
+        assert calibrated(world.human, world.sure(), METHOD).n_shared == n
+        return
+    with pytest.raises(RatingError, match=f"need 200 battles .* found {n}$") as caught:
+        calibrated(world.human, world.sure(), METHOD)
+    assert "\n" not in str(caught.value)

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, Outcome, PermutationElo, RatingError, k_sweep
+from arena_kit import Battle, BattleLog, Outcome, PermutationElo, RatingError
 from arena_kit.battles.log import Labels
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
@@ -199,13 +199,6 @@ def test_treatments() -> None:
     halved = replace(QUICK, inconsistent="half")(more)
     assert halved.dropped == {"tie": 1, "both_bad": 1, "inconsistent": 0}
     assert halved.n_battles == found.n_battles + 1
-
-
-def test_sweep_is_the_same_rating_at_each_k() -> None:
-    """A sweep gives at each K exactly what rating with that K gives."""
-    log = BattleLog.from_battles(ring())
-    for k, found in k_sweep(QUICK, log, [1, 16, 32]).items():
-        assert found.as_dict() == replace(QUICK, k=k)(log).as_dict()
 
 
 @pytest.mark.parametrize(

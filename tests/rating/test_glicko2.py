@@ -225,15 +225,6 @@ def test_inconsistent_judgments() -> None:
     assert states(half) == states(PLAIN(log_of(*ring(8), battle("a", "b", "tie"))))
 
 
-def test_rd_stops_falling() -> None:
-    """Per-vote wins and losses leave RD at about 60: ten times the votes do not lower it."""
-    for n in (20_000, 200_000):
-        games = random_games(n)
-        games.score[:] = games.score > 0.4
-        final = replay(games, *fresh(8), compiled=True)
-        assert 55 < np.sqrt(final.var).mean() * SCALE < 65
-
-
 def test_replay_order() -> None:
     """Votes are replayed by time and id, however they are stored; intervals included."""
     rows = dated(ring())
@@ -451,17 +442,6 @@ def test_ratings_that_do_not_exist(rows: list[Battle], why: str) -> None:
             call(log_of(*rows))
 
 
-def test_periods_need_times() -> None:
-    """Rating periods of votes without a time are refused, saying how many have none."""
-    method = replace(PLAIN, period_days=1)
-    with pytest.raises(RatingError, match="timestamp on every battle, but 90 of 90 have none"):
-        method(log_of(*ring()))
-    rows = dated(ring())
-    rows[5] = replace(rows[5], timestamp=None)
-    with pytest.raises(RatingError, match="but 1 of 90 have none"):
-        method.history(log_of(*rows))
-
-
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
@@ -481,6 +461,17 @@ def test_settings_are_checked(setting: str, value: object) -> None:
     """A setting outside its range is refused with its name and what is allowed."""
     with pytest.raises(ValueError, match=f"{setting} must be .*not"):
         Glicko2(**{setting: value})
+
+
+def test_periods_need_times() -> None:
+    """Rating periods of votes without a time are refused, saying how many have none."""
+    method = replace(PLAIN, period_days=1)
+    with pytest.raises(RatingError, match="timestamp on every battle, but 90 of 90 have none"):
+        method(log_of(*ring()))
+    rows = dated(ring())
+    rows[5] = replace(rows[5], timestamp=None)
+    with pytest.raises(RatingError, match="but 1 of 90 have none"):
+        method.history(log_of(*rows))
 
 
 def test_states_and_scores_are_checked() -> None:

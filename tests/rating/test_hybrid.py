@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
@@ -200,21 +199,6 @@ def test_names_sides_and_input() -> None:
             assert mine.ci_low == pytest.approx(first.ratings[model].ci_low, abs=1e-5)
     assert np.array_equal(human.outcome, before[0])
     assert np.array_equal(judged.outcome, before[1])
-
-
-def test_results_are_plain_and_carry_their_settings() -> None:
-    """A result is JSON, says how it was made, and feeds claims about order."""
-    board = Board(10, battles=3000)
-    found = Hybrid(min_battles=20)(board.human(900), board.judged())
-    plain = json.loads(json.dumps(found.as_dict(), allow_nan=False))
-    assert plain["method"] == "hybrid"
-    assert plain["settings"]["min_battles"] == 20
-    assert {"worth", "disagreements", "left_out", "effective_sample"} <= plain.keys()
-    above = claims.above(found.ratings)
-    best, worst = (
-        found.ratings.models.index(m) for m in (found.ratings.order[0], found.ratings.order[-1])
-    )
-    assert above[best, worst] > 0.99
 
 
 def test_a_center_of_ones_own() -> None:

@@ -13,8 +13,6 @@ from hypothesis import strategies as st
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
-from arena_kit.rating.claims.claims import gaps
-from arena_kit.rating.with_judge.calibration import JudgeError
 from tests.samples import NEW, all_pairs, drawn, judged, won
 from tests.samples import log_of as log
 
@@ -184,18 +182,6 @@ def test_intervals_cover_the_truth() -> None:
     assert (covered / 80 >= 0.88).all(), covered
 
 
-def test_joint_is_one_fit_of_all_battles() -> None:
-    """The joint fit is Bradley–Terry on votes and verdicts together, centred on the arena."""
-    method = BradleyTerry(interval="percentile", resamples=100, seed=3)
-    found = placement(method=method)(TRIO, TO_TRIO)
-    every = BattleLog.from_battles([*TRIO.to_battles(), *TO_TRIO.to_battles()])
-    expected = replace(method, center_on=("x", "y", "z"))(every)
-    assert found.joint.ratings == expected.ratings
-    assert found.joint.n_battles == len(TRIO) + len(TO_TRIO)
-    assert found.n_judged == len(TO_TRIO)
-    assert len(found.battles) == len(every)
-
-
 @pytest.mark.parametrize(("votes", "counted"), [(499, False), (500, True)])
 def test_enough_battles(votes: int, counted: bool) -> None:
     """A model with 500 human battles is ranked, one with 499 is left out and listed."""
@@ -260,18 +246,6 @@ def test_votes_on_the_model_are_set_aside(
     assert one.hidden != other.hidden
 
 
-def test_hidden_is_what_people_say() -> None:
-    """`hidden` is the model's rating in the fit of all human votes, on the arena's scale; None
-    where people have not voted on it, or only against models that are left out.
-    """
-    votes = BattleLog.joined(TRIO, HIDDEN)
-    found = placement()(votes, TO_TRIO).hidden
-    assert found == replace(SANDWICH, center_on=("x", "y", "z"))(votes)[NEW]
-    assert placement()(TRIO, TO_TRIO).hidden is None
-    elsewhere = BattleLog.joined(TRIO, log(won(NEW, "rare", 5, 5), "hidden"))
-    assert placement(min_battles=20)(elsewhere, TO_TRIO).hidden is None
-
-
 def test_both_bad_and_inconsistent_follow_the_method() -> None:
     """A both-bad verdict and an inconsistent judgment are half a win or nothing, as the method
     says, and what is dropped is counted.
@@ -320,16 +294,6 @@ def test_order_sides_and_names_do_not_matter() -> None:
         assert theirs["4"].rating == pytest.approx(mine[NEW].rating, abs=1e-8)
         assert theirs["4"].extra["se"] == pytest.approx(mine[NEW].extra["se"])
         assert theirs["a third"].rating == pytest.approx(mine["z"].rating, abs=1e-8)
-
-
-def test_the_input_is_untouched() -> None:
-    """Placing changes neither log, and placing twice gives the same."""
-    before = [list(each.to_battles()) for each in (TRIO, TO_TRIO)]
-    method = BradleyTerry(interval="percentile", resamples=100)
-    one, two = (placement(method=method)(TRIO, TO_TRIO) for _ in range(2))
-    assert [list(each.to_battles()) for each in (TRIO, TO_TRIO)] == before
-    assert one.joint.ratings == two.joint.ratings
-    assert one.anchored.ratings == two.anchored.ratings
 
 
 def test_votes_on_one_question_give_no_interval() -> None:
@@ -408,30 +372,3 @@ def test_wrong_settings_are_refused(changes: dict[str, object], why: str) -> Non
 
 
 # What is known beside the evidence
-
-
-@pytest.mark.parametrize("interval", ["sandwich", "percentile"])
-def test_what_is_shown_holds_the_judges_error(interval: str) -> None:
-    """A judge's error of 120 points makes the shown interval, all gaps to the model and so its
-    ranks and probabilities wider, by the variances' sum; nobody else's, and no rating.
-    """
-    method = BradleyTerry(interval=interval, resamples=500)  # type: ignore[arg-type]
-    plain = placement(method=method)(TRIO, TO_TRIO)
-    placed = replace(plain, judge_error=JudgeError(sd=120.0, n_models=6, n_shared=300))
-    assert plain.shown is plain.joint
-    for shown, evidence in ((placed.shown, placed.joint), (placed.shown_anchored, placed.anchored)):
-        wide, narrow = gaps(shown), gaps(evidence)
-        at = shown.models.index(NEW)
-        others = [i for i in range(len(shown.models)) if i != at]
-        assert shown.order == evidence.order
-        for i in others:
-            half = (narrow.high[at, i] - narrow.low[at, i]) / 2
-            wanted = math.hypot(half, 1.959963984540054 * 120)
-            assert (wide.high[at, i] - wide.low[at, i]) / 2 == pytest.approx(wanted, rel=0.05)
-            assert abs(wide.above[at, i] - 0.5) < abs(narrow.above[at, i] - 0.5) + 0.02
-            assert shown[shown.models[i]] == evidence[shown.models[i]]
-        pairs = np.ix_(others, others)
-        assert np.array_equal(wide.low[pairs], narrow.low[pairs])
-        se = math.hypot(evidence[NEW].extra["se"] or 0, 120)
-        assert shown[NEW].extra["se"] == pytest.approx(se)
-        assert shown[NEW].ci_high == pytest.approx(shown[NEW].rating + 1.959963984540054 * se)

@@ -17,7 +17,7 @@ from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, RatingErr
 from arena_kit.battles.log import Labels
 from arena_kit.rating.bradley_terry import sandwich as uncertainty
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
-from arena_kit.rating.bradley_terry.clusters import ClusteredVotes, Evidence
+from arena_kit.rating.bradley_terry.clusters import Evidence, Votes
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
 from arena_kit.rating.resampling import PoissonWeights
@@ -57,7 +57,7 @@ def as_counts(log: BattleLog) -> BattleLog:
 
 def refits(
     log: BattleLog, method: BradleyTerry, n: int, *, compiled: bool | None = None
-) -> tuple[Fit, ClusteredVotes, NDArray[np.float64]]:
+) -> tuple[Fit, Votes, NDArray[np.float64]]:
     """The fit to a log, what its resamples are drawn from, and what each was refitted to: with the
     prior always, or, for a log that does not need it, only where a resample does.
     """
@@ -72,7 +72,7 @@ def refits(
     return fit, votes, replicates(fit, votes, priors, n, compiled=compiled)
 
 
-def times_in(votes: ClusteredVotes, number: int) -> NDArray[np.float64]:
+def times_in(votes: Votes, number: int) -> NDArray[np.float64]:
     """How often each cell stands in one resample."""
     return np.asarray(votes.drawn(slice(number - number % 4, number + 1))[:, -1])
 
@@ -343,24 +343,6 @@ def test_a_resample_does_not_depend_on_how_many_there_are(
     """Number r of 150 is number r of 100, of questions and of counts."""
     few, many = method(log), replace(method, resamples=150)(log)
     np.testing.assert_allclose(few.replicates, many.replicates[: method.resamples], atol=1e-8)
-
-
-def test_names_and_sides_do_not_matter() -> None:
-    """Renamed models, swapped sides and shuffled battles have the same resamples of questions."""
-    log = simulated(20, 4)
-    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
-    names = {"m0": "d", "m1": "c", "m2": "b", "m3": "a"}
-    turned = BattleLog.from_battles(
-        replace(
-            b,
-            model_a=names[b.model_b],
-            model_b=names[b.model_a],
-            winner=other[b.winner],  # type: ignore[arg-type]
-        )
-        for b in log.select(np.random.default_rng(0).permutation(80)).to_battles()
-    )
-    before, after = PERCENTILE(log), PERCENTILE(turned)
-    np.testing.assert_allclose(after.replicates[:, ::-1], before.replicates, atol=1e-7)
 
 
 def test_a_weight_is_a_number_of_votes() -> None:
@@ -667,23 +649,6 @@ def test_two_way_is_question_and_voter_less_both() -> None:
         np.testing.assert_allclose(found.covariance, one_way(log, groups), rtol=1e-6)
 
 
-def test_both_is_what_the_log_names() -> None:
-    """Without voters, with a voter per battle, or with nine of them, who do not stand for others,
-    both is by question; without questions it is by voter.
-    """
-    log = voted(20, 15, 300)
-    by_question = BradleyTerry(cluster="question")(log)
-    names = [f"v{n}" for n in range(300)]
-    for same in (
-        replace(log, voter=None),
-        replace(log, voter=Labels.of(names)),
-        replace(log, voter=Labels.of([names[n % 9] for n in range(300)])),
-    ):
-        np.testing.assert_array_equal(BradleyTerry()(same).covariance, by_question.covariance)
-    found = BradleyTerry()(replace(log, question_id=None)).covariance
-    np.testing.assert_allclose(found, BradleyTerry(cluster="voter")(log).covariance, rtol=1e-9)
-
-
 def test_resamples_spread_as_the_two_way_sandwich_says() -> None:
     """Resampled questions, drawn apart by what voters add, spread as the sandwich says."""
     log = voted(60, 30, 1500)
@@ -728,3 +693,20 @@ def test_elo_knows_voters_too() -> None:
     assert np.mean(ratio) == pytest.approx(wide / narrow, rel=0.15)
     assert wide > 1.3 * narrow
     assert known["m0"].extra["df"] == 11.0
+
+
+def test_both_is_what_the_log_names() -> None:
+    """Without voters, with a voter per battle, or with nine of them, who do not stand for others,
+    both is by question; without questions it is by voter.
+    """
+    log = voted(20, 15, 300)
+    by_question = BradleyTerry(cluster="question")(log)
+    names = [f"v{n}" for n in range(300)]
+    for same in (
+        replace(log, voter=None),
+        replace(log, voter=Labels.of(names)),
+        replace(log, voter=Labels.of([names[n % 9] for n in range(300)])),
+    ):
+        np.testing.assert_array_equal(BradleyTerry()(same).covariance, by_question.covariance)
+    found = BradleyTerry()(replace(log, question_id=None)).covariance
+    np.testing.assert_allclose(found, BradleyTerry(cluster="voter")(log).covariance, rtol=1e-9)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from dataclasses import replace
 from pathlib import Path
 from statistics import linear_regression
 
@@ -197,12 +198,13 @@ def test_no_probability_is_certain(value: float, text: str) -> None:
     assert probability(value) == text
 
 
-def test_a_golden_board(board: Board) -> None:
+def test_a_golden_board() -> None:
     """All values of a small board are those that are kept, to 9 digits, and no field is missing:
     changing one is a change of the schema.
     """
     kept = json.loads((CASES / "board.json").read_text())
-    close(board.as_dict(), kept)
+    elo = replace(ELO, evidence_replicates=0)
+    close(rate(BATTLES, elo=elo, judged=True).as_dict(), kept)
 
 
 def close(found: object, kept: object, at: str = "board") -> None:

@@ -6,18 +6,18 @@ import json
 import math
 import shutil
 from contextlib import chdir
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
 from arena_kit import Judgments, claims
-from arena_kit.cli.main import main
 from arena_kit.rating.claims.power import DESIGN_EFFECT
+from tests.samples import call as invoke
 from tests.samples import copy_workspace, judgments_of, published
 from tests.samples import rated as board_of
 
@@ -25,8 +25,7 @@ DIMENSIONS = ["factuality", "calibration", "clinical_utility"]
 STRATA = {"open_recall": 4, "vignette": 10, "curated": 6}
 
 
-def call(*words: object) -> Result:
-    return CliRunner().invoke(main, ["cost", *map(str, words)])
+call = partial(invoke, "cost")
 
 
 @pytest.fixture(scope="module")

@@ -121,8 +121,11 @@ def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path,
     assert all(shown[7][name] in one for name in ("prompt", "response_a", "response_b"))
 
 
-def test_a_record_alone_opens_and_is_rated_again(alone: tuple[Path, Path]) -> None:
-    """In an empty folder `show` prints the board and `rate` gives the record's ratings again."""
+def test_records_alone_are_opened_rated_and_compared(alone: tuple[Path, Path]) -> None:
+    """In an empty folder `show` prints the board, `rate` gives the record's ratings again, and two
+    records are compared: another seed of the shuffles moves Elo and not one verdict, so that
+    nobody is said to have moved, and nothing is warned about.
+    """
     record, _ = alone
     assert "10 files kept, 0 only as hashes" in invoke("runs", "show", record).stdout
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
@@ -130,12 +133,6 @@ def test_a_record_alone_opens_and_is_rated_again(alone: tuple[Path, Path]) -> No
     for row in json.loads(invoke(*words).stdout)["ratings"]:
         entry = primary[row["dimension"]][row["model"]]
         assert (row["rating"], row["ci_low"]) == (entry["mean"], entry["ci95_low"])
-
-
-def test_records_alone_are_compared(alone: tuple[Path, Path]) -> None:
-    """In an empty folder two records are compared: another seed of the shuffles, which moves Elo
-    and not one verdict, so that nobody is said to have moved, and nothing is warned about.
-    """
     found = json.loads(invoke("runs", "compare", *alone, "--json").stdout)
     assert found["settings"]["tournament.elo.seed"] == [0, 5]
     assert (found["flips"], found["n_shared"], found["warnings"]) == ([], 384, [])

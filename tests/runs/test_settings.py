@@ -20,7 +20,6 @@ from arena_kit.runs.settings.files import (
 from arena_kit.runs.settings.parameters import (
     PolicyParams,
     RunParams,
-    parameters_in,
 )
 from tests.samples import ROOT, edited
 
@@ -136,16 +135,6 @@ def test_a_placement_is_the_methods_own() -> None:
     given = PlacementSettings(soft=False, n_bootstraps=200, prior=0.1).method(*own, 4)
     method = replace(usual.method, resamples=200, prior=0.1, seed=4)
     assert given == replace(usual, method=method)
-
-
-def test_a_notebook_passes_its_globals() -> None:
-    """Of a notebook's globals the parameters are taken, and one that it forgot is named."""
-    values = dict.fromkeys(RunParams.model_fields, 1)
-    assert parameters_in(RunParams, values | {"study": 2, "n_prems": 3}) == values
-    assert parameters_in(RunParams, None) == {}
-    del values["seed"], values["offline"]
-    with pytest.raises(DataError, match="the parameters cell must name seed, offline, too"):
-        parameters_in(RunParams, values)
 
 
 def test_dates_are_texts() -> None:

@@ -65,6 +65,11 @@ class Rule:
         """Whether a value is on the right side of a limit."""
         return value >= limit if self.least else value <= limit
 
+    def doubts(self, measure: Measure) -> bool:
+        """Whether a measure is known and speaks against trust."""
+        value = _in_rules_terms(measure).value
+        return value is not None and not self.keeps(value, self.trusted)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
@@ -120,7 +125,7 @@ def gate(
     judge: str, measures: Iterable[Measure], rules: Mapping[str, Rule], *, note: str = ""
 ) -> Gate:
     """Hold what was measured of a judge against the rules; nothing measured is no trust."""
-    findings = [_finding(in_rules_terms(m), rules[m.rule]) for m in measures if m.rule]
+    findings = [_finding(_in_rules_terms(m), rules[m.rule]) for m in measures if m.rule]
     findings.sort(key=lambda finding: -finding.level.badness)
     level = findings[0].level if findings else Level.CAUTION
     measured = {finding.measure.rule for finding in findings}
@@ -133,7 +138,7 @@ def gate(
     )
 
 
-def in_rules_terms(measure: Measure) -> Measure:
+def _in_rules_terms(measure: Measure) -> Measure:
     """A measure as its rule sees it: a share, or how far it is from one half."""
     if measure.rule in _FROM_HALF:
         return measure.from_half()

@@ -176,6 +176,34 @@ class Judged:
     usd: float | None = None
     seconds: float | None = None
 
+    @classmethod
+    def of(
+        cls,
+        quality: JudgeQuality,
+        gate: Gate,
+        judgments: Sequence[Judgment],
+        *,
+        source: str,
+        canaries: CanaryReport | None = None,
+        timing: Mapping[str, float] | None = None,
+    ) -> Judged:
+        """From judgments in both orders; `timing` says how many of them were `asked` for and how
+        many `seconds` that took.
+        """
+        verdicts = [verdict for judgment in judgments for verdict in judgment.verdicts]
+        n, took = len(verdicts), timing or {}
+        return cls(
+            judge=quality.judge,
+            source=source,
+            quality=quality,
+            gate=gate,
+            battles=to_battles(judgments),
+            canaries=canaries,
+            n_verdicts=n,
+            usd=1000 * sum(v.cost_usd for v in verdicts) / n if n else None,
+            seconds=1000 * took["seconds"] / took["asked"] if took.get("asked") else None,
+        )
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Literal, NamedTuple, Protocol
+from functools import partial
+from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,45 +30,30 @@ CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
 }
 
 
-class Votes(Protocol):
-    """What resamples are made of: cells, and how often each of them is drawn."""
+@dataclass(frozen=True, slots=True)
+class Votes:
+    """What resamples are made of: `battles` counts those of each cell (row) in each cluster, which
+    `times` draws for some resamples; without it, those of each cell in each resample.
+    """
 
-    @property
-    def cells(self) -> Cells: ...
+    cells: Cells
+    battles: csr_array | Floats
+    times: Callable[[slice], Floats] | None = None
 
     @property
     def held(self) -> int:
         """Numbers that are held for each resample."""
+        return len(self.cells.a) if self.times is None else int(sum(self.battles.shape))
 
     def drawn(self, some: slice) -> Floats:
         """How often each cell stands in some resamples, a column each."""
+        if self.times is None:
+            return np.ascontiguousarray(self.battles[:, some])
+        return np.asarray(self.battles @ self.times(some), float)
 
     def added_up(self, sums: csr_array) -> Votes:
         """The same for sums (rows) of the cells (columns)."""
-
-
-@dataclass(frozen=True, slots=True)
-class ClusteredVotes:
-    """Votes of a log in memory: `battles` counts those of each cell (row) in each cluster. `counts`
-    says how many votes alike a cluster is, each of which is drawn by itself; None where clusters
-    are drawn whole.
-    """
-
-    cells: Cells
-    battles: csr_array
-    counts: Floats | None
-    weights: PoissonWeights
-
-    @property
-    def held(self) -> int:
-        return int(sum(self.battles.shape))
-
-    def drawn(self, some: slice) -> Floats:
-        clusters = np.arange(self.battles.shape[1], dtype=np.uint64)
-        return np.asarray(self.battles @ self.weights.times(clusters, some, self.counts), float)
-
-    def added_up(self, sums: csr_array) -> ClusteredVotes:
-        return replace(self, battles=(sums @ self.battles).tocsr())
+        return replace(self, battles=sums @ self.battles)
 
 
 class Partition(NamedTuple):
@@ -151,20 +137,22 @@ class Evidence:
             return float(self.counts.sum())
         return float(clusters.max()) + 1 + float((self.counts - 1).sum())
 
-    def votes(self, seed: int, n: int) -> ClusteredVotes:
-        """What `n` resamples draw from."""
+    def votes(self, seed: int, n: int) -> Votes:
+        """What `n` resamples draw from. Of a cluster that counts several votes alike, each is drawn
+        by itself; other clusters are drawn whole.
+        """
         from scipy.sparse import csr_array
 
         cells, of_row = self.rows.with_weights(1 / self.counts).alike(len(self.seen))
         clusters = np.arange(len(of_row)) if self.clusters is None else self.clusters
         counts = np.ones(int(clusters.max()) + 1)
         counts[clusters] = self.counts
-        return ClusteredVotes(
-            cells=cells,
-            battles=csr_array((np.ones(len(of_row)), (of_row, clusters))),
+        times = partial(
+            PoissonWeights.of(seed, n).times,
+            np.arange(len(counts), dtype=np.uint64),
             counts=None if np.all(counts == 1) else counts,
-            weights=PoissonWeights.of(seed, n),
         )
+        return Votes(cells, csr_array((np.ones(len(of_row)), (of_row, clusters))), times)
 
 
 def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:

@@ -18,7 +18,7 @@ Codes = NDArray[np.intp]
 
 _MOST_STEPS = 100
 _NEWMAN_STEPS = 3
-_LEAST = 1e-2  # odds that these stay within
+_NEWMAN_MIN_ODDS = 1e-2
 _FAR = 0.5  # a first step from which their start is no good
 _TOLERANCE = 1e-11
 _SURE = 0.5  # a step from which Newton's method needs no damping
@@ -290,8 +290,9 @@ def _start(cells: Cells, n_models: int, ties: TieModel) -> Floats:
     for _ in range(_NEWMAN_STEPS):
         share = 1 / (q[side] + q[other])
         gained = _sums(side, wins * share * q[other], n_models)
-        q = gained / np.maximum(_sums(side, losses * share, n_models), _LEAST)
-        q = np.clip(q / np.exp(np.log(np.maximum(q, _LEAST)).mean()), _LEAST, 1 / _LEAST)
+        q = gained / np.maximum(_sums(side, losses * share, n_models), _NEWMAN_MIN_ODDS)
+        mean = np.exp(np.log(np.maximum(q, _NEWMAN_MIN_ODDS)).mean())
+        q = np.clip(q / mean, _NEWMAN_MIN_ODDS, 1 / _NEWMAN_MIN_ODDS)
     theta = _level(cells, n_models, ties)
     theta[:n_models] = np.log(q)
     return theta

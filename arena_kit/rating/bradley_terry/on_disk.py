@@ -10,7 +10,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +28,7 @@ from arena_kit.rating.base import (
     together,
 )
 from arena_kit.rating.bradley_terry.bootstrap import Priors
-from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence
+from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, unanimous
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.sandwich import (
@@ -40,9 +39,6 @@ from arena_kit.rating.bradley_terry.sandwich import (
 )
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.resampling import LANES, Hashes, PoissonWeights, mix
-
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
 
 #: Bytes for the sums of resamples; where they need more, there are several passes.
 MOST_BYTES = 1_000_000_000
@@ -98,24 +94,6 @@ class StreamedEvidence(Evidence):
     @property
     def pieces(self) -> float:
         return self.n_pieces
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class SummedVotes:
-    """Resamples that were added up as the rows passed, a column each."""
-
-    cells: Cells
-    sums: Floats
-
-    @property
-    def held(self) -> int:
-        return len(self.sums)
-
-    def drawn(self, some: slice) -> Floats:
-        return np.ascontiguousarray(self.sums[:, some])
-
-    def added_up(self, sums: csr_array) -> SummedVotes:
-        return replace(self, sums=sums @ self.sums)
 
 
 def rate_boards(
@@ -273,7 +251,7 @@ def _rated(
     pooled, n, draws = board.pairs.pooled(board.rows), board.n, np.empty((0, board.n))
     same = unanimous(board.rows, board.pairs, pooled)
     if sums is not None:
-        draws = method.resampled(fit, SummedVotes(board.votes, sums), priors)
+        draws = method.resampled(fit, Votes(board.votes, sums), priors)
     meat = [sign * each.meat for sign, each in passes if each.meat is not None]
     spread = sandwiched(fit, meat, same) if meat else _covariance(draws, fit)
     if meat and len(draws):

@@ -177,8 +177,8 @@ def _with_cautions(
 ) -> dict[float, Ratings]:
     """The same, each with a note where its intervals do not hold the truth."""
     same = BradleyTerry(scale=method.scale, center=method.initial, inconsistent="tie")(log)
-    told = {k: caution(ratings, same) for k, ratings in rated.items()}
-    return {k: replace(each, notes=(told[k],) if told[k] else ()) for k, each in rated.items()}
+    notes = {k: caution(ratings, same) for k, ratings in rated.items()}
+    return {k: replace(each, notes=(notes[k],) if notes[k] else ()) for k, each in rated.items()}
 
 
 def _traces(method: PermutationElo, games: Games, rules: list[EloRule], engine: Engine) -> Floats:

@@ -114,14 +114,14 @@ class NotebookRun:
     ) -> NotebookRun:
         name, defaults = notebook.stem, notebook_defaults(notebook)
         values, known = _nested(given), {*defaults}
-        told = _nested({key: _typed(key, text, defaults) for key, text in overrides.items()})
-        for key in [*values, *told]:
+        changes = _nested({key: _typed(key, text, defaults) for key, text in overrides.items()})
+        for key in [*values, *changes]:
             if key not in known:
-                where = "-p" if key in told else source
+                where = "-p" if key in changes else source
                 listed = ", ".join(sorted(known))
                 raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
-        dotted = values.get("overrides", {}) | told.pop("overrides", {})
-        values |= told | ({"overrides": dotted} if dotted else {})
+        dotted = values.get("overrides", {}) | changes.pop("overrides", {})
+        values |= changes | ({"overrides": dotted} if dotted else {})
         params = resolve_parameters(name, defaults | values)
         return cls(notebook=notebook, root=root, given=values, params=params)
 
@@ -302,10 +302,9 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     if isinstance(params, ReviewParams):
         return _review(params, root)
     if isinstance(params, JudgeReportParams) and params.reads:
-        from arena_kit.runs.tournament.judge_report import check_sources
+        from arena_kit.runs.tournament.judge_report import JudgeSources
 
-        check_sources(params, root)
-        return {"verdicts": ", ".join([*params.records, *filter(None, [params.verdicts])])}
+        return JudgeSources.of(params).facts
     plan = Plan.of(name, params)
     refuse_unready(plan)
     return plan.facts

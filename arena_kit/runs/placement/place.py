@@ -96,7 +96,8 @@ class PlacementVerdicts:
         """Whether the judge's verdicts may be built upon."""
         canaries = self.judgments.canaries if self.judgments else None
         rules = self.plan.rules
-        return self.quality.gate(rules, more=concerns(canaries, rules))
+        measures = canaries.measures if canaries else ()
+        return self.quality.gate(rules, more=concerns(measures, rules))
 
     @property
     def statuses(self) -> dict[str, int]:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,7 +15,9 @@ from arena_kit.battles.read import read_battles
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError, file_hash
 from arena_kit.runs.record.record import open_record
-from arena_kit.runs.settings.files import JudgeSettings
+
+if TYPE_CHECKING:
+    from arena_kit.runs.settings.files import JudgeSettings
 
 
 def battles_file(path: Path) -> Path:
@@ -67,6 +69,18 @@ def battles_of(
     if judge_model is not None and (judges := _by_judge(battles)):
         battles = _chosen(battles, judges, judge_model, ("judge_model", "judges"), file)
     return battles
+
+
+def battles_by_judge(path: str, root: Path, columns: Sequence[str] = ()) -> dict[str, BattleLog]:
+    """The verdicts of each judge in a file: of its `columns` of outcomes, else of those judges that
+    it names; nothing without a file.
+    """
+    if not path or columns:
+        return {column: battles_of(path, root, winner=column) for column in columns}
+    log = battles_of(path, root, source=Source.LLM_JUDGE)
+    if log.judge_model is None or not (names := judges_of(log)):
+        return {battles_file(root / path).stem: log}
+    return {name: log.select(log.judge_model.values() == name) for name in names}
 
 
 def judges_of(battles: BattleLog) -> list[str]:

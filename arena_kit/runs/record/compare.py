@@ -35,7 +35,7 @@ Side = tuple[BattleLog, BradleyTerry]
 Shared = Mapping[str, tuple[Side, Side]]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Flip:
     """A presentation that both records judged, with different answers."""
 
@@ -47,7 +47,7 @@ class Flip:
     after: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Delta:
     """An entrant's Bradley–Terry gap to the mean of the entrants that both records have.
 
@@ -130,18 +130,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
     """Hold two records of judged tournaments side by side."""
     first, second = recorded_winners(before), recorded_winners(after)
     shared = [key for key in first if key in second]
-    flips = [
-        Flip(
-            dimension=key[0],
-            prompt_id=key[1],
-            first=key[2],
-            second=key[3],
-            before=first[key],
-            after=second[key],
-        )
-        for key in shared
-        if first[key] != second[key]
-    ]
+    flips = [Flip(*key, first[key], second[key]) for key in shared if first[key] != second[key]]
     old, new = open_record(before), open_record(after)
     boards = Board.read(before), Board.read(after)
     both = shared_battles((before, boards[0]), (after, boards[1]))
@@ -280,18 +269,10 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
         entrants, old.gaps(entrants), new.gaps(entrants), error, strict=True
     ):
         known = [df for each in (old, new) if (df := each.ratings[entrant].extra["df"])]
+        change = float(after - before)
         half = float(t_score(NORMAL_95, min(known)) * se) if len(known) == 2 else None
-        rows.append(
-            Delta(
-                dimension=dimension,
-                entrant=entrant,
-                before=float(before),
-                after=float(after),
-                low=None if half is None else float(after - before) - half,
-                high=None if half is None else float(after - before) + half,
-                flips=flips,
-            )
-        )
+        low, high = (None, None) if half is None else (change - half, change + half)
+        rows.append(Delta(dimension, entrant, float(before), float(after), low, high, flips))
     return rows
 
 

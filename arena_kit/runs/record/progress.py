@@ -15,8 +15,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from arena_kit.files import DataError, read_json, visible, write_json
-from arena_kit.judging.asking.cost import dollars
-from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.runs.record.record import Record, find_root, utc_now
 
 FILE = "progress.json"
@@ -68,6 +66,8 @@ class Progress:
 
 def _spent(record: Record) -> float:
     """US dollars that a run has paid so far."""
+    from arena_kit.judging.ledger.ledger import Ledger
+
     tournament = record.read().get("tournament")
     if tournament is None:
         return 0.0
@@ -76,6 +76,8 @@ def _spent(record: Record) -> float:
 
 def _beside(now: dict[str, Any]) -> str:
     """What is said beside the count of verdicts: what was paid, and what is waited for."""
+    from arena_kit.judging.asking.cost import dollars
+
     paid = f"{dollars(now['usd'])} spent" if now["usd"] else ""
     return "; ".join(filter(None, [paid, now["note"]]))
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, ClassVar, Literal, TypeVar
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BaseModel, Field
 
-from arena_kit.files import DataError
 from arena_kit.matchmaking.adaptive import AdaptiveRounds
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.runs.settings.files import (
@@ -22,8 +21,6 @@ from arena_kit.runs.settings.files import (
     validated,
 )
 from arena_kit.validity.voters import LEVEL
-
-Params = TypeVar("Params", bound=BaseModel)
 
 _ROUNDS = AdaptiveRounds()
 
@@ -186,23 +183,6 @@ PARAMETERS: dict[str, type[BaseModel]] = {
 def resolve_parameters(notebook: str, given: Mapping[str, Any]) -> Any:
     """The parameters of a notebook, validated; those that are not given have their defaults."""
     return validated(parameters_of(notebook), dict(given), f"parameters of {notebook}")
-
-
-def told(
-    kind: type[Params], mode: str, namespace: Mapping[str, Any] | None, given: dict[str, Any]
-) -> Params:
-    """The parameters among a notebook's `globals()`, and those given besides."""
-    named = parameters_in(kind, namespace)
-    return validated(kind, named | given, f"parameters of {mode}")
-
-
-def parameters_in(kind: type[BaseModel], namespace: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The parameters among a notebook's `globals()`, which must have all of them; none without."""
-    if namespace is None:
-        return {}
-    if missing := [name for name in kind.model_fields if name not in namespace]:
-        raise DataError(f"the parameters cell must name {', '.join(missing)}, too")
-    return {name: namespace[name] for name in kind.model_fields}
 
 
 def parameters_of(notebook: str) -> type[BaseModel]:

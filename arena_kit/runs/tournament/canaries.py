@@ -12,18 +12,10 @@ from arena_kit.judging.asking.cost import CostError, dollars
 from arena_kit.judging.quality.canaries import Canaries
 from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.estimates import Measure
-from arena_kit.judging.quality.gate import (
-    Gate,
-    Level,
-    Rule,
-    UnfitJudgeError,
-    gate,
-    in_rules_terms,
-)
+from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Judgment
 from arena_kit.runs.record.artifacts import REPEATS_FILE
 from arena_kit.runs.record.progress import Progress
-from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.ask import ask_judge
 from arena_kit.runs.tournament.plan import Plan
 
@@ -41,8 +33,7 @@ def preflight(
     canaries = plan.canaries
     if canaries is None or not _ready(plan, progress, canaries, bulk):
         return None
-    report = _asked(plan, progress, canaries)
-    outcome = _kept(plan, progress.record, report, FILE)
+    report, outcome = _ask(plan, progress, canaries, FILE)
     progress.record.update(
         preflight={
             "level": str(outcome.level),
@@ -64,25 +55,14 @@ def full_suite(plan: Plan, progress: Progress, suite: Canaries) -> CanaryReport:
     """Ask every canary of the plan's rubrics, under 200 requests per dimension and within the cap,
     and keep what they say in the record.
     """
-    report = _asked(plan, progress, suite)
-    _kept(plan, progress.record, report, SUITE_FILE)
-    return report
+    return _ask(plan, progress, suite, SUITE_FILE)[0]
 
 
-def concerns(report: CanaryReport | None, rules: Mapping[str, Rule]) -> list[Measure]:
+def concerns(measures: Iterable[Measure], rules: Mapping[str, Rule]) -> list[Measure]:
     """What of a pre-flight speaks against a judge: a handful of canaries earns no trust, and takes
     none away where nothing went wrong.
     """
-    return _against(report.measures if report else [], rules)
-
-
-def _against(measures: Iterable[Measure], rules: Mapping[str, Rule]) -> list[Measure]:
-    found = ((measure, in_rules_terms(measure).value) for measure in measures if measure.rule)
-    return [
-        measure
-        for measure, value in found
-        if value is not None and not rules[measure.rule].keeps(value, rules[measure.rule].trusted)
-    ]
+    return [each for each in measures if each.rule and rules[each.rule].doubts(each)]
 
 
 def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
@@ -92,7 +72,7 @@ def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
     for name in (SUITE_FILE, FILE):
         if (record / name).is_file():
             measures = [Measure(**row) for row in read_json(record / name)["measures"]]
-            return measures if name == SUITE_FILE else _against(measures, rules)
+            return measures if name == SUITE_FILE else concerns(measures, rules)
     return []
 
 
@@ -136,13 +116,12 @@ def _ready(
     return True
 
 
-def _asked(plan: Plan, progress: Progress, canaries: Canaries) -> CanaryReport:
+def _ask(
+    plan: Plan, progress: Progress, canaries: Canaries, file: str
+) -> tuple[CanaryReport, Gate]:
+    """How the judge does on some canaries and its gate by them, written into the record."""
     judgments = ask_judge(plan, progress, canaries.pairs, canaries.material, prewarm=False)
-    return CanaryReport.of(plan.judge.model, canaries, judgments)
-
-
-def _kept(plan: Plan, record: Record, report: CanaryReport, file: str) -> Gate:
-    """The gate of these canaries, written into the record with all that they say."""
+    report = CanaryReport.of(plan.judge.model, canaries, judgments)
     outcome = gate(report.judge, report.measures, plan.rules)
-    write_json(record.path / file, report.as_dict() | {"gate": outcome.as_dict()})
-    return outcome
+    write_json(progress.record.path / file, report.as_dict() | {"gate": outcome.as_dict()})
+    return report, outcome

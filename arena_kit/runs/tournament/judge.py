@@ -85,10 +85,11 @@ class Judgments(Sequence[Judgment]):
     def gate(self) -> Gate:
         """Whether the judge's verdicts may be built upon, by the rules of the tournament file."""
         plan, suite = self.plan, self.canary_suite
+        measures = self.canaries.measures if self.canaries else ()
         earlier = failed_pilot(plan) if plan.tournament.judge.allow_failed else ""
         return self.quality.gate(
             plan.rules,
-            more=suite.measures if suite else concerns(self.canaries, plan.rules),
+            more=suite.measures if suite else concerns(measures, plan.rules),
             note=earlier and f"This run was allowed although {earlier}.",
         )
 

@@ -188,15 +188,14 @@ def write_record(
     engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
     record.update(unrated=board.unrated, rating=rating | {"engines": engines})
     _refuse_unusable(judgments)
-    said = answer or _answer(board, judgments, sweep)
+    said = answer or _default_answer(board, judgments, sweep=sweep)
     _described(board, judgments).write(folder)
     write_json(folder / ANSWER_FILE, said.as_dict())
     if changed := _changes(board, judgments):
         write_json(folder / CHANGES_FILE, changed)
 
 
-def _answer(board: Board, judgments: Judgments, sweep: EloSweep | None) -> RunAnswer:
-    return answer(board, judgments, sweep=sweep)
+_default_answer = answer
 
 
 def _described(board: Board, judgments: Judgments) -> Board:
