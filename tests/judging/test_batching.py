@@ -10,8 +10,6 @@ import socket
 import sqlite3
 import subprocess
 import sys
-import threading
-import time
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import replace
@@ -21,13 +19,11 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError, LockedError
-from arena_kit.judging.asking.batches import reconcile
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import PausedError, ServiceError, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import Intent
-from arena_kit.judging.verdicts.records import JudgeRequest, Judgment, Status
+from arena_kit.judging.verdicts.records import Judgment, Status
 from arena_kit.runs.settings.judges import Batches
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Request
@@ -290,17 +286,11 @@ def test_a_new_key_of_the_same_account_collects(slow: Emulator, ledger: Ledger) 
     assert sizes(slow) == [12]
 
 
-def planned(judge: Any, ledger: Ledger) -> tuple[Intent, dict[str, JudgeRequest]]:
-    """An intent of twelve requests of which nobody knows whether it became a batch."""
-    requests = MATERIAL.requests(PAIRS)
-    by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
-    kind: dict[str, Any] = {"transport": "batches", "purpose": "judge", "run": "first"}
-    return ledger.plan(by_key, judge=judge, **kind), by_key
-
-
 def test_an_unconfirmed_batch_of_another_key_pauses(slow: Emulator, ledger: Ledger) -> None:
     """Whether a batch exists can be seen only with the key that made it: nothing is sent."""
-    intent, _ = planned(batch_judge(slow), ledger)
+    judge, requests = batch_judge(slow), MATERIAL.requests(PAIRS)
+    by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
+    intent = ledger.plan(by_key, transport="batches", judge=judge, purpose="judge", run="first")
     words = rf"unconfirmed batch {intent.intent} .* with another key.*--give-up {intent.intent}"
     with pytest.raises(PausedError, match=words) as caught:
         judged(slow, ledger, key="sk-ant-another-key-0123", say=pytest.fail)
@@ -485,28 +475,3 @@ def test_a_control_character_in_results_url_is_one_sentence(
     emulator.app.tamper = None
     assert {*statuses(judged(emulator, ledger))} == {Status.OK}
     assert sizes(emulator) == [12]
-
-
-def test_strangers_that_keep_coming_do_not_delay_for_ever(slow: Emulator, ledger: Ledger) -> None:
-    """Running batches of the same size that appear after the grace period are not waited for."""
-    judge = batch_judge(slow)
-    intent, by_key = planned(judge, ledger)
-    enough = threading.Event()
-
-    def strangers() -> None:
-        enough.wait(0.3)
-        for n in range(100):
-            judge.submit({f"theirs{n}-{key[:40]}": r for key, r in by_key.items()})
-            if enough.wait(0.05):
-                return
-
-    crowd = threading.Thread(target=strangers)
-    crowd.start()
-    started = time.monotonic()
-    try:
-        assert not reconcile(judge, ledger, options(), intent)
-    finally:
-        enough.set()
-        crowd.join()
-    assert time.monotonic() - started < 3
-    assert ledger.open_intents() == []

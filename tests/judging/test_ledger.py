@@ -8,7 +8,6 @@ import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
 from contextlib import closing
 from dataclasses import replace
@@ -179,20 +178,6 @@ def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: b
 
 
 # Several processes
-
-
-def test_a_new_file_that_another_process_is_preparing_is_waited_for(ledger: Ledger) -> None:
-    """A first put waits for the short lock that another first put holds on the new file."""
-    other = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    release = threading.Timer(0.3, other.execute, ["COMMIT"])
-    release.start()
-    try:
-        answers = put_answers(ledger, 1)
-    finally:
-        release.join()
-        other.close()
-    assert ledger.get(answers) == answers
 
 
 def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Path) -> None:
