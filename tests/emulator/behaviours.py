@@ -121,9 +121,7 @@ _PHRASES = (
 
 
 def reader(sections: Sections, dice: Dice) -> Reply:
-    """A modest judge: overlap with the reference, else a taste fixed by the rubric, and a slight
-    lean to A.
-    """
+    """Overlap with the reference, else a taste fixed by the rubric, and a slight lean to A."""
     return _verdict(_better(sections), dice)
 
 

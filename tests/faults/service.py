@@ -118,9 +118,7 @@ class _Server:
                 app.batches.create({"requests": requests}, version=_VERSION)
 
     def bill(self, _: None) -> list[tuple[str, float]]:
-        """What was charged so far, as (custom id, dollars); a live call has the digest of its
-        question for an id.
-        """
+        """What was charged, as (custom id, dollars); a live call has its question's digest."""
         self._emulator.clock.advance(hours=1)  # whatever was accepted is worked off and charged
         rows = self._emulator.billing.rows
         return [(row.custom_id or f"{LIVE}-{row.digest}", row.usd) for row in rows]

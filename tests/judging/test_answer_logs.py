@@ -88,9 +88,7 @@ def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: 
 
 
 def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
-    """Later epochs, samples that failed, pictures and answers that are no text are left out, each
-    with its number.
-    """
+    """Later epochs, failed samples, pictures and answers without text are left out and counted."""
     picture = [{"role": "user", "content": [{"type": "image", "image": "x"}]}]
     samples = [
         sample(1, "2"),
@@ -110,9 +108,7 @@ def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
 
 
 def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
-    """A conversation is told with its roles, choices stand under the question, and reasoning is no
-    part of an answer.
-    """
+    """Conversations keep roles, questions their choices; reasoning is no part of an answer."""
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}]
     reply = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "Hello."}]
     samples = [
@@ -198,9 +194,7 @@ NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
 
 
 def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> None:
-    """The task comes from the file's name, the model from its folder or from NAME=; a row per
-    filter is one answer.
-    """
+    """The file's name has the task, its folder or NAME= the model; filters share one answer."""
     twice = [row(0, "41"), row(0, "41", filter="flexible-extract"), row(1, "42"), row(2, -3.5)]
     a = lines(tmp_path / "meta__llama" / NAME, twice)
     b = lines(tmp_path / "other" / NAME, [row(0, "6"), row(1, "7")])

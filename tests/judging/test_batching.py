@@ -179,9 +179,7 @@ CREDIT = "credit balance is too low"
 def test_an_empty_purse_pauses_the_run(
     emulator: Emulator, ledger: Ledger, fault: Fault, words: str
 ) -> None:
-    """Without credit the run pauses, marks nothing as failed, and the next one goes on from what
-    was paid for.
-    """
+    """Without credit the run pauses, nothing is marked as failed, and the next one goes on."""
     emulator.faults.add(replace(fault))
     with pytest.raises(PausedError, match=f"nothing is marked as failed: .*{words}"):
         judged(emulator, ledger)
@@ -348,9 +346,7 @@ def test_a_cancelled_batch_is_collected_and_the_rest_sent(
 def test_an_unconfirmed_batch_cannot_be_cancelled_yet(
     slow: Emulator, ledger: Ledger, sent: Batches
 ) -> None:
-    """An intent without a batch id is told as such; the next process finds its batch and pays
-    once.
-    """
+    """An intent without a batch id is told as such; the next process finds its batch."""
     slow.faults.add(replace(DROP))
     left_running(slow, ledger)
     [intent] = sent.under_way()
@@ -439,9 +435,7 @@ def test_an_unknown_batch_status_is_told(emulator: Emulator, ledger: Ledger) -> 
 
 @pytest.mark.parametrize("same", [True, False])
 def test_contradicting_results_are_told(emulator: Emulator, ledger: Ledger, same: bool) -> None:
-    """When two results of one custom_id differ, the first is kept and that is said; a repeated
-    line says nothing new.
-    """
+    """Of two results that differ the first is kept, and that is said; a repeat is no news."""
     expired = b'{"custom_id": "%b", "result": {"type": "expired"}}\n'
 
     def twice(line: bytes) -> bytes:

@@ -1,6 +1,4 @@
-"""The judges that ship: the lexical baseline and the replay of a record; and what all paid ones
-share.
-"""
+"""The judges that ship, lexical baseline and replay, and what all paid ones share."""
 
 from __future__ import annotations
 
@@ -183,9 +181,7 @@ def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> N
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.EXPIRED, Status.TRUNCATED])
 def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path, status: Status) -> None:
-    """With its detail; a text recorded as unparsable is read anew, so that a better reader can
-    use it.
-    """
+    """With its detail; a text recorded as unparsable is read anew, as a better reader may."""
     forward, _ = requests()
     line = row(forward, status=str(status), winner=None, detail="why")
     answer = replayed(tmp_path / "v.jsonl", line).answer(forward)
@@ -239,9 +235,7 @@ def test_a_malformed_recording_is_refused_with_its_line(
 
 
 def test_clients_share_what_verifies_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Certificates are read once a process, still checked against the host, and read anew where a
-    variable names others.
-    """
+    """Certificates are read once, checked against the host, and anew if a variable says so."""
     shared = tls_context()
     assert tls_context() is shared
     assert shared.check_hostname

@@ -156,9 +156,7 @@ def test_everything_that_could_change_an_answer_changes_the_key() -> None:
 
 @pytest.mark.parametrize("later", [False, True], ids=["not SQLite", "another schema"])
 def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: bool) -> None:
-    """A text file in the ledger's place and the file of a later version are named, and left as
-    they were.
-    """
+    """A text file and the file of a later version are named, and left as they were."""
     words = r"verdicts\.sqlite: the verdict cache cannot be used \(file is not a database\)"
     ledger.path.write_text("These are not the verdicts you are looking for. " * 50)
     if later:
@@ -274,9 +272,7 @@ def test_a_restored_older_ledger_collects_what_it_does_not_know(
 
 
 def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Ledger) -> None:
-    """Requests beyond those of a lost batch are sent, alone, and one that is no longer wanted is
-    not taken from it.
-    """
+    """Requests beyond a lost batch are sent, alone; one no longer wanted is not taken."""
     pairs = [*PAIRS[:3], *PAIRS[4:], replace(PAIRS[0], dimension="rigour")]
     material = replace(MATERIAL, rubrics={**TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
     asked = options(run="2")

@@ -138,9 +138,7 @@ def test_patience_has_an_end(emulator: Emulator, ledger: Ledger) -> None:
 def test_a_call_without_an_answer_is_unknown_and_asked_again(
     emulator: Emulator, ledger: Ledger, site: str, fault: dict[str, Any]
 ) -> None:
-    """A call that broke off may have been billed: it is counted as unknown, and asked again only
-    by the next run.
-    """
+    """A call that broke off may have been billed: unknown, and asked again by the next run."""
     emulator.faults.add(Fault(on=site, **fault))
     found = judged(emulator, ledger, site=site, timeout=1)
     [missing] = [v for j in found for v in j.verdicts if v.status is Status.MISSING]

@@ -122,9 +122,7 @@ def test_the_body_of_a_request(
 def test_nobody_is_named_and_no_key_is_shown(
     emulator: Emulator, ledger: Ledger, bodies: list[dict[str, Any]]
 ) -> None:
-    """Neither bodies nor custom ids say whose responses they are, ids have a legal form, and a
-    judge may be shown.
-    """
+    """Neither bodies nor custom ids, which are legal, say whose responses they are."""
     judge = batch_judge(emulator)
     judged(emulator, ledger, 6, judge=judge)
     [batch] = emulator.batches
@@ -258,9 +256,7 @@ def test_more_than_a_batch_takes_is_split(
 def test_a_batch_holds_a_hundred_thousand_requests(
     emulator: Emulator, ledger: Ledger, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """100,001 requests make two groups; a single one beyond the limit is refused by name, and
-    nothing is sent.
-    """
+    """100,001 requests make two groups; a single one beyond the limit is refused by name."""
     request = MATERIAL.requests(PAIRS[:1])[0]._replace(system="s", user="u")
     groups = batch_judge(emulator).split({str(n): request for n in range(100_001)})
     assert [len(group) for group in groups] == [100_000, 1]
@@ -286,9 +282,7 @@ def test_a_batch_holds_a_hundred_thousand_requests(
 def test_what_the_service_would_refuse_is_refused_before_spending(
     emulator: Emulator, ledger: Ledger, changes: dict[str, Any], why: str, made: Any
 ) -> None:
-    """A retired or unknown model, too many tokens and a wrong shape are one sentence each, and
-    no request is accepted.
-    """
+    """A retired or unknown model, too many tokens and a wrong shape cost nothing."""
     with pytest.raises(ServiceError, match=why):
         judged(emulator, ledger, judge=made(emulator, **changes))
     assert emulator.billing.accepted == []
@@ -606,9 +600,7 @@ def test_cached_prompt_tokens_pay_the_read_price(emulator: Emulator) -> None:
 
 
 def test_a_model_from_this_machine_is_free(emulator: Emulator, tmp_path: Path) -> None:
-    """An unlisted model needs no price on the loopback address without a key, and one anywhere
-    else.
-    """
+    """An unlisted model needs no price on the loopback address without a key, else it does."""
     here = Backend(kind="openai_compatible", model="own", base_url=f"{emulator.base_url}/v1")
     assert here.price({}, keyless=True).free
     with pytest.raises(DataError, match="no price is known for the model 'own'"):
