@@ -17,14 +17,7 @@ from arena_kit.judging.pairs.prompts import responses_file
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import (
-    HOSTILE,
-    SAMPLE,
-    all_pairs,
-    drawn,
-    edited,
-    report_of,
-)
+from tests.samples import HOSTILE, SAMPLE, all_pairs, drawn, edited, parameters, report_of
 
 
 def crowd(root: Path, entrants: Sequence[str], dimensions: Sequence[str], prompts: int) -> None:
@@ -179,7 +172,7 @@ def test_a_hostile_placement(browser: Browser, workspace: Path) -> None:
     write_battles(workspace / "judged.jsonl", replace(log, judge_model=judge))
     given = {"model": placed, "human": "votes.jsonl", "human_note": ALL, "judged": "judged.jsonl",
              "min_battles": 10, "n_bootstraps": 100, "soft": False}  # fmt: skip
-    check(browser, report_of("placement", workspace, **given))
+    check(browser, report_of("placement", workspace, **parameters("placement", **given)))
     assert "PWNED" in browser.text()
 
 
