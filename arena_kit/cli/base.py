@@ -222,7 +222,7 @@ COMMANDS = {
         "runs": ("records", "List, show, compare, export and prune records."),
         "site": ("records", "Make a static site of records."),
         "ledger": ("ledger", "Back up and verify the ledger; list and cancel batches."),
-        "votes": ("serve", "Collect, list, review and export people's votes."),
+        "votes": ("votes", "Collect, list, review and export people's votes."),
     },
     "Start": {
         "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),

@@ -1,14 +1,23 @@
-"""The commands for people's votes: ballots as files, the store, and the review of voters."""
+"""The commands for people's votes: ballots as files, a page to vote on, the store, and the review
+of voters.
+"""
 
 from __future__ import annotations
 
 import getpass
+import os
+import signal
+import socket
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import reduce
 from importlib.util import find_spec
+from ipaddress import ip_address
 from pathlib import Path
+from secrets import token_urlsafe
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote
 
 import click
 
@@ -25,6 +34,7 @@ from arena_kit.cli.base import (
 from arena_kit.files import DataError, write_text
 
 if TYPE_CHECKING:
+    from arena_kit.voting.access import Access
     from arena_kit.voting.ballot import Taken
     from arena_kit.voting.live import LiveArena
     from arena_kit.voting.store import VoteStore
@@ -32,17 +42,17 @@ if TYPE_CHECKING:
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
 
 
-def options_of(*options: Callable[..., Any]) -> Callable[..., Any]:
+def _options_of(*options: Callable[..., Any]) -> Callable[..., Any]:
     """Several options as one decorator."""
     return lambda command: reduce(lambda inner, option: option(inner), reversed(options), command)
 
 
-store_option = click.option(
+_store_option = click.option(
     "--store", metavar="PATH|URL", default="", envvar="ARENA_KIT_VOTES",
     help=f"Where votes are kept: a SQLite file, or postgresql://… (default: {DEFAULT_STORE} in the "
     "workspace).",
 )  # fmt: skip
-arena_options = options_of(
+_arena_options = _options_of(
     click.option("--tournament", type=PATH, default="params/tournament.yaml",
                  show_default=True, help="Whose prompts and responses are voted on."),
     click.option("--policy", type=PATH, default="params/policy.yaml",
@@ -50,20 +60,20 @@ arena_options = options_of(
     click.option("--dimension", default=None,
                  help="What the votes are about, a dimension of the tournament (default: the "
                  "store's, at first none)."),
-    store_option,
+    _store_option,
 )  # fmt: skip
-question_option = click.option(
+_question_option = click.option(
     "--question", default="Which response is better?", show_default=True,
     help="What voters are asked.",
 )  # fmt: skip
-_removal_options = options_of(
+_removal_options = _options_of(
     click.argument("names", metavar="NAME...", nargs=-1, required=True),
     click.option("--why", required=True, help="The reason, which the log keeps."),
     click.option("--what", "kind", type=click.Choice(["voter", "session", "vote"]), default="voter",
                  show_default=True,
                  help="What the names are: voters, sessions, or votes by their battle_id."),
     click.option("--by", default="", help="Who decides (default: the user's name here)."),
-    store_option,
+    _store_option,
 )  # fmt: skip
 
 
@@ -81,8 +91,8 @@ def votes() -> None:
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
               help="How long votes are waited for; then others get the pairs.")  # fmt: skip
-@question_option
-@arena_options
+@_question_option
+@_arena_options
 @plain_errors
 def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **where: Any) -> None:
     """Make blind ballots: pages to send, that need no server.
@@ -93,23 +103,63 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
     ballot.
     """
     paths = _free_paths(out, ballots)
-    live, key = opened_arena(**where)
+    live, key = _open_arena(**where)
     from arena_kit.voting.ballot import make_ballot
 
-    warn_of_names(live)
+    _warn_of_names(live)
     for path in paths:
         write_text(path, make_ballot(live, key, pairs=pairs, days=days, question=question))
         echo(path)
-    echo(
-        f"{counted(ballots, 'ballot')} of {pairs} pairs among {len(live.texts.models)} models on "
-        f"{len(live.texts.prompts):,} prompts, kept in {live.store.address}; what comes back: "
-        "arena-kit votes add FILE..."
-    )
+    made = f"{_counted(ballots, 'ballot')} of {pairs} pairs {_extent(live)}"
+    echo(f"{made}, kept in {live.store.address}; what comes back: arena-kit votes add FILE...")
+
+
+@votes.command()
+@click.option("--host", default="127.0.0.1", show_default=True,
+              help="Address to listen on; any but this machine's own needs a token.")  # fmt: skip
+@click.option("--port", type=click.IntRange(0, 65535), default=8321, show_default=True,
+              help="0 takes a free one.")  # fmt: skip
+@click.option("--allow-host", "names", multiple=True, metavar="NAME",
+              help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
+@click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
+              help="Pairs that a voter may ask for in a minute.")  # fmt: skip
+@_question_option
+@_arena_options
+@plain_errors
+def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: Any) -> None:
+    """Let people vote on a page, live.
+
+    The links are printed once, with their tokens: one for voters (without a token on this
+    machine's own address), one for the researcher's board. ARENA_KIT_VOTE_TOKEN and
+    ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
+    time.
+    """
+    live, key = _open_arena(**where)
+    import uvicorn
+
+    from arena_kit.voting.server import voting_app
+
+    _warn_of_names(live)
+    access = _access(key, host, names)
+    listening = _listen(host, port)
+    app = voting_app(live, access, question)
+    _print_links(live, access, _address(host, listening.getsockname()[1], names))
+    before = live.vote_count
+    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+    config = uvicorn.Config(app, **quiet, limit_concurrency=1000, timeout_graceful_shutdown=5)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
+    try:
+        with suppress(KeyboardInterrupt):
+            uvicorn.Server(config).run(sockets=[listening])
+    finally:
+        cast = live.vote_count - before
+        echo(f"ended; {_counted(cast, 'vote')} cast meanwhile; {_store_state(live)}")
+        live.close()
 
 
 @votes.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
-@arena_options
+@_arena_options
 @plain_errors
 def add(files: tuple[Path, ...], **where: Any) -> None:
     """Take in the files that voters sent back.
@@ -117,7 +167,7 @@ def add(files: tuple[Path, ...], **where: Any) -> None:
     Each file counts whole or not at all, and once however often it is added. A file that is
     refused is named with the reason, the others are taken in; the exit code is then 2.
     """
-    live, key = opened_arena(**where)
+    live, key = _open_arena(**where)
     from arena_kit.voting.ballot import take_ballot
 
     code = 0
@@ -127,48 +177,44 @@ def add(files: tuple[Path, ...], **where: Any) -> None:
         except DataError as error:
             echo(f"refused: {error}", err=True)
             code = WRONG_INPUT
-    echo(store_state(live))
+    echo(_store_state(live))
     sys.exit(code)
 
 
 def _taken(taken: Taken) -> str:
     """What came of a returned file, in words."""
-    again = f" ({taken.new} new)" if taken.new < taken.votes + taken.skips else ""
-    repeats = (
-        f"; {taken.repeats:,} of them kept and not counted: the same pair and prompt was just "
-        "voted on elsewhere"
-    )
-    held = _held(taken.votes, taken.skips)
-    return f"{held} of {taken.voter}{again}{repeats if taken.repeats else ''}"
+    text = f"{_held(taken.votes, taken.skips)} of {taken.voter}"
+    if taken.new < taken.votes + taken.skips:
+        text += f" ({taken.new} new)"
+    if taken.repeats:
+        why = "the same pair and prompt was just voted on elsewhere"
+        text += f"; {taken.repeats:,} of them kept and not counted: {why}"
+    return text
 
 
 @votes.command("list")
 @json_option()
-@store_option
+@_store_option
 @plain_errors
 def list_voters(store: str, as_json: bool) -> None:
     """Who voted, how often, and who is removed."""
     from arena_kit.cli import terminal
     from arena_kit.reporting.tables import Table
 
-    voters = kept_store(store).voters()
+    kept = _open_store(store)
     from arena_kit.voting.records import moment
 
     rows = [
-        {
-            "voter": each.voter,
-            "votes": each.votes,
-            "skips": each.skips,
-            "first seen (UTC)": f"{moment(each.first_seen):%Y-%m-%d %H:%M}",
-            "removed": "yes" if each.removed else "",
-        }
-        for each in voters
-    ]
-    table = Table(rows=rows, title="Voters", left=["voter", "removed"], nowrap=["voter"])
+        {"voter": each.voter, "votes": each.votes, "skips": each.skips,
+         "first seen (UTC)": f"{moment(each.first_seen):%Y-%m-%d %H:%M}",
+         "removed": "yes" if each.removed else ""}
+        for each in kept.voters()
+    ]  # fmt: skip
     if as_json:
         echo_json(rows, ensure_ascii=False)
     else:
-        terminal.show_table(table)
+        layout: Any = {"left": ["voter", "removed"], "nowrap": ["voter"]}
+        terminal.show_table(Table(rows=rows, title="Voters", **layout))
 
 
 @votes.command("export")
@@ -176,7 +222,7 @@ def list_voters(store: str, as_json: bool) -> None:
               help="Battles file to write: .jsonl, .csv or .parquet.")  # fmt: skip
 @click.option("--deidentified", is_flag=True,
               help="Voters and sessions under random names, times to the day.")  # fmt: skip
-@store_option
+@_store_option
 @plain_errors
 def export_votes(out: Path, deidentified: bool, store: str) -> None:
     """Write the votes as battles that every notebook and `arena-kit rate` read.
@@ -185,7 +231,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     """
     from arena_kit.battles.write import write_battles
 
-    kept = kept_store(store)
+    kept = _open_store(store)
     from arena_kit.voting.export import exported
 
     export = exported(kept, deidentified=deidentified)
@@ -202,7 +248,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
               show_default=True,
               help="Share of honest voters among those who stand out, at most.")  # fmt: skip
 @json_option("every voter's tests as JSON")
-@store_option
+@_store_option
 @plain_errors
 def review(level: float, as_json: bool, store: str) -> None:
     """Test every voter against the others; nothing is removed.
@@ -211,9 +257,10 @@ def review(level: float, as_json: bool, store: str) -> None:
     """
     from arena_kit.cli import terminal
     from arena_kit.reporting import vote_review
-    from arena_kit.voting.review import ReviewedVotes
 
-    with kept_store(store) as kept:
+    with _open_store(store) as kept:
+        from arena_kit.voting.review import ReviewedVotes
+
         votes = ReviewedVotes.of_store(kept)
     tests = votes.test_voters(level)
     if as_json:
@@ -247,18 +294,17 @@ def restore(**change: Any) -> None:
 
 
 def _change(what: str, *, names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> None:
-    def counting() -> int:
-        return sum(vote.choice.outcome is not None and not vote.removed for vote in kept.votes())
+    with _open_store(store) as kept:
+        from arena_kit.voting.export import exported
 
-    with kept_store(store) as kept:
-        before = counting()
+        before = len(exported(kept).battles)
         act = kept.remove if what == "removed" else kept.restore
         n = act(kind, names, why=why, by=by or getpass.getuser())
-        left = counting()
-    echo(f"{what}: {counted(n, kind)}, {abs(left - before):,} votes; {left:,} votes count now")
+        left = len(exported(kept).battles)
+    echo(f"{what}: {_counted(n, kind)}, {abs(left - before):,} votes; {left:,} votes count now")
 
 
-def opened_arena(
+def _open_arena(
     *, tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
 ) -> tuple[LiveArena, bytes]:
     """The arena, with these limits, and the key of its store."""
@@ -278,7 +324,7 @@ def opened_arena(
     return live, signing_key(key_file(where, root))
 
 
-def kept_store(store: str) -> VoteStore:
+def _open_store(store: str) -> VoteStore:
     """The store that a command is about, which must be there."""
     _need_extra()
     from arena_kit.voting.store import VoteStore
@@ -298,46 +344,109 @@ def _where(store: str) -> str:
 def _need_extra() -> None:
     for package in ("alembic", "fastapi", "itsdangerous", "sqlalchemy", "uvicorn"):
         if find_spec(package) is None:
-            raise DataError(
-                f"people's votes need the extra vote ({package} is missing): "
-                "pip install 'arena-kit[vote]'"
-            )
+            why = f"people's votes need the extra vote ({package} is missing)"
+            raise DataError(f"{why}: pip install 'arena-kit[vote]'")
 
 
-def warn_of_names(live: LiveArena) -> None:
+def _warn_of_names(live: LiveArena) -> None:
     """Say which responses name a model of the arena."""
     from arena_kit.voting.ballot import self_naming
 
     if found := sorted(self_naming(live.texts)):
-        first = "{} on {}".format(*found[0])
         what = f"{len(found):,} responses name a model of the arena, which no page can hide"
-        echo(f"warning: {what} (the first: {first})", err=True)
+        echo(f"warning: {what} (the first: {' on '.join(found[0])})", err=True)
 
 
 def _free_paths(out: Path, ballots: int) -> list[Path]:
     """Where the ballots go; what was made before may have been sent, so it stays."""
-    if out.suffix.lower() in (".html", ".htm") and ballots == 1 and not out.exists():
+    is_page = out.suffix.lower() in (".html", ".htm")
+    if is_page and ballots == 1 and not out.exists():
         return [out]
-    if out.suffix.lower() in (".html", ".htm") or out.is_file():
-        raise DataError(
-            f"{out}: name a folder for ballots, or a new file for one that ends in .html"
-        )
+    if is_page or out.is_file():
+        raise DataError(f"{out}: name a folder, or for one ballot a new file that ends in .html")
     made = [path.stem.removeprefix("ballot-") for path in out.glob("ballot-*.html")]
     last = max((int(number) for number in made if number.isdecimal()), default=0)
     return [out / f"ballot-{last + n}.html" for n in range(1, ballots + 1)]
 
 
-def counted(n: int, what: str) -> str:
+def _counted(n: int, what: str) -> str:
     """A number of things: `1 vote`, `2 votes`."""
     return f"1 {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _held(votes: int, skips: int) -> str:
-    return counted(votes, "vote") + (f" and {skips:,} skipped" if skips else "")
+    return _counted(votes, "vote") + (f" and {skips:,} skipped" if skips else "")
 
 
-def store_state(live: LiveArena) -> str:
+def _extent(live: LiveArena) -> str:
+    return f"among {len(live.texts.models)} models on {len(live.texts.prompts):,} prompts"
+
+
+def _store_state(live: LiveArena) -> str:
     """What the store holds now."""
     voters = [each for each in live.store.voters() if each.votes or each.skips]
     held = _held(sum(v.votes for v in voters), sum(v.skips for v in voters))
-    return f"{live.store.address} holds {held} of {counted(len(voters), 'voter')}"
+    return f"{live.store.address} holds {held} of {_counted(len(voters), 'voter')}"
+
+
+def _listen(host: str, port: int) -> socket.socket:
+    """A socket that listens before anything is printed."""
+    try:
+        family, _, _, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
+        return socket.create_server(address[:2], family=family, backlog=2048)
+    except OSError as error:
+        raise DataError(f"cannot listen on {host}:{port} ({error.strerror or error})") from None
+
+
+def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
+    from arena_kit.voting.access import Access
+
+    if any("*" in name for name in names):
+        raise DataError("--allow-host takes one name of the server each, and no wildcard")
+    own, is_open = {host, "localhost", "127.0.0.1", "::1", *names}, not _is_loopback(host)
+    if is_open:
+        own |= {socket.gethostname(), socket.getfqdn(), *_addresses()}
+    token = os.environ.get("ARENA_KIT_VOTE_TOKEN", "")
+    if not token and (names or is_open):
+        token = token_urlsafe(24)
+    hosts = frozenset(_in_brackets(name.lower().strip("[]")) for name in own)
+    board_token = os.environ.get("ARENA_KIT_BOARD_TOKEN") or token_urlsafe(24)
+    return Access(hosts=hosts, token=token, board_token=board_token, key=key)
+
+
+def _is_loopback(host: str) -> bool:
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
+def _addresses() -> set[str]:
+    """The addresses that this machine's name leads to, and the one that others see."""
+    found = set()
+    with suppress(OSError):
+        found = {str(each[4][0]) for each in socket.getaddrinfo(socket.gethostname(), None)}
+    with suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("192.0.2.1", 9))  # of a network for documents; it sends nothing
+        found.add(str(probe.getsockname()[0]))
+    return found
+
+
+def _address(host: str, port: int, names: Sequence[str]) -> str:
+    """What voters type: a further name is that of a proxy, which speaks TLS."""
+    if names:
+        return f"https://{names[0]}/"
+    unspecified = host in ("0.0.0.0", "::")  # noqa: S104 (compared, not bound)
+    return f"http://{socket.gethostname() if unspecified else _in_brackets(host)}:{port}/"
+
+
+def _in_brackets(host: str) -> str:
+    """A name as URLs have it: IPv6 addresses in brackets."""
+    return f"[{host}]" if ":" in host else host
+
+
+def _print_links(live: LiveArena, access: Access, address: str) -> None:
+    token = f"#token={quote(access.token, safe='')}" if access.token else ""
+    echo(f"voting on {address} {_extent(live)}; {_store_state(live)}")
+    echo(f"voters: {address}{token}")
+    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
+    sys.stdout.flush()

@@ -144,8 +144,8 @@ def test_boards_are_those_of_the_records(workspace_of_runs: Path) -> None:
     for view in views:
         assert view.rows == board.rows(view.name)
         assert {"interval", "rank-range", "tier", "elo-sem"} <= {c.key for c in view.columns}
-        drawn = [row for row in view.rows if row.ci_low is not None]
-        assert view.scale == (min(r.ci_low for r in drawn), max(r.ci_high for r in drawn))
+        ends = [end for row in view.rows for end in (row.ci_low, row.ci_high) if end is not None]
+        assert view.scale == ((min(ends), max(ends)) if ends else None)
     (placed,) = boards_of(runs / "placed")
     assert [row.model for row in placed.rows if row.marked] == ["dogwood"]
     (policy,) = boards_of(runs / "policy")

@@ -1,41 +1,164 @@
-"""A small arena of four models for tests of votes."""
+"""A small arena for tests of votes: its texts, its server and voters, its ballots, and what must
+never be seen before a vote.
+"""
 
 from __future__ import annotations
 
+import base64
+import hashlib
+import hmac
+import json
+import re
+import socket
+import threading
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+
 from arena_kit.policy.constants import Policy
+from arena_kit.voting.access import Access
 from arena_kit.voting.live import Limits, LiveArena
+from arena_kit.voting.records import BallotVote, Choice, Receipt, Shown
+from arena_kit.voting.server import voting_app
 from arena_kit.voting.store import VoteStore
 from arena_kit.voting.texts import ArenaTexts
 
-MODELS = ("aspen", "birch", "cedar", "dogwood")
-PROMPTS = tuple(f"q-{n}" for n in range(6))
-OFTEN = Limits(per_minute=10**6, per_day=10**6)
+Row = dict[str, Any]
+
+KEY = bytes(range(32))
+BOARD_TOKEN = "the-board-token"
+#: Names that occur in no page by chance.
+MODELS = ("Zephyrine-9", "acme/Quillback.xl", "obsidian_40B", "Marlowe:v2")
 
 
-def texts(*models: str, changed: str = "") -> ArenaTexts:
-    """Texts that name no model; `changed` is added to every response."""
-    names = models or MODELS
-    return ArenaTexts(
-        name="small",
-        models=names,
-        prompts={prompt: f"What is {prompt}?" for prompt in PROMPTS},
-        responses={
-            (model, prompt): f"It is number {n}.{k}.{changed}"
-            for n, model in enumerate(names)
-            for k, prompt in enumerate(PROMPTS)
-        },
-        providers={"aspen": "north", "birch": "north", "cedar": "south"},
-        private=("birch",),
-    )
+def arena_texts(models: Sequence[str] = MODELS, prompts: int = 6, more: str = "") -> ArenaTexts:
+    """Prompts with a response of every model, none of which names one; `more` ends each."""
+    asked = {f"q-{k}": f"What is q-{k}?" for k in range(prompts)}
+    responses = {
+        (model, prompt): f"It is number {n}.{k}.{more}"
+        for n, model in enumerate(models)
+        for k, prompt in enumerate(asked)
+    }
+    about: Any = {"providers": dict(zip(MODELS, ("north", "north", "south"), strict=False))}
+    about |= {"name": "small", "private": (MODELS[1],)}
+    return ArenaTexts(models=tuple(models), prompts=asked, responses=responses, **about)
 
 
-def live(
-    address: str,
-    shown: ArenaTexts | None = None,
-    *,
-    limits: Limits = OFTEN,
-    policy: Policy | None = None,
+def live_arena(
+    where: Path | str, texts: ArenaTexts | None = None, policy: Policy | None = None, **limits: Any
 ) -> LiveArena:
-    """An arena on the store at an address."""
-    store = VoteStore.open(address)
-    return LiveArena(store, shown or texts(), policy or Policy(), limits=limits, seed=5)
+    """An arena on a store; voters may be quick unless the test says otherwise."""
+    often = Limits(**{"per_minute": 10**6, "per_day": 10**6} | limits)
+    store = VoteStore.open(where)
+    return LiveArena(store, texts or arena_texts(), policy or Policy(), limits=often, seed=5)
+
+
+def vote(
+    arena: LiveArena, session: str, choice: Choice | str = "A", voter: str | None = None
+) -> Receipt:
+    """One vote of a session on the matchup that it is shown."""
+    shown = arena.issue(session=session, voter=voter)
+    return arena.cast(shown.ticket, session=session, choice=choice, digest=shown.digest)
+
+
+def answers(shown: Sequence[Shown], choice: Choice = Choice.A) -> list[BallotVote]:
+    """The same answer to all matchups of a ballot."""
+    return [BallotVote(ticket=s.ticket, choice=choice, digest=s.digest) for s in shown]
+
+
+class Voter:
+    """A browser without a screen: keeps its cookie, asks for pairs, votes."""
+
+    def __init__(self, address: str, token: str = "") -> None:
+        self.address, self.token, self.bodies = address, token, [""]
+        quiet = {"trust_env": False, "timeout": 60, "verify": False}  # no TLS on loopback
+        self.client = httpx2.Client(base_url=address, **quiet)
+
+    def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
+        """Any request of the page's kind."""
+        answer = self.client.post(path, json=body, headers=headers)
+        self.bodies.append(answer.text + repr(sorted(answer.headers.items())))
+        return answer
+
+    def enter(self) -> httpx2.Response:
+        return self.ask("/api/enter", {"token": self.token})
+
+    def pair(self) -> Row:
+        answer = self.ask("/api/matchup", {})
+        assert answer.status_code == 200, answer.text
+        return answer.json()  # type: ignore[no-any-return]
+
+    def vote(self, pair: Row, choice: str) -> httpx2.Response:
+        body = {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice}
+        return self.ask("/api/vote", body | {"seconds": 1.5})
+
+
+@contextmanager
+def serving(live: LiveArena, *, token: str = "", hosts: Sequence[str] = ()) -> Iterator[str]:
+    """The server in a thread on a free port of loopback; gives its address."""
+    known = frozenset({"127.0.0.1", *hosts})
+    app = voting_app(live, Access(hosts=known, token=token, board_token=BOARD_TOKEN, key=KEY))
+    listening = socket.create_server(("127.0.0.1", 0))
+    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+    thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
+    thread.start()
+    while not server.started:
+        assert thread.is_alive()
+        time.sleep(0.01)
+    try:
+        yield f"http://127.0.0.1:{listening.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        thread.join(timeout=30)
+
+
+def leaks(text: str, models: Sequence[str] = MODELS) -> list[str]:
+    """Whatever of the models' names can be found in a text: as they are, in lower case, as a slug,
+    in base64 at any offset, or as the beginning of a hash.
+    """
+    low, found = text.lower(), []
+    for name in models:
+        for spelling in {name, name.lower(), re.sub(r"[^a-z0-9]+", "-", name.lower())}:
+            raw = spelling.encode()
+            traces = [hashlib.new(kind, raw).hexdigest()[:8] for kind in ("md5", "sha1", "sha256")]
+            for offset in range(3):
+                middle = base64.b64encode(b"\0" * offset + raw)[4 if offset else 0 : -4].decode()
+                traces += [middle.lower()] if len(middle) >= 8 else []
+            found += [f"{t} of {name}" for t in (spelling.lower(), *traces) if t in low]
+    return found
+
+
+def page_data(html: str) -> tuple[Row, str, str]:
+    """The data of a ballot's page, their text as it stands there, and what votes are sealed by."""
+    found = re.search(r'id="data" data-seal="([0-9a-f]+)">(.*?)</script>', html, re.DOTALL)
+    assert found is not None
+    return json.loads(found[2]), found[2], found[1]
+
+
+def filled(
+    html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A"
+) -> Row:
+    """The file that a page saves, by the rule that docs/votes.md states: HMAC-SHA-256, with the
+    page's seal, of all values in their order, a line each.
+    """
+    data, text, seal = page_data(html)
+    votes = [
+        {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice, "seconds": 2.5}
+        for pair, choice in zip(data["pairs"], choices.split(), strict=False)
+    ]
+    content = hashlib.sha256(text.encode()).hexdigest()
+    about = {"ballot": data["ballot"], "content": content, "copy": copy, "voter": voter}
+    lines = [*about.values(), *(cell for vote in votes for cell in map(str, vote.values()))]
+    digest = hmac.new(seal.encode(), "\n".join(lines).encode(), hashlib.sha256).hexdigest()
+    return {"format": "arena_kit votes", "version": 1, **about, "votes": votes, "seal": digest}
+
+
+def returned(path: Path, file: object) -> Path:
+    """The file as a voter sends it back."""
+    path.write_text(file if isinstance(file, str) else json.dumps(file))
+    return path

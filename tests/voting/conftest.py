@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from arena_kit.voting.live import LiveArena
+from tests.voting.arenas import live_arena
 from tests.voting.postgres import Postgres, binaries, running
-from tests.voting.serving import live_arena
 
 
 @pytest.fixture(scope="session")
@@ -27,8 +27,7 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
     """Where a new vote store is to be made, on either database."""
     if request.param == "sqlite":
         return str(tmp_path / "votes.sqlite")
-    url: str = request.getfixturevalue("postgres").new_database()
-    return url
+    return str(request.getfixturevalue("postgres").new_database())
 
 
 @pytest.fixture

@@ -16,7 +16,7 @@ from arena_kit.files import DataError
 from arena_kit.voting.access import signing_key
 from arena_kit.voting.ballot import make_ballot, self_naming, take_ballot, voter_id
 from arena_kit.voting.live import LiveArena
-from tests.voting.serving import (
+from tests.voting.arenas import (
     KEY,
     MODELS,
     Row,
@@ -33,14 +33,14 @@ def made(live: LiveArena, pairs: int = 6) -> str:
     return make_ballot(live, KEY, pairs=pairs, days=30)
 
 
-def stored(live: LiveArena) -> list[tuple[str, str]]:
-    return [(vote.voter, str(vote.choice)) for vote in live.store.votes()]
-
-
 def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
     """Pages hold no name in any form and each pair under an id of its own, the same pair under
     another one the next time; their policy admits one script by its hash and no request at all.
+    More pairs than there are (6 prompts, 6 pairs of models) are refused: nothing stays handed out.
     """
+    with pytest.raises(DataError, match=r"a ballot of 37 pairs cannot be filled: .* 36 times"):
+        made(live, 37)
+    assert live.board().waiting == 0
     pages = [made(live, 20) for _ in range(3)]
     assert not leaks("".join(pages))
     assert len({pair["ticket"] for page in pages for pair in page_data(page)[0]["pairs"]}) == 60
@@ -52,34 +52,37 @@ def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
 def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
     """A file's votes are stored under the voter's name, and again change nothing. Who sends the
     first half and later all of it loses nothing; with a vote that was changed meanwhile the whole
-    file is refused.
+    file is refused. Without a name the copy is the voter.
     """
-    html = made(live)
-    take_ballot(live, KEY, returned(tmp_path, filled(html, choices="A B TIE")))
+    html, path, choices = made(live), tmp_path / "votes.json", "A B TIE BOTH_BAD SKIP A"
+    take_ballot(live, KEY, returned(path, filled(html, choices="A B TIE")))
     with pytest.raises(DataError, match="nothing of this file was stored"):
-        take_ballot(live, KEY, returned(tmp_path, filled(html, choices="B B TIE A A A")))
-    assert len(stored(live)) == 3
-    path = returned(tmp_path, filled(html, choices="A B TIE BOTH_BAD SKIP A"))
-    taken = take_ballot(live, KEY, path)
+        take_ballot(live, KEY, returned(path, filled(html, choices="B B TIE A A A")))
+    assert len(live.store.votes()) == 3
+    taken = take_ballot(live, KEY, returned(path, filled(html, choices=choices)))
     assert (taken.voter, taken.votes, taken.skips, taken.new) == ("ann", 5, 1, 3)
     assert take_ballot(live, KEY, path).new == 0
-    assert stored(live) == [("ann", c) for c in ("A", "B", "TIE", "BOTH_BAD", "SKIP", "A")]
-    take_ballot(live, KEY, returned(tmp_path, filled(html, voter="", copy="c3")))
+    stored = [(vote.voter, str(vote.choice)) for vote in live.store.votes()]
+    assert stored == [("ann", choice) for choice in choices.split()]
+    take_ballot(live, KEY, returned(path, filled(html, voter="", copy="c3")))
     assert {voter.voter for voter in live.store.voters()} == {"ann", "c3"}
 
 
-def votes_edited(**changes: object) -> Callable[[Row], Row]:
+Edit = Callable[[Row], object]
+
+
+def edited(**changes: object) -> Edit:
+    return lambda file: file | changes
+
+
+def votes_edited(**changes: object) -> Edit:
     """The same file, its first vote changed."""
-    return lambda f: f | {"votes": [f["votes"][0] | changes, *f["votes"][1:]]}
-
-
-def edited(**changes: object) -> Callable[[Row], Row]:
-    return lambda f: f | changes
+    return lambda file: file | {"votes": [file["votes"][0] | changes, *file["votes"][1:]]}
 
 
 #: What somebody may do to a file, and what the refusal says.
 SEAL = "do not fit its seal"
-TAMPERED: dict[str, tuple[Callable[[Row], object], str]] = {
+TAMPERED: dict[str, tuple[Edit, str]] = {
     "another choice": (votes_edited(choice="B"), SEAL),
     "a vote twice": (lambda f: f | {"votes": [*f["votes"], f["votes"][0]]}, SEAL),
     "a vote less": (lambda f: f | {"votes": f["votes"][1:]}, SEAL),
@@ -109,19 +112,23 @@ TAMPERED: dict[str, tuple[Callable[[Row], object], str]] = {
 
 def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: Path) -> None:
     """Whatever was done to a file, one sentence names file and reason, and nothing is stored; the
-    same holds of votes on a page whose texts were edited, though its script sealed them.
+    same holds of votes on a page whose texts were edited, though its script sealed them, and of
+    ballots of another store: a ballot is known to its own key, its tickets to its own store.
     """
-    html = made(live)
-    files = {name: (edit(filled(html)), why) for name, (edit, why) in TAMPERED.items()}
-    files["an edited page"] = (filled(html.replace("Answer", "Better answer", 1)), SEAL)
-    for name, (file, why) in files.items():
-        path = returned(tmp_path, file)
+    other = live_arena(tmp_path / "other.sqlite")
+    html, foreign = made(live), filled(made(other))
+    other.close()
+    cases = [(edit(filled(html)), KEY, why) for edit, why in TAMPERED.values()]
+    cases += [(filled(html.replace("It is", "It may be", 1)), KEY, SEAL)]
+    cases += [(foreign, bytes(32), "made with another store"), (foreign, KEY, "never handed out")]
+    for file, key, why in cases:
+        path = returned(tmp_path / "votes.json", file)
         with pytest.raises(DataError) as refused:
-            take_ballot(live, KEY, path)
-        assert str(refused.value).startswith(str(path)), name
-        assert why in str(refused.value), name
-        assert "\n" not in str(refused.value), name
-    assert not stored(live)
+            take_ballot(live, key, path)
+        assert str(refused.value).startswith(str(path)), why
+        assert why in str(refused.value)
+        assert "\n" not in str(refused.value), why
+    assert not live.store.votes()
 
 
 NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
@@ -137,27 +144,7 @@ NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "se
 def test_any_json_is_refused_in_words(live: LiveArena, tmp_path: Path, value: object) -> None:
     """No file, whatever it holds, ends in anything but a sentence."""
     with pytest.raises(DataError):
-        take_ballot(live, KEY, returned(tmp_path, json.dumps(value)))
-
-
-def test_ballots_of_another_store_are_refused(live: LiveArena, tmp_path: Path) -> None:
-    """A ballot is known to its own store's key; with the key at hand, its tickets are not."""
-    other = live_arena(tmp_path / "other.sqlite")
-    path = returned(tmp_path, filled(made(other)))
-    other.close()
-    with pytest.raises(DataError, match="made with another store"):
-        take_ballot(live, bytes(32), path)
-    with pytest.raises(DataError, match="never handed out"):
-        take_ballot(live, KEY, path)
-
-
-def test_a_ballot_that_cannot_be_filled_says_why(live: LiveArena) -> None:
-    """More pairs than there are (12 prompts, 6 pairs of models) are refused, and nothing stays
-    handed out.
-    """
-    with pytest.raises(DataError, match=r"a ballot of 73 pairs cannot be filled: .* 72 times"):
-        made(live, 73)
-    assert live.board().waiting == 0
+        take_ballot(live, KEY, returned(tmp_path / "votes.json", json.dumps(value)))
 
 
 def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None:
@@ -174,21 +161,18 @@ def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None
         signing_key(path)
 
 
-def test_responses_that_name_a_model_are_found() -> None:
-    """A response that says who wrote it is told, as a word of its own and in any case."""
+def test_names_are_found_and_read() -> None:
+    """A response that says who wrote it is told, as a word of its own and in any case. Case, spaces
+    and what cannot be seen make no second voter.
+    """
     texts = arena_texts()
     named = {
-        (MODELS[0], "q1"): "I am ZEPHYRINE-9, trained to help.",
-        (MODELS[2], "q2"): "Ask quillback.xl instead.",
-        (MODELS[3], "q3"): "obsidian_40Bx is a stone.",
+        (MODELS[0], "q-1"): "I am ZEPHYRINE-9, trained to help.",
+        (MODELS[2], "q-2"): "Ask quillback.xl instead.",
+        (MODELS[3], "q-3"): "obsidian_40Bx is a stone.",
     }
     found = {*self_naming(replace(texts, responses={**texts.responses, **named}))}
-    assert found == {(MODELS[0], "q1"), (MODELS[2], "q2")}
-
-
-def test_names_are_one_voter_however_they_are_typed() -> None:
-    """Case, spaces and what cannot be seen make no second voter."""
-    assert (
-        voter_id("  Ann  B. ") == voter_id("ann b.") == voter_id("Ann\u200d B.\u202e") == "ann b."
-    )
+    assert found == {(MODELS[0], "q-1"), (MODELS[2], "q-2")}
+    for typed in ("  Ann  B. ", "ann b.", "Ann\u200d B.\u202e"):
+        assert voter_id(typed) == "ann b."
     assert voter_id(" \u202e ") == ""

@@ -1,30 +1,38 @@
-"""From responses to votes to reports by commands: ballots out, files in, one store for all."""
+"""From responses to votes to reports by commands: ballots out, files in, one store for all; and the
+server as a command, which killed in the middle loses no vote that a voter was told of.
+"""
 
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
 import sys
+import threading
 from collections.abc import Iterator
-from contextlib import chdir
+from contextlib import chdir, contextmanager
 from pathlib import Path
 
+import httpx2
 import numpy as np
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 
 from arena_kit import read_battles
 from arena_kit.battles.read import LeftOutWarning
-from arena_kit.cli.main import main
 from arena_kit.voting.store import VoteStore
-from tests.samples import copy_workspace
-from tests.voting.serving import filled, leaks, page_data
+from tests.samples import ROOT, call, copy_workspace
+from tests.voting.arenas import Voter, filled, leaks, page_data, returned
 
-STORE = ".arena_kit/votes.sqlite"
+STORE, DIMENSION = ".arena_kit/votes.sqlite", "--dimension"
 MODELS = ("aspen", "birch", "cedar", "dogwood")
+VOTERS, ENOUGH = 6, 30
 
 
-def command(*words: str, code: int = 0) -> Result:
-    result = CliRunner().invoke(main, words)
+def votes(*words: object, code: int = 0) -> Result:
+    result = call("votes", *words)
     assert result.exit_code == code, result.output
     return result
 
@@ -35,92 +43,80 @@ def answered(ballot: Path, voter: str) -> Path:
     pairs = page_data(html)[0]["pairs"]
     longer = ["A" if len(pair["left"]) >= len(pair["right"]) else "B" for pair in pairs]
     file = filled(html, voter=voter, copy=f"copy-{voter}", choices=" ".join(["SKIP", *longer[1:]]))
-    path = ballot.with_name(f"votes-{voter}.json")
-    path.write_text(json.dumps(file))
-    return path
+    return returned(ballot.with_name(f"votes-{voter}.json"), file)
 
 
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """The sample with five ballots of 40 pairs, four of them returned."""
+    """The sample with three ballots of 20 pairs, two of them returned."""
     root = copy_workspace(tmp_path_factory.mktemp("votes") / "workspace")
     with chdir(root):
-        command("votes", "ballot", "--ballots", "5", "--pairs", "40", "--out", "ballots")
-        files = [answered(root / "ballots" / f"ballot-{n}.html", f"v{n}") for n in range(1, 5)]
-        command("votes", "add", *map(str, files))
+        votes("ballot", "--ballots", 3, "--pairs", 20)
+        votes("add", *(answered(root / "ballots" / f"ballot-{n}.html", f"v{n}") for n in (1, 2)))
         yield root
 
 
-def test_ballots_that_may_have_been_sent_stay(workspace: Path) -> None:
-    """Five ballots of the sample name no model; further ones get further numbers, and a file that
-    is there is not replaced.
+def test_ballots_go_out_and_come_back(workspace: Path) -> None:
+    """Ballots of the sample name no model; further ones get further numbers, and a file that is
+    there is not replaced. Of a good file and two bad ones the good one is stored, each bad one is
+    named with its place, and the exit code says that something was refused; again nothing is new,
+    and everybody who voted is listed.
     """
-    pages = [(workspace / "ballots" / f"ballot-{n}.html").read_text() for n in range(1, 6)]
-    assert not leaks("".join(pages), MODELS)
-    made = command("votes", "ballot", "--pairs", "1", "--out", "ballots").output
-    assert made.startswith("ballots/ballot-6.html\n")
-    command("votes", "ballot", "--pairs", "1", "--out", "one.html")
-    command("votes", "ballot", "--pairs", "1", "--out", "one.html", code=2)
-    command("votes", "ballot", "--ballots", "2", "--out", "two.html", code=2)
-
-
-def test_files_that_are_refused_do_not_hold_up_others(workspace: Path) -> None:
-    """Of a good file and two bad ones the good one is stored, each bad one is named with its
-    reason, and the exit code says that something was refused; again nothing is new, and everybody
-    who voted is listed.
-    """
-    good = answered(workspace / "ballots" / "ballot-5.html", "Late")
-    bad, empty = workspace / "bad.json", workspace / "empty.json"
-    bad.write_text(good.read_text().replace('"A"', '"B"', 1))
-    empty.write_text("")
-    result = command("votes", "add", str(bad), str(good), str(empty), code=2)
-    assert f"refused: {bad}: its votes do not fit its seal" in result.output
-    assert f"{good}: 39 votes and 1 skipped of late\n" in result.output
-    assert f"refused: {empty}:1: not valid JSON" in result.output
-    assert "(0 new)" in command("votes", "add", str(good)).output
-    rows = json.loads(command("votes", "list", "--json").output)
-    assert [row["voter"] for row in rows] == ["v1", "v2", "v3", "v4", "late"]
-    assert {(row["votes"], row["skips"]) for row in rows} == {(39, 1)}
-    assert "late" in command("votes", "list").output
+    ballots = workspace / "ballots"
+    assert not leaks("".join(page.read_text() for page in ballots.glob("*.html")), MODELS)
+    assert votes("ballot", "--pairs", 1).output.startswith("ballots/ballot-4.html\n")
+    votes("ballot", "--pairs", 1, "--out", "one.html")
+    votes("ballot", "--pairs", 1, "--out", "one.html", code=2)
+    votes("ballot", "--ballots", 2, "--out", "two.html", code=2)
+    good, empty = answered(ballots / "ballot-3.html", "Late"), returned(Path("empty.json"), "")
+    bad = returned(Path("bad.json"), good.read_text().replace('"A"', '"B"', 1))
+    said = votes("add", bad, good, empty, code=2).output
+    assert f"refused: {bad}: " in said
+    assert f"{good}: 19 votes and 1 skipped of late\n" in said
+    assert f"refused: {empty}:1: " in said
+    assert "(0 new)" in votes("add", good).output
+    rows = json.loads(votes("list", "--json").output)
+    assert [(r["voter"], r["votes"], r["skips"]) for r in rows] == [
+        (voter, 19, 1) for voter in ("v1", "v2", "late")
+    ]
+    assert "late" in votes("list").output
 
 
 def test_the_store_is_read_as_its_export(workspace: Path) -> None:
     """Whatever reads battles (judge reports, placements, ratings) reads a store as it reads its
     export, cell by cell, and leaves out the same: skips, and voters who were removed.
     """
-    with VoteStore.open(STORE) as store:
+    with VoteStore.open(workspace / STORE) as store:
         store.remove("voter", ["v1"], why="a test", by="tests")
-    said = command("votes", "export", "--out", "votes.jsonl").output
-    assert "left out: " in said
-    assert said.endswith("votes.jsonl\n")
-    with pytest.warns(LeftOutWarning, match="40 votes that were removed"):
-        ours = read_battles(STORE)
-    theirs = read_battles("votes.jsonl")
-    assert ours.columns().keys() == theirs.columns().keys()
-    for name, column in theirs.columns().items():
-        np.testing.assert_array_equal(ours.columns()[name], column)
-    assert "v1" not in set(ours.columns()["voter"])
-    with VoteStore.open(STORE) as store:
+        said = votes("export", "--out", "votes.jsonl").output
+        assert "left out: " in said
+        assert said.endswith("votes.jsonl\n")
+        with pytest.warns(LeftOutWarning, match="20 votes that were removed"):
+            ours = read_battles(STORE)
+        theirs = read_battles("votes.jsonl")
+        assert ours.columns().keys() == theirs.columns().keys()
+        for name, column in theirs.columns().items():
+            np.testing.assert_array_equal(ours.columns()[name], column)
+        assert "v1" not in set(ours.columns()["voter"])
         store.restore("voter", ["v1"], why="a test", by="tests")
     with pytest.warns(LeftOutWarning, match="skipped pairs"):
-        assert len(read_battles(STORE)) == len(ours) + 39
+        assert len(read_battles(STORE)) == len(ours) + 19
 
 
 def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
     """A store that begun with a dimension keeps it: later commands need not name it, another one
     is refused, and so is one that the tournament does not have.
     """
-    own = ["--store", "factual.sqlite", "--pairs", "2"]
-    command("votes", "ballot", *own, "--out", "f1.html", "--dimension", "factuality")
-    command("votes", "ballot", *own, "--out", "f2.html")
-    command("votes", "add", "--store", "factual.sqlite", str(answered(Path("f2.html"), "v1")))
+    own = ("--store", workspace / "factual.sqlite")
+    ballot = ("ballot", *own, "--pairs", 2, "--out")
+    votes(*ballot, "f1.html", DIMENSION, "factuality")
+    votes(*ballot, "f2.html")
+    votes("add", *own, answered(Path("f2.html"), "v1"))
     with pytest.warns(LeftOutWarning):
         assert set(read_battles("factual.sqlite").columns()["dimension"]) == {"factuality"}
-    other = command(
-        "votes", "ballot", *own, "--out", "f3.html", "--dimension", "calibration", code=2
-    )
+    other = votes(*ballot, "f3.html", DIMENSION, "calibration", code=2)
     assert "the store holds votes of 'clinical-sample' on 'factuality'" in other.output
-    unknown = command("votes", "ballot", *own, "--out", "f3.html", "--dimension", "wit", code=2)
+    unknown = votes(*ballot, "f3.html", DIMENSION, "wit", code=2)
     assert "--dimension 'wit' is none of params/tournament.yaml: factuality" in unknown.output
     assert not Path("f3.html").exists()
 
@@ -129,7 +125,86 @@ def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) ->
     """Without a store a command ends with 2, without the extra's packages it says what to
     install.
     """
-    command("votes", "list", "--store", "none.sqlite", code=2)
+    votes("list", "--store", workspace / "none.sqlite", code=2)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    for words in (["ballot", "--out", "x.html"], ["serve"], ["list"]):
-        assert "pip install 'arena-kit[vote]'" in command("votes", *words, code=2).output
+    for words in (["ballot", "--out", "x.html"], ["serve"], ["list"], ["review"]):
+        assert "pip install 'arena-kit[vote]'" in votes(*words, code=2).output
+
+
+@contextmanager
+def served(workspace: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`arena-kit votes serve` on a free port, and its address on loopback."""
+    command = [sys.executable, "-m", "arena_kit", "votes", "serve", "--port", "0", *options]
+    process = subprocess.Popen(
+        [*command, "--per-minute", "100000"], cwd=workspace, env=os.environ, text=True,
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+    )  # fmt: skip
+    with process:
+        try:
+            lines = [process.stdout.readline() for _ in range(3)]
+            found = re.search(r"http://[\w.-]+:(\d+)", lines[0])
+            assert found, lines[0] + process.stderr.read()
+            yield process, f"http://127.0.0.1:{found[1]}"
+        finally:
+            process.kill()
+
+
+def test_a_kill_loses_no_vote_that_was_acknowledged(workspace: Path, address: str) -> None:
+    """Six voters vote while the server is killed with SIGKILL: every vote that was answered is in
+    the store with its choice, and none is there twice.
+    """
+    told: dict[str, str] = {}
+    enough = threading.Event()
+
+    def keeps_voting(voter: Voter) -> None:
+        try:
+            voter.enter()
+            for turn in range(10_000):
+                pair, choice = voter.pair(), ("A", "B", "TIE")[turn % 3]
+                assert voter.vote(pair, choice).status_code == 200
+                told[pair["ticket"]] = choice
+                if len(told) >= ENOUGH:
+                    enough.set()
+        except httpx2.TransportError:
+            return
+
+    with served(workspace, "--store", address) as (process, at):
+        threads = [threading.Thread(target=keeps_voting, args=(Voter(at),)) for _ in range(VOTERS)]
+        for thread in threads:
+            thread.start()
+        assert enough.wait(120)
+        process.send_signal(signal.SIGKILL)
+        for thread in threads:
+            thread.join()
+    with VoteStore.open(address, create=False) as store:
+        kept = [(vote.ticket.ticket, str(vote.choice)) for vote in store.votes()]
+    assert told.items() <= dict(kept).items()
+    assert len(kept) == len(dict(kept)) <= len(told) + VOTERS
+
+
+def test_other_addresses_need_a_token(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Listening on all addresses, the server admits nobody without the token; ended by Ctrl-C, it
+    says what was collected.
+    """
+    monkeypatch.setenv("ARENA_KIT_VOTE_TOKEN", "open sesame")
+    with served(workspace, "--store", "open.sqlite", "--host", "0.0.0.0") as (process, at):
+        assert Voter(at).enter().status_code == 401
+        voter = Voter(at, token="open sesame")
+        assert voter.enter().status_code == 200
+        assert voter.vote(voter.pair(), "A").status_code == 200
+        process.send_signal(signal.SIGINT)
+        output, errors = process.communicate(timeout=60)
+    said = "ended; 1 vote cast meanwhile; open.sqlite holds 1 vote of 1 voter\n"
+    assert (output, errors, process.returncode) == (said, "", 0)
+
+
+@pytest.mark.slow  # 5,000 durable votes take a minute and more
+def test_fifty_voters_lose_no_vote(address: str) -> None:
+    """5,000 votes of 50 voters at once, every tenth sent twice, are each stored once, on both
+    databases, by the benchmark that prints what they wait for.
+    """
+    command = [sys.executable, ROOT / "benchmarks" / "voting.py", "--store", address]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "5,000 votes of 50 voters" in done.stdout
+    assert "lost 0, stored twice 0, in the store 5,000" in done.stdout

@@ -1,39 +1,96 @@
-"""The server: blind until the vote is stored, closed to strangers, and never at a loss."""
+"""The server: blind until the vote is stored, closed to strangers, and never at a loss, whatever
+comes: hostile requests are refused with a code, and the store is as it was.
+"""
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
+from typing import Any
 
 import httpx2
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import Choice
-from tests.voting.serving import BOARD_TOKEN, Voter, leaks, live_arena, serving
+from tests.voting.arenas import BOARD_TOKEN, Voter, arena_texts, leaks, live_arena, serving
+
+SQL = ["' OR '1'='1", "'; DROP TABLE votes; --", '" UNION SELECT model_a FROM tickets', "%00", "\\"]
+HTML = ["<script>alert(1)</script>", "<img src=x onerror=alert(1)>", "javascript:x", "{{7*7}}"]
+ODD = ["", " ", "\0", "\ud800", "\u202e", "A" * 129, "a/../b", "😀", "\r\nSet-Cookie: x=y"]
+TYPES: list[Any] = [None, True, 0, -1, 1.5, [], {}, [[]], {"$gt": ""}, 10**400]
+BODIES = ["", "null", "[]", "1", '"x"', "{", '{"a":}', "{'a': 1}", "NaN", "\ufeff{}", "[" * 3000,
+          '{"model": "x"}', '{"__proto__": {}}', b"\xff\xfe{}", b"\x80"]  # fmt: skip
+FIELDS = ("ticket", "digest", "choice", "seconds")
+#: Headers of requests from elsewhere, and how they are turned away.
+FOREIGN = [
+    ({"host": "evil.example"}, 400, ""),
+    ({"host": "127.0.0.1.evil.example"}, 400, ""),
+    ({"host": "["}, 400, ""),
+    ({"origin": "http://evil.example"}, 403, "foreign_origin"),
+    ({"origin": "null"}, 403, "foreign_origin"),
+    ({"origin": "http://["}, 403, "foreign_origin"),
+    ({"origin": "http://127.0.0.1:1"}, 403, "foreign_origin"),
+    ({"content-type": "text/plain"}, 415, "not_json"),
+    ({"content-type": "application/x-www-form-urlencoded"}, 415, "not_json"),
+]
+
+
+class Target:
+    """A server with a voter who has a pair and one vote."""
+
+    def __init__(self, address: str, live: LiveArena) -> None:
+        self.live, self.voter = live, Voter(address)
+        self.voter.enter()
+        self.voter.vote(self.voter.pair(), "A")
+        self.pair = self.voter.pair()
+        self.vote = {"ticket": self.pair["ticket"], "digest": self.pair["digest"], "choice": "B"}
+
+    def send(self, path: str, body: bytes | str, **headers: str) -> int:
+        """The status of a request; it must be a refusal in our own words that names no model."""
+        content = body if isinstance(body, bytes) else body.encode("utf-8", "surrogatepass")
+        kind = {"content-type": "application/json"} | headers
+        answer = self.voter.client.post(path, content=content, headers=kind)
+        assert 400 <= answer.status_code < 500, (answer.status_code, body[:200])
+        assert {*answer.json()} == {"error", "message"}, answer.text
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert not leaks(answer.text)
+        return answer.status_code
 
 
 @pytest.fixture(scope="module")
-def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
     """One server for all tests that leave no trace in its store."""
-    arena = live_arena(tmp_path_factory.mktemp("shared") / "votes.sqlite")
-    with serving(arena) as at:
-        yield at
-    arena.close()
+    live = live_arena(tmp_path_factory.mktemp("hostile") / "votes.sqlite")
+    with serving(live) as address:
+        yield Target(address, live)
+    live.close()
+
+
+@pytest.fixture
+def target(served: Target) -> Iterator[Target]:
+    """The server, on which no test changes the store: one vote, one pair that waits."""
+    yield served
+    assert len(served.live.store.votes()) == 1
+    assert served.live.board().waiting == 1
 
 
 def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
     """No body, header or cookie before the vote leads to a model, and a pair is ticket, digest,
     three texts as HTML and a count; the answer to the vote names both models, a skip names none.
-    Only the board's token shows names to one who did not vote.
+    Only the board's token shows names to one who did not vote. When the database fails, a vote is
+    answered with 503 and not with a receipt.
     """
+    live.texts = arena_texts(more=" **So** `it` is.")
     with serving(live) as address:
         voter = Voter(address)
         voter.bodies.append(voter.client.get("/").text)
         voter.enter()
         pair = voter.pair()
         assert {*pair} == {"ticket", "digest", "prompt", "left", "right", "votes"}
-        assert "<strong>" in pair["prompt"]
-        assert "<code>" in pair["left"]
+        assert "<strong>So</strong> <code>it</code>" in pair["left"]
         assert not leaks("".join(voter.bodies))
         answer = voter.vote(pair, "A").json()
         (vote,) = live.store.votes()
@@ -46,7 +103,12 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
         assert voter.ask("/api/board/enter", {"token": "wrong"}).status_code == 401
         assert not leaks("".join(voter.bodies[before:]) + voter.client.get("/board").text)
         assert voter.ask("/api/board/enter", {"token": BOARD_TOKEN}).status_code == 200
-        board = voter.ask("/api/board", {}).json()
+        board, pair = voter.ask("/api/board", {}).json(), voter.pair()
+        with live.store.writing() as transaction:
+            transaction._connection.exec_driver_sql("ALTER TABLE votes RENAME TO gone")
+        answer = voter.vote(pair, "A")
+        assert (answer.status_code, answer.json()["error"]) == (503, "no_store")
+        assert not leaks(answer.text)
     assert board["state"].startswith("1 vote of 1 voter")
     table = board["tables"][0]
     place = table["columns"].index("model")
@@ -56,97 +118,123 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
 def test_a_token_is_needed_where_there_is_one(live: LiveArena) -> None:
     """A wrong token is turned away, the right one enters, and too many tries have to wait. After
     the token was changed an old cookie admits nobody, but with the new one its owner is the same
-    voter as before.
+    voter as before, and can vote on the pair that waited. A cookie is HttpOnly and SameSite=Strict,
+    Secure behind TLS.
     """
-    with serving(live, token="one") as address:
+    proxy = "votes.example.org"
+    with serving(live, token="one", hosts=[proxy]) as address:
         assert Voter(address, token="two").enter().status_code == 401
-        voter = Voter(address, token="one")
-        assert voter.enter().status_code == 200
+        voter, secure = Voter(address, token="one"), {"host": proxy, "origin": f"https://{proxy}"}
+        cookie = {*voter.enter().headers["set-cookie"].lower().split("; ")}
+        assert {"httponly", "samesite=strict"} <= cookie
+        assert "secure" not in cookie
+        secured = Voter(address).ask("/api/enter", {"token": "one"}, **secure)
+        assert "secure" in secured.headers["set-cookie"].lower()
         voter.vote(voter.pair(), "A")
-        kept = dict(voter.client.cookies)
-        answers = [Voter(address, token=str(n)).enter() for n in range(125)]
-        assert {answer.status_code for answer in answers} == {401, 429}
-        assert int(answers[-1].headers["retry-after"]) > 0
+        pair, kept = voter.pair(), dict(voter.client.cookies)
+        wrong = Voter(address, token="three")
+        tries = [wrong.enter() for _ in range(125)]
+        assert {answer.status_code for answer in tries} == {401, 429}
+        assert int(tries[-1].headers["retry-after"]) > 0
     with serving(live, token="two") as address:
         late = Voter(address, token="two")
         late.client.cookies.update(kept)
         assert late.ask("/api/matchup", {}).status_code == 401
         assert late.ask("/api/enter", {"token": "one"}).status_code == 401
         assert late.enter().status_code == 200
-        assert late.pair()["votes"] == 1
+        assert late.vote(pair, "B").json()["votes"] == 2
+    assert [vote.choice for vote in live.store.votes()] == [Choice.A, Choice.B]
 
 
-def test_cookies_stay_in_the_browser_and_outlive_a_restart(live: LiveArena) -> None:
-    """A cookie is HttpOnly and SameSite=Strict, Secure behind TLS; after a restart of the server
-    the pair that waited can be voted on.
+def test_foreign_requests_are_turned_away(target: Target) -> None:
+    """Another host name (DNS rebinding), another origin (CSRF) and forms do not come in, nor does a
+    body that is too large, whether it says its length or comes in parts.
     """
-    with serving(live, hosts=["votes.example.org"]) as address:
-        voter = Voter(address)
-        cookie = voter.enter().headers["set-cookie"].lower()
-        assert "httponly" in cookie
-        assert "samesite=strict" in cookie
-        assert "secure" not in cookie
-        proxied = {"host": "votes.example.org", "origin": "https://votes.example.org"}
-        secured = Voter(address).ask("/api/enter", {"token": ""}, **proxied)
-        assert "secure" in secured.headers["set-cookie"].lower()
-        pair, kept = voter.pair(), dict(voter.client.cookies)
-    with serving(live) as address:
-        again = Voter(address)
-        again.client.cookies.update(kept)
-        assert again.vote(pair, "B").status_code == 200
-    assert [vote.choice for vote in live.store.votes()] == [Choice.B]
-
-
-@pytest.mark.parametrize(
-    ("headers", "status", "code"),
-    [
-        ({"host": "evil.example"}, 400, ""),
-        ({"host": "127.0.0.1.evil.example"}, 400, ""),
-        ({"host": "["}, 400, ""),
-        ({"origin": "http://evil.example"}, 403, "foreign_origin"),
-        ({"origin": "null"}, 403, "foreign_origin"),
-        ({"origin": "http://["}, 403, "foreign_origin"),
-        ({"origin": "http://127.0.0.1:1"}, 403, "foreign_origin"),
-        ({"content-type": "text/plain"}, 415, "not_json"),
-        ({"content-type": "application/x-www-form-urlencoded"}, 415, "not_json"),
-    ],
-)
-def test_foreign_requests_are_turned_away(
-    shared: str, headers: dict[str, str], status: int, code: str
-) -> None:
-    """Another host name (DNS rebinding), another origin (CSRF) and forms do not come in."""
-    answer = Voter(shared).ask("/api/enter", {"token": ""}, **headers)
-    assert answer.status_code == status
-    assert answer.json()["error"] == code if code else answer.text == "Invalid host header"
-    assert answer.headers["x-content-type-options"] == "nosniff"
-    assert "set-cookie" not in answer.headers
-
-
-def test_bodies_have_a_limit(shared: str) -> None:
-    """A body that is too large is refused, whether it says its length or comes in parts."""
-    client = httpx2.Client(base_url=shared, trust_env=False)
-    json, parts = {"content-type": "application/json"}, (b" " * 1000 for _ in range(1000))
+    for headers, status, code in FOREIGN:
+        answer = Voter(target.voter.address).ask("/api/enter", {"token": ""}, **headers)
+        assert answer.status_code == status, headers
+        assert answer.json()["error"] == code if code else answer.text == "Invalid host header"
+        assert answer.headers["x-content-type-options"] == "nosniff"
+        assert "set-cookie" not in answer.headers
+    as_json, parts = {"content-type": "application/json"}, (b" " * 1000 for _ in range(1000))
     for body in (b"x" * 1_000_000, parts):
-        assert client.post("/api/enter", content=body, headers=json).status_code == 413
+        large = target.voter.client.post("/api/enter", content=body, headers=as_json)
+        assert large.status_code == 413
 
 
-@pytest.mark.parametrize(
-    "path", ["/docs", "/redoc", "/openapi.json", "/api", "/board.json", "/%2e%2e/etc"]
-)
-def test_there_are_no_other_pages(shared: str, path: str) -> None:
-    """Nothing documents the server to strangers; what is not there is a 404 in one sentence."""
-    answer = httpx2.get(shared + path, trust_env=False)
-    assert (answer.status_code, answer.json()["error"]) == (404, "no_such_page")
-
-
-def test_pages_let_no_other_script_run(shared: str) -> None:
+def test_there_are_two_pages_that_let_no_other_script_run(target: Target) -> None:
     """Pages come with a policy that admits their own script by its hash, no inline one, and no
-    frame; nothing is cached.
+    frame; nothing is cached. Nothing documents the server to strangers: what is not there is a 404
+    in one sentence, and each address answers one method.
     """
+    ask = target.voter.client.request
     for path in ("/", "/board"):
-        headers = httpx2.get(shared + path, trust_env=False).headers
+        headers = ask("GET", path).headers
         policy = headers["content-security-policy"]
         assert "script-src 'sha256-" in policy
         assert "unsafe" not in policy
         assert "frame-ancestors 'none'" in policy
         assert headers["cache-control"] == "no-store"
+    for path in ("/docs", "/redoc", "/openapi.json", "/api", "/board.json", "/%2e%2e/etc"):
+        answer = httpx2.get(target.voter.address + path, trust_env=False)
+        assert (answer.status_code, answer.json()["error"]) == (404, "no_such_page")
+    for method, path in (("GET", "/api/vote"), ("PUT", "/api/vote"), ("DELETE", "/"), ("POST", "/"),
+                         ("PATCH", "/api/matchup"), ("OPTIONS", "/api/vote")):  # fmt: skip
+        assert ask(method, path).status_code == 405
+
+
+def test_no_field_takes_what_it_is_not(target: Target) -> None:
+    """SQL, HTML, control characters and wrong types in any field of a vote are refused as such, but
+    for a time that is not told; so is what is no JSON, no object, or has further keys. Of a key
+    that comes twice the last value counts, and is checked.
+    """
+    for field in FIELDS:
+        for value in [*SQL, *HTML, *ODD, *TYPES]:
+            if field == "seconds" and str(value) in ("None", "0", "1.5"):
+                continue
+            status = target.send("/api/vote", json.dumps(target.vote | {field: value}))
+            assert status == 422, (field, value)
+    for path in ("/api/vote", "/api/enter", "/api/matchup", "/api/board/enter"):
+        for body in [*BODIES, json.dumps(target.vote)[:-1] + ', "choice": "MODEL_A"}']:
+            assert target.send(path, body) == 422, (path, body)
+
+
+def test_cookies_and_tickets_of_others_making_are_none(target: Target) -> None:
+    """A cookie with another name, another signature or none at all is a stranger's. A ticket that
+    was voted on takes no other vote, made-up ones are unknown, and nobody votes on another's.
+    """
+    name, admission, own = target.voter.client.cookies["arena_kit_voter"].split(".")
+    other = ("B" if own[0] == "A" else "A") + own[1:]
+    thief = Voter(target.voter.address)
+    for cookie in (
+        "", name, f"{name}.", f"{name}.{own}", f"{name}.{admission}", f"{name}.{admission}.{other}",
+        f"{name}.{own}.{own}", f"{name}.{own}.{admission}", f"x.{admission}.{own}",
+        f".{admission}.{own}", f"..{own}", f"{name}.{admission}.{own}.", "a" * 4000, "%00.%00",
+    ):  # fmt: skip
+        for path, body in (("/api/vote", target.vote), ("/api/matchup", {})):
+            answer = thief.ask(path, body, cookie=f"arena_kit_voter={cookie}")
+            assert answer.status_code == 401, cookie
+    (voted,) = target.live.store.votes()
+    replay = {"ticket": voted.ticket.ticket, "digest": voted.ticket.digest, "choice": "B"}
+    assert target.send("/api/vote", json.dumps(replay)) == 409
+    for forged in ("0" * 32, voted.ticket.ticket[::-1], voted.ticket.ticket.upper() + "x", "1"):
+        assert target.send("/api/vote", json.dumps(replay | {"ticket": forged})) == 404
+    thief.enter()
+    assert thief.vote(target.pair, "A").status_code == 403
+
+
+@settings(max_examples=30, deadline=None)
+@given(data=st.data())
+def test_nothing_ends_in_a_fault(served: Target, data: st.DataObject) -> None:
+    """Whatever values a vote's fields have, and whatever bytes come under whatever content type,
+    the answer is a refusal, and no vote is stored.
+    """
+    value = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
+    drawn = data.draw(st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=4), value))
+    body = served.vote | drawn
+    if body["choice"] not in ("A", "B", "TIE", "BOTH_BAD", "SKIP") or body.keys() - {*FIELDS}:
+        served.send("/api/vote", json.dumps(body))
+    kind = data.draw(st.from_regex(r"[ -~]{0,30}", fullmatch=True)).strip() or "x"
+    junk = data.draw(st.binary(max_size=200))
+    assert served.send("/api/vote", junk, **{"content-type": kind}) in (415, 422)
+    assert len(served.live.store.votes()) == 1

@@ -11,7 +11,7 @@ import pytest
 
 from arena_kit.voting.live import LiveArena
 from tests.samples import HOSTILE, Elements
-from tests.voting.serving import arena_texts, leaks, live_arena
+from tests.voting.arenas import arena_texts, leaks, live_arena
 
 pytest.importorskip("ipywidgets", reason="the extra lab is not installed")
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.files import write_csv
-from arena_kit.reporting.board import Board
+from arena_kit.reporting.board import Board, BoardRow, MethodRating
 
 COLUMNS = (
     "dimension", "model", "method", "settings", "rating", "ci_low", "ci_high", "interval",
@@ -42,36 +42,37 @@ class RatingRow:
 
 def rating_rows(board: Board) -> Iterator[RatingRow]:
     """The ratings of a board by its own method, then by each beside it."""
-    interval = _interval(board.method, board.settings)
     for row in board.ratings:
-        yield RatingRow(
-            dimension=row.dimension,
-            model=row.model,
-            method=board.method,
-            settings=board.settings,
-            rating=row.rating,
-            ci_low=row.ci_low,
-            ci_high=row.ci_high,
-            se=row.se if row.evidence_se is None else row.evidence_se,
-            interval="" if row.ci_low is None else interval,
-            ranks=row.ranks,
-            n_battles=row.n_battles,
-        )
+        more = {"ranks": row.ranks, "n_battles": row.n_battles}
+        error = row.se if row.evidence_se is None else row.evidence_se
+        yield _rating_row(row, row, error, board.method, board.settings, **more)
     for name, beside in board.beside.items():
-        interval = _interval(beside.method, beside.settings)
+        method = f"placement-{name}" if name in _WAYS else beside.method
         for row in board.ratings:
             if figures := row.beside.get(name):
-                yield RatingRow(
-                    dimension=row.dimension,
-                    model=row.model,
-                    method=f"placement-{name}" if name in _WAYS else beside.method,
-                    settings=beside.settings,
-                    rating=figures.rating,
-                    ci_low=figures.ci_low,
-                    ci_high=figures.ci_high,
-                    se=figures.se,
-                    interval="" if figures.ci_low is None else interval,
-                )
+                yield _rating_row(row, figures, figures.se, method, beside.settings)
+
+
+def _rating_row(
+    row: BoardRow,
+    figures: BoardRow | MethodRating,
+    error: float | None,
+    method: str,
+    settings: Mapping[str, Any],
+    **more: Any,
+) -> RatingRow:
+    return RatingRow(
+        dimension=row.dimension,
+        model=row.model,
+        method=method,
+        settings=settings,
+        rating=figures.rating,
+        ci_low=figures.ci_low,
+        ci_high=figures.ci_high,
+        se=error,
+        interval="" if figures.ci_low is None else _interval(settings),
+        **more,
+    )
 
 
 def write_ratings_csv(path: Path, rows: Iterable[RatingRow]) -> None:
@@ -86,9 +87,9 @@ def _cells(row: RatingRow) -> dict[str, object]:
     return {name: values[name] if name in values else getattr(row, name) for name in COLUMNS}
 
 
-def _interval(method: str, settings: Mapping[str, Any]) -> str:
+def _interval(settings: Mapping[str, Any]) -> str:
     """What made the interval of a method with these settings."""
-    if method == "bradley-terry":
+    if "interval" in settings:  # Bradley–Terry's
         cluster = str(settings["cluster"])
         return f"{settings['interval']}, clustered by {_CLUSTERS.get(cluster, cluster)}"
     return "bootstrap, clustered by question"
