@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from arena_kit import BradleyTerry
 from arena_kit.battles.battle import Outcome
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import Judge, Price, cache_keys
@@ -17,7 +16,7 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Judgment, Margin, Settlement, Status
 from arena_kit.judging.verdicts.settle import to_battles
 from tests.emulator import Emulator
-from tests.samples import MATERIAL, PAIRS, ScriptedJudge, batch_judge, options, statuses, verdict
+from tests.samples import MATERIAL, PAIRS, ScriptedJudge, options, statuses, verdict
 
 GRADED = replace(MATERIAL, graded=True)
 #: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
@@ -89,17 +88,6 @@ def test_the_embedded_judge_grades_the_winner_that_it_names_without_grades(ledge
     assert [j.winner for j in plain] == [j.winner for j in graded]
     assert not any("margin" in v.as_row() for j in plain for v in j.verdicts)
     assert all(v.as_row()["margin"] in {*Margin} for j in graded for v in j.verdicts)
-
-
-def test_claude_is_held_to_the_graded_schema(ledger: Ledger, emulator: Emulator) -> None:
-    """Every verdict of a batch has a margin, and the battles can be rated."""
-    judgments = judged(batch_judge(emulator, graded=True), ledger, n=len(PAIRS))
-    assert {*statuses(judgments)} == {Status.OK}
-    assert all(v.margin for j in judgments for v in j.verdicts)
-    shares = {battle.share_a for battle in to_battles(judgments).to_battles()}
-    assert shares <= {None, 0.125, 0.25, 0.75, 0.875}
-    assert len(shares) > 1
-    assert BradleyTerry(inconsistent="tie")(to_battles(judgments)).ratings
 
 
 def chat_judge(**more: Any) -> ChatJudge:
