@@ -31,7 +31,7 @@ from arena_kit import (
 )
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.cli.main import main
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.files import read_yaml
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.judge_pairs import OfflineError

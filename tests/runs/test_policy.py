@@ -20,7 +20,7 @@ from arena_kit import (
     read_season,
     write_battles,
 )
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.runs.policy import Season
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.files import validated
