@@ -75,7 +75,7 @@ REVIEW = {"model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "q
             "counts.csv",
             "model_a,model_b,a_wins,b_wins\nx,y,10,20\n",
             (
-                r"read 2 battles of 2 models, which weigh 30, from .*: pair counts \(pair-counts\)\n"
+                r"read 2 battles of 2 models, which weigh 30, .*: pair counts \(pair-counts\)\n"
                 r"the file gives no question id, no voter, no time: .*every battle as independent\n"
             ),
         ),
