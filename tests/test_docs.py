@@ -283,7 +283,7 @@ def test_the_tutorial_says_what_comes_out(tmp_path: Path, furnished: Path) -> No
     changed = rated["dropped"]["inconsistent"]
     assert f"{changed} of {rated['n_battles'] + changed} changed with the order" in page.read_text()
     assert "*First place is open between careful and plain.*" in page.read_text()
-    assert rated["dimensions"][0]["first"] == ["careful", "plain"]
+    assert [each["first"] for each in rated["dimensions"]] == [["careful", "plain"]]
 
 
 def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:

@@ -303,6 +303,9 @@ def test_a_malformed_line_is_named(name: str, wrong: str, tmp_path: Path) -> Non
         read_battles(path)
 
 
+WINNER = "unknown winner 'draw'"
+
+
 @pytest.mark.parametrize(
     ("name", "content", "where"),
     [
@@ -311,36 +314,26 @@ def test_a_malformed_line_is_named(name: str, wrong: str, tmp_path: Path) -> Non
         *(("damaged.jsonl.gz", content, "") for content in (ROWS[:-12], FLIPPED, b"hello")),
         ("fake.parquet", GOOD.encode(), ": "),
         ("short.csv", b"model_a,vote\nash,tie\n", ": missing column model_b, winner"),
+        *(("bad.csv", f"{HEADER},question_id\nash,beech,tie,{rest}\n".encode(), where)
+          for rest, where in {
+              "q\n\n\nash,beech,draw,q": f":5: {WINNER}",
+              '"two\nlines"\nash,beech,draw,q': f":4: {WINNER}",
+              "q\n,,,": ":3: model_a is missing",
+              "q\nash,beech": "",
+              "q\nash,beech,tie,q,extra": "",
+          }.items()),
     ],
-    ids=["latin", "deep", "cut", "flipped", "unzipped", "no Parquet", "columns"],
-)
+    ids=["latin", "deep", "cut", "flipped", "unzipped", "no Parquet", "columns", "blank lines",
+         "a break in quotes", "commas", "too short", "too long"],
+)  # fmt: skip
 def test_a_damaged_file_is_named(name: str, content: bytes, where: str, tmp_path: Path) -> None:
     """Bytes that are not text, endless nesting beside a wrong winner, damaged gzip files, text
-    under a Parquet name and missing columns are errors that name the file.
+    under a Parquet name, missing columns and ragged rows are errors that name the file, and the
+    line that an editor shows.
     """
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=re.escape(name) + where):
         read_battles(tmp_path / name)
-
-
-@pytest.mark.parametrize(
-    ("rows", "where"),
-    [
-        (["ash,beech,tie,q", "", "", "ash,beech,draw,q"], ":5: unknown winner 'draw'"),
-        (['ash,beech,tie,"two\nlines"', "ash,beech,draw,q"], ":4: unknown winner 'draw'"),
-        (["ash,beech,tie,q", ",,,"], ":3: model_a is missing"),
-        (["ash,beech,tie,q", "ash,beech"], ""),
-        (["ash,beech,tie,q", "ash,beech,tie,q,extra"], ""),
-    ],
-    ids=["blank lines", "a break in quotes", "commas", "too short", "too long"],
-)
-def test_a_wrong_row_of_a_csv_is_named_with_its_line(
-    rows: list[str], where: str, tmp_path: Path
-) -> None:
-    """The line is the one an editor shows, whatever came before it; a ragged row is no guess."""
-    path = text(tmp_path / "bad.csv", f"{HEADER},question_id", *rows)
-    with pytest.raises(DataError, match=rf"bad\.csv{where}"):
-        read_battles(path)
 
 
 @pytest.mark.parametrize("kind", UNZIPPED)

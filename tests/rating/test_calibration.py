@@ -9,6 +9,7 @@ import math
 from collections.abc import Callable
 from dataclasses import asdict, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -201,21 +202,21 @@ def test_a_wider_interval_by_hand() -> None:
     world = World([*steps(6, 50), 90.0], 2000)
     placed = Placement(model=NEW, min_battles=0, method=METHOD)(world.human, world.sure())
     row = placed.joint[NEW]
-    rows = tuple(replace(r, extra={"se": 30.0}) if r == row else r for r in placed.joint.ratings)
-    error = JudgeError(sd=24.0, n_models=6, n_shared=2000)
-    placed = replace(
-        placed, joint=replace(placed.joint, ratings=rows), judge_error=error, calibration_error=32.0
-    )
-    wide = placed.cautious
+
+    def with_row(**changes: Any) -> Any:
+        rows = [replace(r, **changes) if r == row else r for r in placed.joint.ratings]
+        error = JudgeError(sd=24.0, n_models=6, n_shared=2000)
+        joint = replace(placed.joint, ratings=tuple(rows))
+        return replace(placed, joint=joint, judge_error=error, calibration_error=32.0)
+
+    known = with_row(extra={"se": 30.0})
+    wide = known.cautious
     assert wide is not None
-    assert wide.rating == row.rating
-    assert wide.extra["se"] == pytest.approx(50)
-    assert wide.ci_high - row.rating == pytest.approx(1.959963984540054 * 50)
-    assert row.rating - wide.ci_low == pytest.approx(1.959963984540054 * 50)
-    assert replace(placed, judge_error=None).cautious is None
-    bare = replace(row, ci_low=None, ci_high=None, extra={"se": None})
-    hidden = tuple(bare if r.model == NEW else r for r in rows)
-    assert replace(placed, joint=replace(placed.joint, ratings=hidden)).cautious is None
+    assert (wide.rating, wide.extra["se"]) == (row.rating, pytest.approx(50))
+    for end in (wide.ci_high - row.rating, row.rating - wide.ci_low):
+        assert end == pytest.approx(1.959963984540054 * 50)
+    assert replace(known, judge_error=None).cautious is None
+    assert with_row(ci_low=None, ci_high=None, extra={"se": None}).cautious is None
 
 
 def errors(sd: float, same_luck: float, n: int, sims: int) -> tuple[float, float]:

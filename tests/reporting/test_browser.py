@@ -15,14 +15,7 @@ from arena_kit.battles.write import write_battles
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import (
-    HOSTILE,
-    all_pairs,
-    crowd,
-    drawn,
-    edited,
-    report_of,
-)
+from tests.samples import HOSTILE, all_pairs, crowd, drawn, edited, parameters, report_of
 
 PHONE, DESK = (390, 844), (1280, 800)
 #: Texts that act, mislead or do not fit where they are shown as they are.
@@ -154,7 +147,7 @@ def test_a_hostile_placement(browser: Browser, workspace: Path) -> None:
     write_battles(workspace / "judged.jsonl", replace(log, judge_model=judge))
     given = {"model": placed, "human": "votes.jsonl", "human_note": ALL, "judged": "judged.jsonl",
              "min_battles": 10, "n_bootstraps": 100, "soft": False}  # fmt: skip
-    check(browser, report_of("placement", workspace, **given))
+    check(browser, report_of("placement", workspace, **parameters("placement", **given)))
     assert "PWNED" in browser.text()
 
 
