@@ -11,7 +11,7 @@ import pytest
 
 import arena_kit as ak
 from arena_kit import DataError, Judgments, publish_judges
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from arena_kit.judging.quality.judge import agree, cheapest
