@@ -81,7 +81,7 @@ def to_board(leaderboard: Leaderboard, arena: str) -> Board:
                         above=p.above, below=p.below, state=p.verdict.value, gap=p.gap, more=p.more
                     )
                     for p in leaderboard.adjacent
-                ],  # fmt: skip
+                ],
                 fragility=fragile
                 and schema.FirstPlace(**asdict(fragile), sentence=fragile.sentence),
                 sentences=[
