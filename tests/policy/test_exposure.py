@@ -16,7 +16,7 @@ from arena_kit.policy.exposure import (
     settled_rd,
     stable_rd,
 )
-from arena_kit.rating.glicko2.method import Glicko2, GlickoState
+from arena_kit.rating.glicko2.method import Glicko2
 
 POLICY = Policy()
 
@@ -111,10 +111,9 @@ def test_settled_rd_is_where_votes_lead() -> None:
     By hand: 60.28 / 173.718 = 0.3470, and 1 / 0.3470² = 8.305 is 1 / (0.3470² + 0.06²) = 8.064
     plus what a game between equals tells, 0.25 / (1 + 3 · 0.3470² / π²) = 0.241.
     """
-    a = b = GlickoState(1500.0, 350.0, 0.06)
-    for n in range(2000):
-        a, b = Glicko2().updated(a, b, float(n % 2))
-    assert settled_rd(POLICY.glicko) == pytest.approx(a.rd, abs=1.0)
+    running = Glicko2().running()
+    running.play(("a", "b", float(n % 2)) for n in range(2000))
+    assert settled_rd(POLICY.glicko) == pytest.approx(running.states["a"].rd, abs=1.0)
     assert settled_rd(Glicko(volatility=0.01)) == 30, "the lower limit of RD holds"
 
 

@@ -22,7 +22,7 @@ from click.testing import CliRunner
 
 from arena_kit import DataError, read_battles
 from arena_kit.cli.main import main
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.record.record import Record

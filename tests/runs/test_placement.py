@@ -30,7 +30,7 @@ from arena_kit import (
     read_placement,
     write_battles,
 )
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.files import read_yaml
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.runs.placement.place import PlacedModel

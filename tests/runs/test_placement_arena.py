@@ -27,7 +27,7 @@ from arena_kit import (
     read_battles,
     read_placement,
 )
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.files import read_yaml
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.judge_pairs import OfflineError

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from arena_kit import BattleLog, DataError, publish_policy, read_season, write_battles
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.runs.policy import Season
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.files import validated
