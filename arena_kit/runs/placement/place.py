@@ -46,10 +46,9 @@ from arena_kit.runs.record.battles import arena_name, battles_file
 from arena_kit.runs.record.inputs import NAMES, keep_inputs
 from arena_kit.runs.record.progress import judging_progress
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.canaries import concerns
 from arena_kit.runs.tournament.generate import Job, answer_counts
 from arena_kit.runs.tournament.judge import Judgments, ask_canaries, booked, judge
-from arena_kit.runs.tournament.judge_gate import write_gate
+from arena_kit.runs.tournament.judge_gate import concerns, write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 from arena_kit.runs.tournament.publish import asked_at
 
