@@ -21,10 +21,10 @@ __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 (the stub has the na
 def __getattr__(name: str) -> object:
     if name not in _HOMES:
         raise AttributeError(f"module 'arena_kit' has no attribute {name!r}")
-    home = _import_module(_HOMES[name])
-    value: object = getattr(home, name, None)
+    home = _HOMES[name]
+    value: object = None if home == __name__ else getattr(_import_module(home), name, None)
     if value is None:  # a module of its own, not yet loaded
-        value = _import_module(f"{_HOMES[name]}.{name}")
+        value = _import_module(f"{home}.{name}")
     globals()[name] = value
     return value
 

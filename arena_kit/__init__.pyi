@@ -1,81 +1,65 @@
 """The public names and where they live: read by editors, by mypy, and by `__init__.py`."""
 
+# ruff: noqa: I001 (grouped by what they are for)
+
+# Battles
 from arena_kit.battles.battle import Battle as Battle
-from arena_kit.battles.battle import Outcome as Outcome
-from arena_kit.battles.battle import Source as Source
 from arena_kit.battles.log import BattleLog as BattleLog
-from arena_kit.battles.read import battles_from_frame as battles_from_frame
-from arena_kit.battles.read import read_battles as read_battles
 from arena_kit.battles.readers.format import Columns as Columns
-from arena_kit.battles.write import write_battles as write_battles
 from arena_kit.files import DataError as DataError
-from arena_kit.judging.asking.judge_pairs import OfflineError as OfflineError
-from arena_kit.judging.pairs.prompts import Pair as Pair
-from arena_kit.judging.pairs.prompts import Prompt as Prompt
-from arena_kit.judging.pairs.prompts import Response as Response
-from arena_kit.judging.quality.judge import JudgeQuality as JudgeQuality
-from arena_kit.judging.verdicts.records import Judgment as Judgment
-from arena_kit.judging.verdicts.records import Settlement as Settlement
-from arena_kit.judging.verdicts.records import Status as Status
-from arena_kit.judging.verdicts.records import Verdict as Verdict
-from arena_kit.judging.verdicts.settle import to_battles as to_battles
-from arena_kit.matchmaking.arena import Arena as Arena
-from arena_kit.matchmaking.matchup import Matchup as Matchup
-from arena_kit.policy.constants import Policy as Policy
-from arena_kit.rating.base import Rating as Rating
-from arena_kit.rating.base import RatingError as RatingError
-from arena_kit.rating.base import Ratings as Ratings
-from arena_kit.rating.bradley_terry.method import BradleyTerry as BradleyTerry
-from arena_kit.rating.claims import claims as claims
-from arena_kit.rating.claims.power import fragility as fragility
-from arena_kit.rating.elo.method import PermutationElo as PermutationElo
-from arena_kit.rating.elo.method import k_sweep as k_sweep
-from arena_kit.rating.glicko2.method import Glicko2 as Glicko2
-from arena_kit.rating.glicko2.method import GlickoState as GlickoState
-from arena_kit.rating.with_judge.hybrid import Hybrid as Hybrid
-from arena_kit.rating.with_judge.placement import Placed as Placed
-from arena_kit.rating.with_judge.placement import Placement as Placement
-from arena_kit.reporting import adaptive as adaptive
-from arena_kit.reporting import judge_report as judge_report
-from arena_kit.reporting import judge_tables as judge_tables
-from arena_kit.reporting import model_pages as model_pages
-from arena_kit.reporting import placement as placement
-from arena_kit.reporting import policy_plots as policy_plots
-from arena_kit.reporting import policy_tables as policy_tables
-from arena_kit.reporting import tables as tables
-from arena_kit.reporting import tournament_plots as tournament_plots
-from arena_kit.reporting import tournament_tables as tournament_tables
-from arena_kit.reporting import vote_review as vote_review
+from arena_kit.battles.battle import Outcome as Outcome
+from arena_kit.battles.read import read_battles as read_battles
+from arena_kit.battles.write import write_battles as write_battles
+
+# Ratings and boards
 from arena_kit.reporting.board import Board as Board
+from arena_kit.rating.bradley_terry.method import BradleyTerry as BradleyTerry
+from arena_kit.rating.glicko2.method import Glicko2 as Glicko2
+from arena_kit.rating.with_judge.hybrid import Hybrid as Hybrid
+from arena_kit.rating.elo.method import PermutationElo as PermutationElo
+from arena_kit.rating.base import RatingError as RatingError
+from arena_kit.rating.claims import claims as claims
 from arena_kit.reporting.board import rate as rate
+from arena_kit.runs.record.rate_files import rate_files as rate_files
+
+# A judged run: plan, judge, battles, board, record
+from arena_kit.runs.tournament.plan import read_plan as read_plan
+from arena_kit.runs.tournament.judge import judge as judge
+from arena_kit.judging.verdicts.settle import to_battles as to_battles
+from arena_kit.runs.tournament.publish import sweep_elo as sweep_elo
+from arena_kit.runs.tournament.publish import answer as answer
+from arena_kit.runs.tournament.publish import publish as publish
+from arena_kit.runs.tournament.adaptive import Rounds as Rounds
+
+# How good a judge is
+from arena_kit.judging.quality.judge import JudgeQuality as JudgeQuality
+from arena_kit.runs.settings.files import read_gate as read_gate
+from arena_kit.runs.tournament.judge_report import read_judges as read_judges
+from arena_kit.runs.tournament.judge_report import measure_judges as measure_judges
+from arena_kit.runs.tournament.judge_report import publish_judges as publish_judges
+
+# A judged model among models that people voted on
+from arena_kit.runs.placement.plan import read_placement as read_placement
 from arena_kit.runs.placement.place import judge_placement as judge_placement
 from arena_kit.runs.placement.place import place as place
 from arena_kit.runs.placement.place import publish_placement as publish_placement
-from arena_kit.runs.placement.plan import read_placement as read_placement
-from arena_kit.runs.policy import publish_policy as publish_policy
-from arena_kit.runs.policy import read_season as read_season
-from arena_kit.runs.record.inputs import record_texts as record_texts
-from arena_kit.runs.record.open_run import open_run as open_run
-from arena_kit.runs.record.rate_files import rate_files as rate_files
-from arena_kit.runs.settings.files import read_gate as read_gate
-from arena_kit.runs.settings.files import read_policy as read_policy
-from arena_kit.runs.tournament.adaptive import Rounds as Rounds
-from arena_kit.runs.tournament.judge import Judgments as Judgments
-from arena_kit.runs.tournament.judge import judge as judge
-from arena_kit.runs.tournament.judge_report import measure_judges as measure_judges
-from arena_kit.runs.tournament.judge_report import publish_judges as publish_judges
-from arena_kit.runs.tournament.judge_report import read_judges as read_judges
-from arena_kit.runs.tournament.plan import Plan as Plan
-from arena_kit.runs.tournament.plan import read_plan as read_plan
-from arena_kit.runs.tournament.publish import answer as answer
-from arena_kit.runs.tournament.publish import publish as publish
-from arena_kit.runs.tournament.publish import sweep_elo as sweep_elo
-from arena_kit.validity.leaderboard import Leaderboard as Leaderboard
+
+# An arena of votes under the validity policy
+from arena_kit.matchmaking.arena import Arena as Arena
 from arena_kit.validity.leaderboard import leaderboard as leaderboard
-from arena_kit.validity.voters import voter_tests as voter_tests
-from arena_kit.validity.weekly import weekly_report as weekly_report
+from arena_kit.runs.settings.files import read_policy as read_policy
+from arena_kit.runs.policy import read_season as read_season
+from arena_kit.runs.policy import publish_policy as publish_policy
+
+# People's votes
 from arena_kit.voting.live import LiveArena as LiveArena
 from arena_kit.voting.review import ReviewStudy as ReviewStudy
 from arena_kit.voting.widget import vote as vote
+from arena_kit.validity.voters import voter_tests as voter_tests
+
+# Records and reports
+from arena_kit.runs.record.open_run import open_run as open_run
+from arena_kit.runs.record.inputs import record_texts as record_texts
+from arena_kit import reporting as reporting
 
 __version__: str

@@ -23,9 +23,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import BattleLog, BradleyTerry, Ratings, claims
+from arena_kit import BattleLog, BradleyTerry, claims
 from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Table
+from arena_kit.rating.base import Ratings
 
 METHOD = BradleyTerry(inconsistent="tie")
 #: What the first model of a pair got (1, 0 or half), per pair and prompt; NaN: no verdict.

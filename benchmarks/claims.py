@@ -28,13 +28,14 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import BattleLog, BradleyTerry, Policy, Ratings, claims
+from arena_kit import BattleLog, BradleyTerry, claims
 from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.simulation import played
 from arena_kit.matchmaking.world import World, planted
-from arena_kit.policy.constants import Decide
+from arena_kit.policy.constants import Decide, Policy
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.clusters import Cluster
 from arena_kit.rating.critical_values import normal_score, span_scores
 

@@ -22,10 +22,10 @@ import numpy as np
 from intervals import MODELS, Scenario, ends, prepare_worker, print_table, truth
 from intervals import sample as world
 
-from arena_kit import BattleLog, BradleyTerry, PermutationElo, k_sweep
+from arena_kit import BattleLog, BradleyTerry, PermutationElo
 from arena_kit.battles.log import Labels
 from arena_kit.rating.elo import method as elo
-from arena_kit.rating.elo.method import holding
+from arena_kit.rating.elo.method import holding, k_sweep
 
 KS = (4.0, 8.0, 16.0, 32.0)
 SEED = 32

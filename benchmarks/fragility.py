@@ -14,10 +14,11 @@ from pathlib import Path
 from time import process_time
 from typing import Any
 
-from arena_kit import fragility, read_battles
+from arena_kit import read_battles
 from arena_kit.rating.bradley_terry.likelihood import fitted
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
 from arena_kit.rating.claims import power as module
+from arena_kit.rating.claims.power import fragility
 
 
 def from_nothing(fit: Any, cells: Any, _: Any) -> Any:

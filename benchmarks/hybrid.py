@@ -32,18 +32,12 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import (
-    BattleLog,
-    BradleyTerry,
-    Hybrid,
-    Placement,
-    Ratings,
-    Source,
-    claims,
-    read_battles,
-)
+from arena_kit import BattleLog, BradleyTerry, Hybrid, claims, read_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.with_judge.hybrid import HybridRatings
+from arena_kit.rating.with_judge.placement import Placement
 
 Floats = NDArray[np.float64]
 Draw = Callable[[np.random.Generator], tuple[BattleLog, BattleLog, dict[str, float]]]

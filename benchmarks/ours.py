@@ -147,7 +147,8 @@ def bradley_terry_frame(**settings: Any) -> Callable[..., Call]:
     """Bradley–Terry from a frame of names."""
 
     def prepared(folder: Path) -> Call:
-        from arena_kit import BradleyTerry, battles_from_frame
+        from arena_kit import BradleyTerry
+        from arena_kit.battles.read import battles_from_frame
 
         table = frame(folder, "arena")
         method = BradleyTerry(prior=0.5, **settings)

@@ -14,10 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_kit import BattleLog, BradleyTerry, Ratings, Source, read_battles
+from arena_kit import BattleLog, BradleyTerry, read_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.judging.quality.agreement import agreement, matched, verdicts
 from arena_kit.judging.quality.panel import panel
+from arena_kit.rating.base import Ratings
 
 DATA = Path(os.environ.get("ARENA_KIT_DATA", Path(__file__).parents[2] / "shared" / "data"))
 JUDGES = ("gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")

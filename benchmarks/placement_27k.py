@@ -17,7 +17,9 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_kit import BattleLog, BradleyTerry, Placed, Placement, Source, read_battles
+from arena_kit import BattleLog, BradleyTerry, read_battles
+from arena_kit.battles.battle import Source
+from arena_kit.rating.with_judge.placement import Placed, Placement
 
 JUDGES = ("gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")
 METHOD = BradleyTerry()  # sandwich intervals: the bootstrap's are the same, slower

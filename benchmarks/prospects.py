@@ -23,8 +23,9 @@ from pathlib import Path
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import BattleLog, BradleyTerry, RatingError, Ratings, claims, read_battles
+from arena_kit import BattleLog, BradleyTerry, RatingError, claims, read_battles
 from arena_kit.battles.log import Labels
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims.power import (
     Meetings,
     covariance,

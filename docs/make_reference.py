@@ -13,11 +13,12 @@ import click
 from pydantic import BaseModel
 from pydantic_core import PydanticUndefined
 
-from arena_kit import Battle, Prompt, Response
+from arena_kit import Battle
 from arena_kit.battles.battle import ID_RULE, OUTCOME_LABELS
 from arena_kit.cli.base import FAILED, REFUSED, WRONG_INPUT
 from arena_kit.cli.main import main
 from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.pairs.prompts import Prompt, Response
 from arena_kit.runs.settings.files import (
     AnthropicSettings,
     ChatSettings,

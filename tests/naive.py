@@ -11,7 +11,8 @@ from itertools import groupby
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit import BattleLog, Ratings
+from arena_kit import BattleLog
+from arena_kit.rating.base import Ratings
 
 MASK = 2**64 - 1
 #: Rating points per unit of the logistic scale.

@@ -28,6 +28,7 @@ from click.testing import CliRunner, Result
 from IPython.core.formatters import DisplayFormatter
 
 import arena_kit as ak
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.battles.read import read_battles
 from arena_kit.cli.main import main
@@ -42,11 +43,15 @@ from arena_kit.judging.quality.canaries import canary_pairs
 from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Judgment, Slot, Status, Verdict
 from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.judging.verdicts.settle import presentations, settle
+from arena_kit.rating.base import Rating, Ratings
+from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.placement.place import PlacedModel
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.files import PlacementSettings
 from arena_kit.runs.settings.parameters import parameters_of
+from arena_kit.runs.tournament.judge import Judgments
+from arena_kit.runs.tournament.plan import Plan
 from tests.emulator import Emulator
 
 ROOT = Path(__file__).parents[1]
@@ -308,7 +313,7 @@ Row = tuple[str, str, str]
 
 
 def log_of(
-    rows: Iterable[Row], questions: str = "q", source: ak.Source = ak.Source.HUMAN
+    rows: Iterable[Row], questions: str = "q", source: Source = Source.HUMAN
 ) -> ak.BattleLog:
     """Battles (model_a, model_b, winner), each on a question of its own."""
     return ak.BattleLog.from_battles(
@@ -318,7 +323,7 @@ def log_of(
 
 
 def judged(rows: Iterable[Row], questions: str = "j") -> ak.BattleLog:
-    return log_of(rows, questions, ak.Source.LLM_JUDGE)
+    return log_of(rows, questions, Source.LLM_JUDGE)
 
 
 def won(first: str, second: str, wins: int, losses: int, ties: int = 0) -> list[Row]:
@@ -329,7 +334,7 @@ def won(first: str, second: str, wins: int, losses: int, ties: int = 0) -> list[
 
 def drawn(
     rng: np.random.Generator, skill: Mapping[str, float], pairs: Sequence[tuple[str, str]], n: int,
-    questions: str = "q", source: ak.Source = ak.Source.HUMAN,
+    questions: str = "q", source: Source = Source.HUMAN,
 ) -> ak.BattleLog:  # fmt: skip
     """`n` battles of random pairs, decided by skills in rating points, a question each."""
     names = sorted(skill)
@@ -346,7 +351,7 @@ def all_pairs(names: Sequence[str]) -> list[tuple[str, str]]:
 
 
 def shared_log(
-    a: np.ndarray, b: np.ndarray, outcome: np.ndarray, names: Sequence[str], source: ak.Source,
+    a: np.ndarray, b: np.ndarray, outcome: np.ndarray, names: Sequence[str], source: Source,
     questions: str = "q",
 ) -> ak.BattleLog:  # fmt: skip
     """Battle k is on question k: two such logs share their battles."""
@@ -370,7 +375,7 @@ def asked(
         rng.random(n) < 0.2, rng.integers(2, 4, n), rng.random(n) < 0.5 - (b - a) / 9
     )
     names = [f"m{i:02}" for i in range(models)]
-    log = shared_log(a, b, outcome.astype(int), names, ak.Source.HUMAN)
+    log = shared_log(a, b, outcome.astype(int), names, Source.HUMAN)
     on = Labels.of([f"q{k:05}" for k in rng.integers(0, questions, n)])
     by = Labels.of([f"v{k:05}" for k in rng.integers(0, voters, n)]) if voters else None
     return replace(log, question_id=on, voter=by)
@@ -402,13 +407,13 @@ class World:
         self.b = (self.a + self.rng.integers(1, len(skill), n)) % len(skill)
         self.luck = self.rng.random(n)
         self.tied = self.rng.random(n) < ties
-        self.human = self.log(self.votes(self.skill, self.luck), ak.Source.HUMAN)
+        self.human = self.log(self.votes(self.skill, self.luck), Source.HUMAN)
 
     def votes(self, skill: np.ndarray, luck: np.ndarray) -> np.ndarray:
         chance = 1 / (1 + 10 ** ((skill[self.b] - skill[self.a]) / 400))
         return np.where(self.tied, 2, luck > chance)
 
-    def log(self, outcome: np.ndarray, source: ak.Source = ak.Source.LLM_JUDGE) -> ak.BattleLog:
+    def log(self, outcome: np.ndarray, source: Source = Source.LLM_JUDGE) -> ak.BattleLog:
         return shared_log(self.a, self.b, outcome, self.names, source)
 
     def judged(self, skill: np.ndarray) -> ak.BattleLog:
@@ -421,7 +426,7 @@ class World:
 
     def placed_error(self, judged: ak.BattleLog, *, soft: bool) -> float:
         """How far from its planted rating (on the arena's scale) the model is put."""
-        found = ak.Placement(model=NEW, min_battles=0, soft=soft, method=ak.BradleyTerry())(
+        found = Placement(model=NEW, min_battles=0, soft=soft, method=ak.BradleyTerry())(
             self.human, judged
         )
         return found.joint[NEW].rating - (1000 + self.skill[-1] - self.skill[:-1].mean())
@@ -457,12 +462,12 @@ def season(n: int = 3000, models: int = 6, seed: int = 0) -> ak.BattleLog:
 
 def rated_by_hand(
     ratings: dict[str, float], se: float | dict[str, float] = 10.0, *, df: float | None = None
-) -> ak.Ratings:
+) -> Ratings:
     """Independent ratings with these standard errors; NaN marks a model without an interval."""
     models = tuple(sorted(ratings))
     errors = se if isinstance(se, dict) else dict.fromkeys(models, se)
     rows = [
-        ak.Rating(
+        Rating(
             model=model, rating=value, n_battles=1000, extra={"df": df},
             ci_low=None if math.isnan(errors[model]) else value - 2 * errors[model],
             ci_high=None if math.isnan(errors[model]) else value + 2 * errors[model],
@@ -471,7 +476,7 @@ def rated_by_hand(
     ]  # fmt: skip
     nothing: dict[str, Any] = {"settings": {}, "dropped": {}}
     nothing |= dict.fromkeys(("traces", "replicates"), np.empty((0, len(models))))
-    return ak.Ratings(
+    return Ratings(
         method="by hand",
         ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
         n_battles=1000,
@@ -505,18 +510,18 @@ def parameters(mode: str, **given: Any) -> dict[str, Any]:
     return own | {"overrides": own.get("overrides", {}) | more}
 
 
-def plan_of(mode: str = "pilot", **given: Any) -> ak.Plan:
+def plan_of(mode: str = "pilot", **given: Any) -> Plan:
     """The plan of a notebook by `parameters`."""
     return ak.read_plan(mode, **parameters(mode, **given))
 
 
-def judgments_of(mode: str = "pilot", **given: Any) -> ak.Judgments:
+def judgments_of(mode: str = "pilot", **given: Any) -> Judgments:
     """All that the judge of a notebook's plan says; an adaptive one in rounds."""
     plan = plan_of(mode, **given)
     return in_rounds(plan)[1] if mode == "adaptive" else ak.judge(plan)
 
 
-def in_rounds(plan: ak.Plan) -> tuple[ak.Rounds, ak.Judgments]:
+def in_rounds(plan: Plan) -> tuple[ak.Rounds, Judgments]:
     """The loop of the adaptive notebook."""
     rounds = ak.Rounds.of(plan)
     judgments = ak.judge(plan, pairs=rounds.pairs)
@@ -530,7 +535,7 @@ def record_of(mode: str = "pilot", **given: Any) -> Record:
     return published(judgments_of(mode, **given))
 
 
-def published(judgments: ak.Judgments, **more: Any) -> Record:
+def published(judgments: Judgments, **more: Any) -> Record:
     """The record of these judgments, rated and published."""
     return ak.publish(rated(judgments), judgments, **more)
 
@@ -545,7 +550,7 @@ def placement_record(**given: Any) -> Record:
     return ak.publish_placement(placed_model(**given))
 
 
-def rated(judgments: ak.Judgments) -> ak.Board:
+def rated(judgments: Judgments) -> ak.Board:
     """The board of these judgments."""
     return ak.rate(ak.to_battles(judgments), **judgments.plan.rating)
 

@@ -17,13 +17,14 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import BradleyTerry, DataError, Glicko2, PermutationElo, Policy, fanout
+from arena_kit import BradleyTerry, DataError, Glicko2, PermutationElo, fanout
 from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.battles.write import write_battles
 from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
 from arena_kit.files import read_json
 from arena_kit.matchmaking.world import World
+from arena_kit.policy.constants import Policy
 from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from tests.samples import ROOT, asked, expanded
 

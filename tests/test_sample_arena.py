@@ -13,16 +13,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import (
-    BattleLog,
-    BradleyTerry,
-    placement,
-    publish_placement,
-    read_battles,
-    to_battles,
-)
+from arena_kit import BattleLog, BradleyTerry, publish_placement, read_battles, to_battles
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import read_yaml
+from arena_kit.reporting import placement
 from tests.samples import ROOT, edited, jsonl, judgments_of, placed_model
 
 ARENA = ROOT / "sample" / "arena"

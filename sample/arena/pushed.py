@@ -15,7 +15,8 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_kit import Battle, Outcome, Source, write_battles
+from arena_kit import Battle, Outcome, write_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 
 SKILLS = {

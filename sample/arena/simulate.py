@@ -11,7 +11,8 @@ from pathlib import Path
 
 import numpy as np
 
-from arena_kit import BattleLog, Source, write_battles
+from arena_kit import BattleLog, write_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 
 #: Planted skills in Elo points; yew has too few votes to be ranked.

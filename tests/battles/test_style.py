@@ -14,17 +14,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from arena_kit import (
-    BattleLog,
-    BradleyTerry,
-    DataError,
-    RatingError,
-    Ratings,
-    battles_from_frame,
-    read_battles,
-    write_battles,
-)
+from arena_kit import BattleLog, BradleyTerry, DataError, RatingError, read_battles, write_battles
+from arena_kit.battles.read import battles_from_frame
 from arena_kit.battles.style import FEATURES, style_differences, style_of
+from arena_kit.rating.base import Ratings
 from tests.naive import Naive, centred
 from tests.samples import log_of
 

@@ -8,7 +8,8 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battles
+from arena_kit import Battle, BattleLog, DataError, Outcome, read_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.write import spoken, write_fastchat
 

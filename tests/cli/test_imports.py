@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import DataError, PermutationElo, Source, read_battles
+from arena_kit import DataError, PermutationElo, read_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.runs.record.battles import battles_of, human_votes
 from tests.samples import call

@@ -12,7 +12,8 @@ import numpy as np
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import BattleLog, Source, read_battles, write_battles
+from arena_kit import BattleLog, read_battles, write_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.cli.main import main
 from tests import naive

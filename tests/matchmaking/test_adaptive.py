@@ -9,9 +9,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import Ratings
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Table
-from arena_kit.rating.base import MIN_QUESTIONS
+from arena_kit.rating.base import MIN_QUESTIONS, Ratings
 from arena_kit.rating.claims.power import chance_decided
 from tests.samples import rated_by_hand
 

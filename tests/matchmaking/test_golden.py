@@ -8,8 +8,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from arena_kit import Arena, Matchup, Outcome, Policy
-from arena_kit.policy.constants import Decide
+from arena_kit import Arena, Outcome
+from arena_kit.matchmaking.matchup import Matchup
+from arena_kit.policy.constants import Decide, Policy
 from tests.samples import CASES
 
 MODELS = [f"m{i:02d}" for i in range(18)]

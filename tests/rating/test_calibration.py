@@ -15,7 +15,8 @@ import numpy as np
 import pytest
 from scipy.stats import t
 
-from arena_kit import BattleLog, BradleyTerry, Placement, RatingError, Source, read_battles
+from arena_kit import BattleLog, BradleyTerry, RatingError, read_battles
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.rating.with_judge.calibration import (
     MIN_MODELS,
@@ -25,6 +26,7 @@ from arena_kit.rating.with_judge.calibration import (
     calibrated,
     judge_error,
 )
+from arena_kit.rating.with_judge.placement import Placement
 from tests import naive
 from tests.samples import NEW, World, all_pairs, drawn, steps
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from arena_kit import BradleyTerry, PermutationElo, k_sweep
+from arena_kit import BradleyTerry, PermutationElo
 from arena_kit.rating.base import Rating, Ratings
-from arena_kit.rating.elo.method import caution, holding
+from arena_kit.rating.elo.method import caution, holding, k_sweep
 from benchmarks.intervals import Scenario, ends, sample, truth
 
 FEW = Scenario(number=0, title="15 questions", questions=15)

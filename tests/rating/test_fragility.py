@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, RatingError, fragility, read_battles
-from arena_kit.rating.claims.power import Fragile
+from arena_kit import BattleLog, BradleyTerry, RatingError, read_battles
+from arena_kit.rating.claims.power import Fragile, fragility
 
 PLAIN = BradleyTerry(prior=0)
 

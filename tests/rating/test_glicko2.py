@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, Outcome, RatingError, Ratings
+from arena_kit import Battle, BattleLog, Outcome, RatingError
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.glicko2 import replay as glicko2_replay
 from arena_kit.rating.glicko2.method import Glicko2, GlickoState
 from arena_kit.rating.glicko2.replay import SCALE, Limits, States, replay, replay_sets

@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, Source, claims, read_battles
+from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, claims, read_battles
+from arena_kit.battles.battle import Source
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from tests.samples import shared_log
 

@@ -14,9 +14,11 @@ from hypothesis import strategies as st
 from scipy.optimize import brentq
 from scipy.stats import t as student_t
 
-from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
+from arena_kit import Battle, BattleLog, BradleyTerry, RatingError
+from arena_kit.battles.battle import Source
 from arena_kit.rating.claims.claims import gaps
 from arena_kit.rating.with_judge.calibration import JudgeError
+from arena_kit.rating.with_judge.placement import Placement
 from tests.samples import NEW, all_pairs, drawn, judged, won
 from tests.samples import log_of as log
 

@@ -10,13 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import (
-    Battle,
-    BattleLog,
-    BradleyTerry,
-    PermutationElo,
-    Ratings,
-)
+from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo
+from arena_kit.rating.base import Ratings
 from tests import naive
 from tests.naive import Naive, centred
 

@@ -8,12 +8,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, RatingError, Ratings, rate_files
+from arena_kit import BattleLog, BradleyTerry, RatingError, rate_files
 from arena_kit.battles import on_disk as battles_on_disk
 from arena_kit.battles.log import Labels
 from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.battles.read import read_battles
 from arena_kit.battles.write import write_battles
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry import on_disk as streamed
 from arena_kit.rating.bradley_terry.on_disk import KEPT, Sketch, add_drawn, rate_boards
 from arena_kit.rating.resampling import PoissonWeights

@@ -11,7 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, BradleyTerry, RatingError, Ratings
+from arena_kit import Battle, BattleLog, BradleyTerry, RatingError
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Terms
 from tests.naive import Naive, centred, chances, nudged
 

@@ -11,12 +11,14 @@ from pathlib import Path
 import nbformat
 import pytest
 
-from arena_kit import Board, Judgments, PermutationElo, answer, rate, tournament_tables
+from arena_kit import Board, PermutationElo, answer, rate
 from arena_kit.battles.log import Labels
 from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
 from arena_kit.reporting.html import clean_html
+from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.publish import asked_at, left_out
 from tests.emulator import Emulator
 from tests.samples import (

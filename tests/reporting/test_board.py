@@ -23,11 +23,11 @@ from arena_kit import (
     Outcome,
     PermutationElo,
     RatingError,
-    k_sweep,
     rate,
-    tournament_tables,
 )
 from arena_kit.rating.claims import claims
+from arena_kit.rating.elo.method import k_sweep
+from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import probability
 from tests.samples import CASES, log_of, won
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import Source
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.battles.write import write_battles
 from arena_kit.judging.pairs.prompts import responses_file

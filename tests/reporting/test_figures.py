@@ -12,8 +12,9 @@ from matplotlib.figure import Figure
 from matplotlib.text import Text
 from PIL import Image
 
-from arena_kit import BattleLog, rate, tournament_plots
+from arena_kit import BattleLog, rate
 from arena_kit.battles.log import Labels
+from arena_kit.reporting import tournament_plots
 from arena_kit.reporting.figures import Plot, plot, save_picture, shown_name
 from tests.samples import all_pairs, drawn
 

@@ -8,7 +8,8 @@ from html import unescape
 
 import numpy as np
 
-from arena_kit import BattleLog, Hybrid, Source, claims
+from arena_kit import BattleLog, Hybrid, claims
+from arena_kit.battles.battle import Source
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.tables import ranks_text

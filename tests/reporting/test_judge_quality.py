@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from arena_kit import JudgeQuality, judge_tables, read_gate
+from arena_kit import JudgeQuality, read_gate
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.verdicts.records import Slot
+from arena_kit.reporting import judge_tables
 from arena_kit.reporting.answer import RunAnswer
 from tests.samples import HOSTILE, ROOT, Elements, log_of, settled
 

@@ -8,28 +8,18 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from arena_kit import (
-    BattleLog,
-    Hybrid,
-    PermutationElo,
-    Placement,
-    Policy,
-    Source,
-    placement,
-    policy_plots,
-    policy_tables,
-    rate,
-    tournament_plots,
-    weekly_report,
-)
+from arena_kit import BattleLog, Hybrid, PermutationElo, rate
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
-from arena_kit.policy.constants import Phase
+from arena_kit.policy.constants import Phase, Policy
 from arena_kit.rating.elo.method import k_sweep
-from arena_kit.reporting import hybrid
+from arena_kit.rating.with_judge.placement import Placement
+from arena_kit.reporting import hybrid, placement, policy_plots, policy_tables, tournament_plots
 from arena_kit.reporting.answer import disagreements, order
 from arena_kit.reporting.figures import Plot
 from arena_kit.runs.record.artifacts import bradley_terry as artifact
 from arena_kit.validity.model_page import model_detail
+from arena_kit.validity.weekly import weekly_report
 from tests.samples import judged, log_of, season, shared_log, timed, won
 
 #: Elo stops on its way: `few` beat `many` ten times of 14, and has moved less.

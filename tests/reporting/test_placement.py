@@ -13,9 +13,10 @@ from pathlib import Path
 import pytest
 from matplotlib.text import Text
 
-from arena_kit import Board, BradleyTerry, Placed, Placement
+from arena_kit import Board, BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.calibration import JudgeError
+from arena_kit.rating.with_judge.placement import Placed, Placement
 from arena_kit.reporting import placement
 from arena_kit.reporting.board import board_of
 from arena_kit.reporting.figures import Plot, save_picture, shown_name

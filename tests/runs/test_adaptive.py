@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
-from arena_kit import Judgments, Rounds, adaptive, to_battles
+from arena_kit import Rounds, to_battles
 from arena_kit.judging.asking.cost import CostError
+from arena_kit.reporting import adaptive
+from arena_kit.runs.tournament.judge import Judgments
 from tests.emulator import Emulator
 from tests.samples import call, in_rounds, judgments_of, plan_of, published
 

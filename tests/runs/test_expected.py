@@ -15,8 +15,9 @@ import pytest
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
 
-from arena_kit import Judgments, claims
+from arena_kit import claims
 from arena_kit.rating.claims.power import DESIGN_EFFECT
+from arena_kit.runs.tournament.judge import Judgments
 from tests.samples import call as invoke
 from tests.samples import copy_workspace, judgments_of, published
 from tests.samples import rated as board_of

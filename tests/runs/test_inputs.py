@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 from click.testing import CliRunner, Result
 
-from arena_kit import DataError, record_texts, tables
+from arena_kit import DataError, record_texts
 from arena_kit.cli.main import main
+from arena_kit.reporting import tables
 from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.runs.record.inputs import keep_inputs, replay_parameters, tournament_inputs
 from arena_kit.runs.record.record import Record

@@ -10,13 +10,14 @@ from typing import Any
 import pytest
 
 import arena_kit as ak
-from arena_kit import DataError, Judgments, publish_judges
+from arena_kit import DataError, publish_judges
 from arena_kit.cli.records import show_board
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from arena_kit.judging.quality.judge import agree, cheapest
 from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
+from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.judge_report import JudgeComparison
 from tests.emulator import Emulator
 from tests.samples import (
@@ -142,7 +143,7 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -
     assert not any("birch" in (p.entrant_a, p.entrant_b) for p in plan.pairing.pairs)
     assert manifest["dropped"]["own_family"] == {"factuality": 8 * 3, "calibration": 12 * 3}
     assert "birch" in manifest["unrated"]["calibration"]
-    notes = ak.tournament_tables.pair_counts(plan.pairing, plan.prompts).notes
+    notes = ak.reporting.tournament_tables.pair_counts(plan.pairing, plan.prompts).notes
     assert "Not judged, as the judge's own family: 60 pairs." in notes
     edited(workspace, judge__families={"birch": "ours"}, judge__bar_own_family=True)
     with pytest.raises(DataError, match=f"needs the family of the judge '{BASELINE}'"):

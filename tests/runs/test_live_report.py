@@ -91,7 +91,7 @@ def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
     root = notebook.parent
     with kernel(root, **os.environ) as live:
         assert live.run(OPEN, "open") == ""
-        assert live.run("ak.tournament_plots.winrates(battles, board)", "figure") == ""
+        assert live.run("ak.reporting.tournament_plots.winrates(battles, board)", "figure") == ""
         assert live.run("print('an aside')") == ""
         assert live.run(SAVE, "save") == ""
     (folder,) = (root / "runs").iterdir()

@@ -24,7 +24,6 @@ from arena_kit import (
     DataError,
     Outcome,
     RatingError,
-    placement,
     publish_placement,
     read_battles,
     read_placement,
@@ -32,6 +31,7 @@ from arena_kit import (
 )
 from arena_kit.cli.records import show_board
 from arena_kit.files import read_yaml
+from arena_kit.reporting import placement
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.runs.placement.place import PlacedModel
 from arena_kit.runs.placement.plan import PlacementPlan

@@ -22,7 +22,6 @@ from arena_kit import (
     DataError,
     judge_placement,
     place,
-    placement,
     publish_placement,
     read_battles,
     read_placement,
@@ -34,6 +33,7 @@ from arena_kit.judging.asking.judge_pairs import OfflineError
 from arena_kit.judging.judges.base import PausedError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
+from arena_kit.reporting import placement
 from arena_kit.runs.placement.plan import PlacementPlan
 from tests.emulator import Emulator, Fault, Reply
 from tests.samples import (

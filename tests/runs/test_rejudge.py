@@ -9,11 +9,12 @@ from typing import Any
 
 import pytest
 
-from arena_kit import Battle, Board, DataError, Judgments, read_battles
+from arena_kit import Battle, Board, DataError, read_battles
 from arena_kit.judging.verdicts.records import Margin, Slot, Status
 from arena_kit.judging.verdicts.settle import settle
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.settings.parameters import RunParams
+from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.rejudge import changes, unsure
 from tests.emulator import Emulator
 from tests.samples import (

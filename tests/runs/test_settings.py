@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from arena_kit import DataError, Placement
+from arena_kit import DataError
+from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.runs.settings.files import (
     PlacementSettings,
     is_text,

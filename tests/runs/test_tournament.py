@@ -15,7 +15,6 @@ import pytest
 
 from arena_kit import (
     DataError,
-    OfflineError,
     PermutationElo,
     answer,
     publish,
@@ -23,11 +22,12 @@ from arena_kit import (
     read_battles,
     sweep_elo,
     to_battles,
-    tournament_plots,
 )
 from arena_kit.cli.records import show_board
 from arena_kit.files import LockedError, read_json
+from arena_kit.judging.asking.judge_pairs import OfflineError
 from arena_kit.rating.elo import replay as elo_replay
+from arena_kit.reporting import tournament_plots
 from arena_kit.reporting import tournament_tables as tables
 from tests.samples import (
     SMALL,

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import Battle, BattleLog, DataError, RatingError, model_pages, read_battles
+from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.matchmaking.world import World
@@ -18,7 +18,7 @@ from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
-from arena_kit.reporting import policy_plots, policy_tables
+from arena_kit.reporting import model_pages, policy_plots, policy_tables
 from arena_kit.validity import sentences
 from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import leaderboard

@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import Battle, BattleLog, DataError, Outcome, Source, write_battles
+from arena_kit import Battle, BattleLog, DataError, Outcome, write_battles
+from arena_kit.battles.battle import Source
 from arena_kit.judging.quality.panel import panel
 from tests.samples import call
 
