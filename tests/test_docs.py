@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 import importlib.util
 import json
 import re
@@ -22,6 +20,7 @@ from typing import Any
 
 import click
 import numpy as np
+import pandas as pd
 import pytest
 import yaml
 from click.testing import CliRunner
@@ -83,10 +82,6 @@ def blocks_of(page: Path) -> list[Block]:
     return [Block(language, text, file) for file, language, text in found]
 
 
-def python_of(page: Path) -> list[str]:
-    return [block.text for block in blocks_of(page) if block.language == "python"]
-
-
 def commands_of(text: str) -> Iterator[list[str]]:
     """The commands of a console block, without comments, word by word."""
     for line in text.replace("\\\n", " ").splitlines():
@@ -106,17 +101,14 @@ def new_runs(pages: list[Path]) -> set[tuple[Path, int]]:
     """The blocks, by page and number, with a run of a kind that no block before shows."""
     seen: set[str] = set()
     found = set()
-    for page in pages:
-        for n, block in enumerate(blocks_of(page)):
-            shown = commands_of(block.text) if block.language == "console" else ()
-            kinds = {
-                kind_of(words[1:])
-                for words in shown
-                if words[0] == "python" or (words[1:2] and words[1] in TAKES_SECONDS)
-            }
-            if kinds - seen:
-                found.add((page, n))
-            seen |= kinds
+    every = [(page, n, block) for page in pages for n, block in enumerate(blocks_of(page))]
+    for page, n, block in every:
+        shown = commands_of(block.text) if block.language == "console" else ()
+        runs = [w for w in shown if w[0] == "python" or (w[1:2] and w[1] in TAKES_SECONDS)]
+        kinds = {kind_of(words[1:]) for words in runs}
+        if kinds - seen:
+            found.add((page, n))
+        seen |= kinds
     return found
 
 
@@ -148,52 +140,36 @@ def _votes() -> None:
     """Votes of the sample under the names and columns that the documents use."""
     shutil.copy("sample/arena/simulated_votes.csv.gz", "votes.csv.gz")
     shutil.copy("params/placement_arena.yaml", "my_placement.yaml")
-    with gzip.open("sample/arena/simulated_texts.jsonl.gz", "rt", encoding="utf-8") as file:
-        texts = [json.loads(line) for line in file]
-    for row in texts[::3]:
-        row["response_a"] = f"# Answer\n\n- {row['response_a']}"
-    Path("votes.jsonl").write_text("".join(json.dumps(row) + "\n" for row in texts))
+    texts = pd.read_json("sample/arena/simulated_texts.jsonl.gz", lines=True, dtype=False)
+    texts.loc[::3, "response_a"] = "# Answer\n\n- " + texts.loc[::3, "response_a"]
+    texts.to_json("votes.jsonl", orient="records", lines=True)
     log = read_battles("votes.csv.gz")
     for month, half in zip(("05", "06"), np.array_split(np.arange(len(log)), 2), strict=True):
         write_battles(f"votes/2026-{month}.parquet", log.select(half))
-    with gzip.open("votes.csv.gz", "rt", encoding="utf-8", newline="") as file:
-        rows = list(csv.DictReader(file))[:3000]
-    judged = [row | {"source": "llm-judge", "judge_model": "acme/judge-1"} for row in rows]
-    Path("verdicts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in judged))
+    rows = pd.read_csv("votes.csv.gz", dtype=str)[:3000]
+    judged = rows.assign(source="llm-judge", judge_model="acme/judge-1")
+    judged.to_json("verdicts.jsonl", orient="records", lines=True)
     judges = ("human", "gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")
-    kept = ("model_a", "model_b", "question_id")
-    _table(
-        "battles.csv", [{k: r[k] for k in kept} | dict.fromkeys(judges, r["winner"]) for r in rows]
-    )
-    Path("battles.csv.gz").write_bytes(gzip.compress(Path("battles.csv").read_bytes()))
+    battles = rows[["model_a", "model_b", "question_id"]]
+    battles = battles.assign(**dict.fromkeys(judges, rows["winner"]))
+    for name in ("battles.csv", "battles.csv.gz"):
+        battles.to_csv(name, index=False)
+    names = {"model_a": "left", "model_b": "right", "question_id": "item", "session": "worker"}
     side = {"model_a": "left", "model_b": "right", "tie": "skip", "both_bad": "skip"}
-    crowd = [
-        {"left": r["model_a"], "right": r["model_b"], "vote": side[r["winner"]],
-         "item": r["question_id"], "worker": r["session"]} for r in rows
-    ]  # fmt: skip
-    _table("crowd.csv", crowd)
-    arena = [
-        {"model_a": r["model_a"], "model_b": r["model_b"], "winner": "model_a", "anony": True,
-         "judge": r["session"], "turn": 1, "language": "English", "tstamp": 1.0 + n}
-        for n, r in enumerate(rows)
-    ]  # fmt: skip
-    Path("clean_battle.json").write_text(json.dumps(arena))
-
-
-def _table(path: str, rows: list[dict[str, str]]) -> None:
-    with Path(path).open("w", encoding="utf-8", newline="") as file:
-        writer = csv.DictWriter(file, list(rows[0]))
-        writer.writeheader()
-        writer.writerows(rows)
+    crowd = rows[[*names]].rename(columns=names).assign(vote=rows["winner"].map(side))
+    crowd.to_csv("crowd.csv", index=False)
+    arena = rows[["model_a", "model_b"]].assign(
+        winner="model_a", anony=True, judge=rows["session"], turn=1, language="English",
+        tstamp=1.0 + rows.index,
+    )  # fmt: skip
+    arena.to_json("clean_battle.json", orient="records")
 
 
 # How it is tried
 
 
 def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Path:
-    """Write a page's files, run its Python and its commands, in their order, as a reader would;
-    the workspace in which it ends.
-    """
+    """Write a page's files, run its Python and commands in order; the folder in which it ends."""
     where = Path(shutil.copytree(furnished, home / "workspace"))
     for n, block in enumerate(blocks_of(page)):
         with chdir(where):
@@ -287,9 +263,7 @@ def page_name(page: Path) -> str:
 
 @pytest.mark.parametrize("page", SHOWN, ids=page_name)
 def test_what_a_page_shows_works(page: Path, tmp_path: Path, furnished: Path) -> None:
-    """Files, Python and quick commands of a page work in their order; others are given what they
-    take.
-    """
+    """Files, Python and quick commands work in their order; others get what they take."""
     try_page(page, tmp_path, furnished, everything=False)
 
 
@@ -309,7 +283,7 @@ def test_the_tutorial_says_what_comes_out(tmp_path: Path, furnished: Path) -> No
     changed = rated["dropped"]["inconsistent"]
     assert f"{changed} of {rated['n_battles'] + changed} changed with the order" in page.read_text()
     assert "*First place is open between careful and plain.*" in page.read_text()
-    assert rated["claims"]["first"] == ["careful", "plain"]
+    assert [each["first"] for each in rated["dimensions"]] == [["careful", "plain"]]
 
 
 def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:
@@ -341,7 +315,8 @@ def test_completion_in_the_shell() -> None:
 
 def test_examples_are_typed(tmp_path: Path) -> None:
     """All Python of the documents passes mypy --strict, and a misspelt name in it would not."""
-    examples = [code for page in PAGES for code in python_of(page)]
+    examples = [block.text for page in PAGES for block in blocks_of(page)
+                if block.language == "python"]  # fmt: skip
     assert len(examples) >= 3
     for n, code in enumerate(examples):
         (tmp_path / f"example{n}.py").write_text(code)
@@ -357,29 +332,21 @@ def test_examples_are_typed(tmp_path: Path) -> None:
 
 
 def test_users_need_one_door() -> None:
-    """No document and no notebook imports a submodule."""
+    """No document and no notebook imports a submodule, every relative link leads to a file, and the
+    README has fewer than 900 words and leads to the page that lists all others.
+    """
     for page in [*PAGES, *ROOT.glob("notebooks/*.ipynb")]:
         assert not re.findall(r"(?:from|import) arena_kit\.\S+", page.read_text()), page.name
-
-
-@pytest.mark.parametrize("page", PAGES, ids=page_name)
-def test_links(page: Path) -> None:
-    """Every relative link leads to a file."""
-    for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
-        assert (page.parent / target).exists(), target
-
-
-def test_the_readme_is_short() -> None:
-    """The README has fewer than 900 words and leads to the page that lists all others."""
+    for page in PAGES:
+        for target in re.findall(r"\]\(([^)#:]+)(?:#[^)]*)?\)", page.read_text()):
+            assert (page.parent / target).exists(), f"{page_name(page)}: {target}"
     readme = (ROOT / "README.md").read_text()
     assert len(readme.split()) < 900
     assert "](docs/index.md)" in readme
 
 
 def test_the_reference_is_what_the_code_says() -> None:
-    """Commands, parameters and fields stand in the reference as the code has them; after a change
-    `python docs/make_reference.py` renews it.
-    """
+    """The reference says what the code has; `python docs/make_reference.py` renews it."""
     with chdir(ROOT):
         pages = runpy.run_path("docs/make_reference.py")["PAGES"]
         assert {path.stem for path in GENERATED.glob("*.md")} == set(pages)

@@ -27,8 +27,6 @@ from arena_kit.matchmaking.world import World
 from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from tests.samples import ROOT, asked, expanded
 
-WORLD = World(models=6, prompts=12, matchups=150, newcomers=1)
-
 
 @dataclass(frozen=True)
 class Cluster:
@@ -79,13 +77,9 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.mark.parametrize("by", ["here", "threads", "processes"])
 def test_results_come_in_the_order_of_tasks(by: fanout.By) -> None:
-    """Whoever computes them, in the order of the tasks."""
+    """Whoever computes them, in the order of the tasks; every task is in one share."""
     results = fan_out(factorial, range(9), by=by, jobs=2)
     assert list(results) == [1, 1, 2, 6, 24, 120, 720, 5040, 40320]
-
-
-def test_shares_are_all_of_the_work() -> None:
-    """Every piece of work is in one share, however few there are."""
     for n in (0, 1, 3, 100):
         assert [k for some in shares(n) for k in range(n)[some]] == list(range(n))
 
@@ -100,8 +94,8 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatc
         list(fan_out(factorial, [1]))
 
 
-def test_a_bootstrap_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
-    """One of two worker processes is killed during the resamples; every number stays."""
+def test_work_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
+    """A worker process is killed during resamples, or playing a world; every number stays."""
     method = BradleyTerry(interval="percentile", resamples=200, ties="davidson")
     log = asked(2000, models=12, questions=300)
     expected = method(log)
@@ -110,30 +104,25 @@ def test_a_bootstrap_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> 
     assert killed
     assert np.array_equal(rated.replicates, expected.replicates)
     assert rated.ratings == expected.ratings
-
-
-def test_a_simulation_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
-    """One of two worker processes is killed while it plays a world; every duel stays."""
-    expected = list(simulated(WORLD, Policy(), range(4), 75, 1))
+    world = World(models=6, prompts=12, matchups=150, newcomers=1)
+    serial = list(simulated(world, Policy(), range(4), 75, 1))
     with on_cluster(cluster.address), cluster.losing_a_worker() as killed:
-        duels = list(simulated(WORLD, Policy(), range(4), 75, 0))
+        duels = list(simulated(world, Policy(), range(4), 75, 0))
     assert killed
-    assert duels == expected
+    assert duels == serial
 
 
 def test_permutations_and_replays_are_the_same_on_a_cluster(
     cluster: Cluster, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """Elo over shuffled orders, Glicko-2's resamples and streamed battles, with the scheduler named
-    in the environment.
-    """
+    """Elo, Glicko-2's resamples and streamed battles, with the scheduler in the environment."""
     log = asked(500)
+    for n, rows in enumerate((np.arange(200), np.arange(200, 500))):
+        write_battles(tmp_path / f"{n}.parquet", log.select(rows))
+    stream = BattleFiles.of(tmp_path)
     elo = PermutationElo(n_perms=100, evidence_replicates=100, ties="half")
     glicko = Glicko2(evidence_replicates=20)
     drawn = BradleyTerry(interval="percentile", resamples=100)
-    write_battles(tmp_path / "0.parquet", log.select(np.arange(200)))
-    write_battles(tmp_path / "1.parquet", log.select(np.arange(200, 500)))
-    stream = BattleFiles.of(tmp_path)
     here = [elo(log), glicko(log), rate_boards(drawn, stream)[0][""]]
     monkeypatch.setenv(VARIABLE, cluster.address)
     there = [elo(log), glicko(log), rate_boards(drawn, stream)[0][""]]

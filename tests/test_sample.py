@@ -6,7 +6,6 @@ import re
 from collections import Counter
 from statistics import mean
 
-from arena_kit import Response
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.samples import SAMPLE
 
@@ -17,49 +16,29 @@ HEDGE = re.compile(r"\b(may|might|could|perhaps|possibly|depends?|consider)\b", 
 
 
 def test_counts() -> None:
-    """143 prompts: 24 recall and 69 vignettes with gold, 50 curated with a behaviour."""
-    assert Counter(p.source for p in PROMPTS.values()) == {
-        "open_recall": 24,
-        "vignette": 69,
-        "curated": 50,
-    }
+    """24 recall and 69 vignettes with gold, 50 curated; each entrant answers in its own words."""
+    sources = Counter(p.source for p in PROMPTS.values())
+    assert sources == {"open_recall": 24, "vignette": 69, "curated": 50}
     assert all((p.gold_answer is None) == (p.source == "curated") for p in PROMPTS.values())
     behaviors = Counter(p.expected_behavior for p in PROMPTS.values() if p.source == "curated")
     assert behaviors == {"hedge": 20, "answer": 20, "abstain": 10}
-
-
-def test_everybody_answers() -> None:
-    """Every entrant answers every prompt, in its own words."""
     assert set(RESPONSES) == {(e, p) for e in ENTRANTS for p in PROMPTS}
-    texts = Counter(response.response_text for response in RESPONSES.values())
-    assert max(texts.values()) == 1
-
-
-def of(entrant: str) -> list[Response]:
-    return [RESPONSES[entrant, prompt_id] for prompt_id in PROMPTS]
+    assert len({response.response_text for response in RESPONSES.values()}) == len(RESPONSES)
 
 
 def test_planted_errors() -> None:
-    """Only birch and dogwood carry planted errors, dogwood in 41 of 93 gold prompts."""
+    """Only birch and dogwood carry planted errors, dogwood in 41 of 93 gold prompts; cedar hedges
+    several times as often as anybody else, birch least.
+    """
     planted = Counter(
-        (r.entrant_id, PROMPTS[r.prompt_id].gold_answer is not None)
-        for r in RESPONSES.values()
-        if "planted_error" in r.diagnostics
+        (entrant, PROMPTS[prompt].gold_answer is not None)
+        for (entrant, prompt), response in RESPONSES.items()
+        if "planted_error" in response.diagnostics
     )
-    assert planted == {
-        ("dogwood", True): 41,
-        ("dogwood", False): 11,
-        ("birch", True): 16,
-        ("birch", False): 18,
-    }
-
-
-def test_cedar_hedges() -> None:
-    """Cedar hedges several times as often as anybody else, birch least."""
-    rate = {
-        e: mean(len(HEDGE.findall(r.response_text)) / len(r.response_text.split()) for r in of(e))
-        for e in ENTRANTS
-    }
+    assert planted == {("dogwood", True): 41, ("dogwood", False): 11, ("birch", True): 16,
+                       ("birch", False): 18}  # fmt: skip
+    texts = {e: [RESPONSES[e, p].response_text for p in PROMPTS] for e in ENTRANTS}
+    rate = {e: mean(len(HEDGE.findall(t)) / len(t.split()) for t in texts[e]) for e in ENTRANTS}
     assert rate["cedar"] > 3 * max(rate["aspen"], rate["dogwood"])
     assert rate["birch"] == min(rate.values())
 

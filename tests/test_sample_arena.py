@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import gzip
-import importlib.util
 import json
 import re
+import runpy
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import numpy as np
 import pytest
@@ -24,27 +23,11 @@ from arena_kit import (
 )
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import read_yaml
-from tests.samples import ROOT, edited, judgments_of, placed_model
+from tests.samples import ROOT, edited, jsonl, judgments_of, placed_model
 
 ARENA = ROOT / "sample" / "arena"
 VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.jsonl.gz"
 NOTE = "simulated, no person voted"
-
-
-@pytest.fixture(scope="module")
-def script() -> ModuleType:
-    """The script that made the votes, as a module."""
-    spec = importlib.util.spec_from_file_location("simulate", ARENA / "simulate.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
-@pytest.fixture(scope="module")
-def votes() -> BattleLog:
-    return read_battles(VOTES)
 
 
 @pytest.mark.parametrize(
@@ -66,16 +49,6 @@ def test_the_script_makes_the_file(workspace: Path, script_name: str, name: str)
     assert copy.read_bytes() == committed.read_bytes()
 
 
-def test_every_vote_says_so(votes: BattleLog) -> None:
-    """The file is called simulated, and so is the session of each of its votes."""
-    assert "simulated" in VOTES.name
-    assert votes.session is not None
-    assert all(str(name).startswith("simulated-") for name in votes.session.names)
-    assert (votes.session.codes >= 0).all()
-    assert votes.source is not None
-    assert list(votes.source.names) == ["human"]
-
-
 def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
     """The judged battles are what the embedded judge says on the sample's factuality prompts,
     not made up: judging them again gives the same battles.
@@ -93,28 +66,27 @@ def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
     assert list(committed.judge_model.names) == ["baseline/lexical-v1"]
 
 
-def test_planted_skills_come_out(script: ModuleType, votes: BattleLog) -> None:
-    """Ratings by the votes follow the planted skills: correlated above 0.99, and not stretched
-    (what a question suits draws them together a little, as the ties do).
+def test_planted_skills_come_out() -> None:
+    """Every vote says that it is simulated. Ratings follow the planted skills: correlated above
+    0.99, and not stretched (what a question suits draws them together a little, as the ties do).
+    Only yew has fewer than the 500 votes that a ranked model needs, also without the votes on the
+    model to place; that one was judged and voted on, so that both can be compared.
     """
+    votes, judged = read_battles(VOTES), read_battles(VERDICTS)
+    assert votes.session is not None
+    assert all(str(name).startswith("simulated-") for name in votes.session.names)
+    assert (votes.session.codes >= 0).all()
+    assert set(votes.columns()["source"]) == {"human"}
+    skills = runpy.run_path(str(ARENA / "simulate.py"))["SKILLS"]
     ratings = BradleyTerry(prior=0)(votes)
-    skill = np.array([script.SKILLS[model] for model in ratings.models], float)
+    skill = np.array([skills[model] for model in ratings.models], float)
     found = np.array([ratings[model].rating for model in ratings.models])
     assert np.corrcoef(skill, found)[0, 1] > 0.99
-    slope = np.polyfit(skill, found, 1)[0]
-    assert 0.75 < slope < 1.05
-
-
-def test_one_model_has_too_few(votes: BattleLog) -> None:
-    """Only yew has fewer than the 500 votes that a ranked model needs, also without the votes on
-    the model to place; that model was judged and voted on, so that both can be compared.
-    """
-    at = votes.models.index("dogwood")
-    rest = votes.select((votes.a != at) & (votes.b != at))
+    assert 0.75 < np.polyfit(skill, found, 1)[0] < 1.05
+    rest = votes.among([model for model in votes.models if model != "dogwood"])
     counts = dict(zip(rest.models, np.bincount(np.concatenate([rest.a, rest.b])), strict=True))
     assert [model for model, n in counts.items() if n < 500] == ["yew"]
     assert len(votes) - len(rest) >= 500
-    judged = read_battles(VERDICTS)
     assert "dogwood" in judged.models
     assert set(judged.models) < set(votes.models)
 
@@ -128,35 +100,27 @@ def test_the_arena_with_texts() -> None:
     assert log.simulated()
     assert "dogwood" not in log.models
     assert file.stat().st_size < 300_000
-    responses = [
-        json.loads(line)["response_text"]
-        for path in sorted((ROOT / "sample" / "responses").glob("*.jsonl"))
-        for line in path.read_text(encoding="utf-8").splitlines()
-    ]
-    whole = {" ".join(text.split()) for text in responses}
+    files = (ROOT / "sample" / "responses").glob("*.jsonl")
+    whole = {" ".join(row["response_text"].split()) for path in files for row in jsonl(path)}
     for text in {*texts.response_a, *texts.response_b}:
         words = " ".join(text.split())
-        assert words in whole or any(each.startswith(words) for each in whole)
-        assert words in whole or len(re.findall(r"[.!?](?= |$)", words)) <= 3
-    prompts = (ROOT / "sample" / "prompts.jsonl").read_text(encoding="utf-8").splitlines()
-    assert {*texts.prompt} <= {json.loads(line)["text"] for line in prompts}
+        sentences = len(re.findall(r"[.!?](?= |$)", words))
+        shorter = sentences <= 3 and any(each.startswith(words) for each in whole)
+        assert words in whole or shorter
+    assert {*texts.prompt} <= {row["text"] for row in jsonl(ROOT / "sample" / "prompts.jsonl")}
 
 
 def test_the_params_file_says_so() -> None:
-    """The params file of the sample names the simulated file and says so; the notebook's
-    first lines say it, too.
-    """
-    params = read_yaml(ROOT / "params" / "placement.yaml")
-    assert params["human"] == "sample/arena/simulated_votes.csv.gz"
-    assert "simulated" in (ROOT / "params" / "placement.yaml").read_text().splitlines()[0]
+    """The sample's params file names the simulated file and says so; the notebook says it, too."""
+    file = ROOT / "params" / "placement.yaml"
+    assert read_yaml(file)["human"] == "sample/arena/simulated_votes.csv.gz"
+    assert "simulated" in file.read_text().splitlines()[0]
     notebook = json.loads((ROOT / "notebooks" / "placement.ipynb").read_text(encoding="utf-8"))
-    first = "".join(notebook["cells"][0]["source"])
-    assert re.search(r"votes are simulated", first)
+    cells = ["".join(cell["source"]) for cell in notebook["cells"]]
+    assert "votes are simulated" in cells[0]
     for name in ("board", "forest"):
-        (cell,) = [
-            c for c in notebook["cells"] if f"placement.{name}(" in "".join(c.get("source", []))
-        ]
-        assert "plan.note" in "".join(cell["source"]), f"{name} without the note"
+        (cell,) = [each for each in cells if f"placement.{name}(" in each]
+        assert "plan.note" in cell, f"{name} without the note"
 
 
 def test_artifacts_and_figures_say_so(workspace: Path) -> None:
@@ -167,14 +131,12 @@ def test_artifacts_and_figures_say_so(workspace: Path) -> None:
     record, plan = publish_placement(study), study.verdicts.plan
     found = json.loads((record.path / "elo_ratings.json").read_text())
     assert found["arena"] == f"simulated_votes ({NOTE})"
-    manifest = record.read()
-    assert manifest["human_battles"]["note"] == NOTE
-    assert "simulated" in manifest["human_battles"]["file"]
+    human = record.read()["human_battles"]
+    assert human["note"] == NOTE
+    assert "simulated" in human["file"]
     assert NOTE in plan.facts["arena"]
-    note = plan.note
-    assert f"People's votes: {NOTE}." in placement.board(study.placed, note).html
-    figure = placement.forest(study.placed, note).figure
-    assert NOTE in figure.axes[0].get_xlabel()
+    assert f"People's votes: {NOTE}." in placement.board(study.placed, plan.note).html
+    assert NOTE in placement.forest(study.placed, plan.note).figure.axes[0].get_xlabel()
     hidden = study.placed.hidden
     assert hidden is not None
     assert study.placed.joint["dogwood"].rating == pytest.approx(hidden.rating, abs=40)

@@ -226,7 +226,7 @@ COMMANDS = {
     },
     "Start": {
         "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),
-        "lab": ("lab", "Open JupyterLab in the workspace."),
+        "lab": ("main", "Open JupyterLab in the workspace."),
     },
 }
 _MODULES = {name: module for rows in COMMANDS.values() for name, (module, _) in rows.items()}

@@ -159,7 +159,7 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
     """Run a notebook and print its board, or one of its artifacts as JSON; or why there is none
     and how to go on.
     """
-    from arena_kit.cli.show import show_board
+    from arena_kit.cli.records import show_board
     from arena_kit.files import read_json
     from arena_kit.runs.notebook.run import RunFailedError
 

@@ -232,34 +232,6 @@ def calibration(placed: Placed) -> Table:
     )
 
 
-def text(placed: Placed, together: HybridRatings | None = None) -> str:
-    """The answer, the same on every machine: for quoting and for checks."""
-    shown, model = placed.shown, placed.model
-    rank = shown.order.index(model) + 1
-    says = "this is where this judge puts it; how far that is from people is not known"
-    if placed.judge_error is not None:
-        says = f"intervals and ranks hold this judge's error of {placed.judge_error.sd:.0f} points"
-    rows = {
-        "joint fit": shown[model],
-        "others held fixed": placed.shown_anchored[model],
-        "evidence alone": placed.joint[model],
-        "people's own votes": placed.hidden,
-        "people and judge": None if together is None else together.ratings[model],
-    }
-    lines = [
-        f"  {how:<18} {row.rating:7.1f}  {interval_text(row):>12}"
-        for how, row in rows.items()
-        if row is not None
-    ]
-    placed_at = f"{model} is placed at rank {rank} of {len(shown.models)}"
-    heads = [
-        f"{placed_at} by {placed.n_judged} judged battles:",
-        f"possible ranks of it alone: {_ranks_alone(placed)}",
-        says,
-    ]
-    return "\n".join([*heads, *lines])
-
-
 @plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
 def forest(placed: Placed, note: str = "") -> Figure:
     """Everybody's rating with its interval; the placed model both ways, its evidence in bold."""

@@ -15,7 +15,7 @@ from arena_kit.judging.quality.estimates import Estimate
 from arena_kit.judging.quality.measures import position_bias
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.elo.k_stability import Stability
+from arena_kit.rating.elo.method import Stability
 from arena_kit.reporting.board import Board
 from arena_kit.reporting.figures import (
     ACCENT,

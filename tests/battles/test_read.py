@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import gzip
 import json
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -12,6 +13,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
+from typing import Any
 
 import duckdb
 import numpy as np
@@ -83,17 +85,12 @@ def battles(draw: st.DrawFn) -> Battle:
     """Any valid battle, with awkward characters wherever text may stand."""
     a, b = draw(st.lists(names, min_size=2, max_size=2, unique=True))
     inconsistent = draw(st.booleans())
+    winner = Outcome.TIE if inconsistent else draw(st.sampled_from(OUTCOMES))
     named = ("question_id", "dimension", "judge_model", "battle_id", "session", "lane")
-    return Battle(
-        model_a=a,
-        model_b=b,
-        winner=Outcome.TIE if inconsistent else draw(st.sampled_from(OUTCOMES)),
-        inconsistent=inconsistent,
-        source=draw(st.sampled_from(Source)),
-        timestamp=draw(moments),
-        weight=draw(st.just(1.0) | positive),
-        **{name: draw(texts) for name in named},
-    )
+    rest = {name: draw(texts) for name in named} | {"source": draw(st.sampled_from(Source))}
+    rest |= {"timestamp": draw(moments), "weight": draw(st.just(1.0) | positive)}
+    rest |= {"share_a": draw(st.none() | st.floats(0, 1))}
+    return battle(a, b, winner=winner, inconsistent=inconsistent, **rest)
 
 
 #: Battles of a file, each id once.
@@ -131,7 +128,7 @@ LATE = battle(battle_id="last", question_id="q", timestamp=NOON, inconsistent=Tr
     [
         [],
         [battle(winner=outcome) for outcome in OUTCOMES],
-        [battle("007", "1e5", question_id="010", battle_id="0x1F", session="NaN", lane="null")],
+        [battle("007", "NaN", question_id="010", battle_id="0x1F", session="NaN", lane="null")],
         [battle("<script>", "b&b", question_id=NASTY, judge_model=NASTY, session="'; DROP")],
         [*[battle()] * 3000, LATE],
         [*[battle()] * 12_000, LATE],
@@ -151,27 +148,21 @@ def test_awkward_logs_survive_their_file(kind: str, wanted: list[Battle], tmp_pa
 @pytest.mark.parametrize("kind", UNZIPPED)
 @pytest.mark.parametrize("name", ["run[1]", "weight=7/battles", "o'brien; DROP TABLE"])
 def test_a_path_is_only_a_path(kind: str, name: str, tmp_path: Path) -> None:
-    """A name is no pattern, a folder no column and a quote no SQL, even beside a file that a
-    pattern would find.
-    """
+    """A name is no pattern, a folder no column, a quote no SQL, even if a pattern matched."""
     through(tmp_path / f"run1{kind}", [battle("wrong", "file")])
     assert through(tmp_path / f"{name}{kind}", [battle()]) == [battle()]
 
 
-@pytest.mark.parametrize("content", [(), ("", " ", "")])
-@pytest.mark.parametrize("name", ["empty.jsonl", "empty.jsonl.gz"])
-def test_an_empty_file_is_an_empty_log(name: str, content: tuple[str], tmp_path: Path) -> None:
-    """A file without lines, or with blank ones only, holds no battles."""
-    assert len(read_battles(text(tmp_path / name, *content))) == 0
-
-
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 def test_a_csv_of_another_writer_is_read(quoting: int, tmp_path: Path) -> None:
-    """Quotes, commas, hashes, backslashes and line breaks in a CSV file are read as text."""
+    """Quotes, commas, backslashes and line breaks in a CSV file are read as text, and no row is
+    skipped for a comment; a file without lines, or with blank ones only, holds no battles.
+    """
     rows = [
         ["#ash", 'be"ech', "model_a", "two\nlines", "x"],
         ["a,sh", "be\\ech", "tie (bothbad)", '\\"', "y"],
         [" ash ", "'beech'", "bothbad", "<script>alert('1')</script>", ""],
+        *(["#x" if i % 10 else "x", "y", "tie", str(i), "#"] for i in range(1000)),
     ]
     path = tmp_path / "other.csv"
     with path.open("w", newline="", encoding="utf-8") as out:
@@ -179,13 +170,8 @@ def test_a_csv_of_another_writer_is_read(quoting: int, tmp_path: Path) -> None:
         table.writerows([["model_a", "model_b", "winner", "question_id", "remark"], *rows])
     found = [[b.model_a, b.model_b, b.question_id] for b in records(path)]
     assert found == [[a, b, question] for a, b, _, question, _ in rows]
-
-
-def test_rows_that_look_like_comments_are_rows(tmp_path: Path) -> None:
-    """Ids that begin with # are data; no row of a CSV file is skipped."""
-    ids = [f"#{i}" if i % 10 == 0 else str(i) for i in range(1000)]
-    path = text(tmp_path / "hash.csv", f"battle_id,{HEADER}", *(f"{i},x,y,tie" for i in ids))
-    assert [b.battle_id for b in records(path)] == ids
+    for name, content in (("a.jsonl", []), ("b.jsonl.gz", []), ("c.jsonl", ["", " ", ""])):
+        assert records(text(tmp_path / name, *content)) == []
 
 
 def test_very_many_questions_are_read_like_few(tmp_path: Path) -> None:
@@ -211,9 +197,7 @@ def test_an_old_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
 
 
 def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
-    """Files outlive schemas: a key or column nobody knows is left aside, whatever it holds; null is
-    as if it were not there.
-    """
+    """A key or column nobody knows is left aside, whatever it holds; null is as if not there."""
     strange = line(mood="good", extra={"deep": [1, None]}, weight=None, timestamp=None, source=None)
     select = "SELECT 'ash' AS model_a, [1, 2] AS mood, 'beech' AS model_b, 'model_a' AS winner"
     frame = pd.DataFrame([{"mood": {"a": 1}, **json.loads(GOOD)}])
@@ -228,43 +212,35 @@ def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
 
 def test_times_are_iso_or_seconds(tmp_path: Path) -> None:
     """A timestamp is an ISO date, UTC unless it says otherwise, or seconds since 1970."""
-    moments: list[tuple[object, datetime]] = [
-        ("2024-08-14T12:00:00Z", NOON),
-        ("2024-08-14T14:00:00+02:00", NOON),
-        ("2024-08-14 12:00:00", NOON),
-        ("2024-08-14", NOON - timedelta(hours=12)),
-        (0, datetime(1970, 1, 1, tzinfo=UTC)),
-        (1723636800, NOON),
-        (1723636800.25, NOON + timedelta(milliseconds=250)),
-        ("1723636800", NOON),
-    ]
-    path = text(tmp_path / "time.jsonl", *(line(timestamp=written) for written, _ in moments))
-    assert [b.timestamp for b in records(path)] == [moment for _, moment in moments]
+    given = ["2024-08-14T12:00:00Z", "2024-08-14T14:00:00+02:00", "2024-08-14 12:00:00", 1723636800,
+             "1723636800", "2024-08-14", 0, 1723636800.25]  # fmt: skip
+    later = [NOON - timedelta(hours=12), datetime(1970, 1, 1, tzinfo=UTC)]
+    path = text(tmp_path / "time.jsonl", *(line(timestamp=each) for each in given))
+    expected = [*[NOON] * 5, *later, NOON + timedelta(milliseconds=250)]
+    assert [b.timestamp for b in records(path)] == expected
 
 
 def test_typed_columns_are_read(tmp_path: Path) -> None:
     """Numbers, booleans, categories and times, in Parquet or a frame, mean what they mean as
-    text; a frame's text ids keep their zeros, beside missing ones too.
+    text; a frame's text ids keep their zeros, beside missing ones too. A weight that is NaN, which
+    Parquet can hold beside null, is an error with its row.
     """
-    select = (
-        "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, 7 AS question_id,"
-        " 2.5::DOUBLE AS weight, true AS inconsistent, TIMESTAMP '2024-08-14 12:00' AS timestamp"
+    select = "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, "
+    typed = (
+        "7 AS question_id, 2.5::DOUBLE AS weight, true AS inconsistent,"
+        " TIMESTAMP '2024-08-14 12:00' AS timestamp"
     )
-    (found,) = records(parquet(tmp_path / "typed.parquet", select))
+    (found,) = records(parquet(tmp_path / "typed.parquet", select + typed))
     assert found == battle(question_id="7", weight=2.5, inconsistent=True, timestamp=NOON)
-    frame = pd.DataFrame(
-        {
-            "model_a": pd.Categorical(["ash", "ash"]),
-            "model_b": ["beech", "beech"],
-            "winner": ["tie", "tie"],
-            "battle_id": ["01", None],
-            "inconsistent": [True, False],
-            "weight": [2, 3],
-            "timestamp": pd.to_datetime(["2024-08-14T14:00:00+02:00", None]),
-        },
-        index=[9, 3],
-    )
-    assert list(battles_from_frame(frame).to_battles()) == [
+    nan = parquet(tmp_path / "nan.parquet", f"{select} unnest([1.0, 'NaN'::DOUBLE]) AS weight")
+    with pytest.raises(DataError, match=r"nan\.parquet row 1: weight 'nan'"):
+        read_battles(nan)
+    columns = {
+        "model_a": pd.Categorical(["ash", "ash"]), "model_b": ["beech"] * 2, "winner": ["tie"] * 2,
+        "battle_id": ["01", None], "inconsistent": [True, False], "weight": [2, 3],
+        "timestamp": pd.to_datetime(["2024-08-14T14:00:00+02:00", None]),
+    }  # fmt: skip
+    assert list(battles_from_frame(pd.DataFrame(columns, index=[9, 3])).to_battles()) == [
         battle(battle_id="01", weight=2.0, inconsistent=True, timestamp=NOON),
         battle(weight=3.0),
     ]
@@ -287,7 +263,8 @@ NO_WEIGHT, NO_TIME = "is not a positive finite number", "is not an ISO date or s
         *(({"weight": w}, f"weight '{w}' {NO_WEIGHT}") for w in ("NaN", 0, -1, "inf", "heavy")),
         *(({"timestamp": t}, f"timestamp '{t}' {NO_TIME}")
           for t in ("yesterday", "2024-02-30", "inf", "1e300")),
-        ({"share_a": 1.5}, "share_a '1.5' is not a number from 0 to 1"),
+        *(({"share_a": s}, f"share_a '{s}' is not a number from 0 to 1")
+          for s in (1.5, -0.1, "half", "NaN", "inf")),
         ({"inconsistent": "maybe"}, "inconsistent 'maybe' is not true or false"),
         ({"inconsistent": True}, "an inconsistent battle must have winner 'tie'"),
     ],
@@ -295,9 +272,7 @@ NO_WEIGHT, NO_TIME = "is not a positive finite number", "is not an ISO date or s
 def test_a_wrong_value_is_named_with_its_line(
     changes: Mapping[str, object], message: str, tmp_path: Path
 ) -> None:
-    """An unknown value is an error that names the file, the line (blank ones count) and it; in a
-    frame, the row from 0.
-    """
+    """A wrong value is named with file, line (blank ones count) and, in a frame, row from 0."""
     path = text(tmp_path / "bad.jsonl", GOOD, "", GOOD, "  ", line(**changes), GOOD)
     with pytest.raises(DataError, match=rf"bad\.jsonl:5: {message}"):
         read_battles(path)
@@ -307,20 +282,19 @@ def test_a_wrong_value_is_named_with_its_line(
             battles_from_frame(frame)
 
 
+ROWS = gzip.compress("".join(f"{line(question_id=str(i))}\n" for i in range(500)).encode())
+FLIPPED = ROWS[:200] + bytes(byte ^ 0xFF for byte in ROWS[200:202]) + ROWS[202:]
+LATIN = f"{GOOD}\n".encode() + GOOD.replace("ash", "ä").encode("latin-1")
+DEEP = line(winner="draw")[:-1] + ', "x": ' + "[" * 100_000 + "]" * 100_000 + "}"
+
+
 @pytest.mark.parametrize(
     "wrong",
     [
-        '{"model_a": ',
-        "{'model_a': 'ash'}",
-        "oops",
-        GOOD + GOOD,
-        GOOD[:-1] + ', "weight": NaN}',
-        GOOD.replace('"ash"', "NaN"),
-        '["ash", "beech", "tie"]',
-        "null",
-        '"ash"',
+        '{"model_a": ', "{'model_a': 'ash'}", "oops", GOOD + GOOD, GOOD[:-1] + ', "weight": NaN}',
+        GOOD.replace('"ash"', "NaN"), '["ash", "beech", "tie"]', "null", '"ash"',
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("name", ["bad.jsonl", "bad.jsonl.gz"])
 def test_a_malformed_line_is_named(name: str, wrong: str, tmp_path: Path) -> None:
     """A line that is not one JSON object is named by its number; blank lines count."""
@@ -329,82 +303,37 @@ def test_a_malformed_line_is_named(name: str, wrong: str, tmp_path: Path) -> Non
         read_battles(path)
 
 
-def test_the_text_nan_is_a_name(tmp_path: Path) -> None:
-    """Only a bare NaN is no name."""
-    assert read_battles(text(tmp_path / "nan.jsonl", line(model_a="NaN"))).models == (
-        "NaN",
-        "beech",
-    )
-
-
-def test_bytes_that_are_not_text_are_named(tmp_path: Path) -> None:
-    """A line that is not UTF-8 is named by its number."""
-    path = tmp_path / "latin.jsonl"
-    path.write_bytes(f"{GOOD}\n{GOOD}\n".encode() + GOOD.replace("ash", "ä").encode("latin-1"))
-    with pytest.raises(DataError, match=r"latin\.jsonl:3: not UTF-8"):
-        read_battles(path)
-
-
-def test_deeply_nested_text_is_refused_politely(tmp_path: Path) -> None:
-    """A line nested a hundred thousand deep beside a wrong winner is an error like any other."""
-    deep = "[" * 100_000 + "]" * 100_000
-    path = text(tmp_path / "deep.jsonl", line(winner="draw")[:-1] + f', "x": {deep}}}')
-    with pytest.raises(DataError, match=r"deep\.jsonl:1: "):
-        read_battles(path)
-
-
-def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
-    """A gzip file cut short or with flipped bits is named, not half read."""
-    path = text(tmp_path / "damaged.jsonl.gz", *(line(question_id=str(i)) for i in range(500)))
-    whole = path.read_bytes()
-    flipped = bytearray(whole)
-    flipped[200:202] = bytes(byte ^ 0xFF for byte in flipped[200:202])
-    for damaged in (whole[:-12], bytes(flipped), b"hello"):
-        path.write_bytes(damaged)
-        with pytest.raises(DataError, match=r"damaged\.jsonl\.gz"):
-            read_battles(path)
+WINNER = "unknown winner 'draw'"
 
 
 @pytest.mark.parametrize(
-    ("rows", "where"),
+    ("name", "content", "where"),
     [
-        (["ash,beech,tie,q", "ash,beech,draw,q"], ":3: unknown winner 'draw'"),
-        (["ash,beech,tie,q", "", "", "ash,beech,draw,q"], ":5: unknown winner 'draw'"),
-        (['ash,beech,tie,"two\nlines"', "ash,beech,draw,q"], ":4: unknown winner 'draw'"),
-        (["ash,beech,tie,q", ",,,"], ":3: model_a is missing"),
-        (["ash,beech,tie,q", "ash,beech"], ""),
-        (["ash,beech,tie,q", "ash,beech,tie,q,extra"], ""),
+        ("latin.jsonl", LATIN, ":2: not UTF-8"),
+        ("deep.jsonl", DEEP.encode(), ":1: "),
+        *(("damaged.jsonl.gz", content, "") for content in (ROWS[:-12], FLIPPED, b"hello")),
+        ("fake.parquet", GOOD.encode(), ": "),
+        ("short.csv", b"model_a,vote\nash,tie\n", ": missing column model_b, winner"),
+        *(("bad.csv", f"{HEADER},question_id\nash,beech,tie,{rest}\n".encode(), where)
+          for rest, where in {
+              "q\n\n\nash,beech,draw,q": f":5: {WINNER}",
+              '"two\nlines"\nash,beech,draw,q': f":4: {WINNER}",
+              "q\n,,,": ":3: model_a is missing",
+              "q\nash,beech": "",
+              "q\nash,beech,tie,q,extra": "",
+          }.items()),
     ],
-    ids=["plain", "blank lines", "a break in quotes", "commas", "too short", "too long"],
-)
-def test_a_wrong_row_of_a_csv_is_named_with_its_line(
-    rows: list[str], where: str, tmp_path: Path
-) -> None:
-    """The line is the one an editor shows, whatever came before it; a ragged row is no guess."""
-    path = text(tmp_path / "bad.csv", f"{HEADER},question_id", *rows)
-    with pytest.raises(DataError, match=rf"bad\.csv{where}"):
-        read_battles(path)
-
-
-def test_missing_columns_are_named(tmp_path: Path) -> None:
-    """A table without the columns of a battle is an error that lists them."""
-    with pytest.raises(DataError, match=r"short\.csv: missing column model_b, winner"):
-        read_battles(text(tmp_path / "short.csv", "model_a,vote", "ash,tie"))
-    select = "SELECT 'ash' AS model_a, 'beech' AS model_b"
-    with pytest.raises(DataError, match=r"short\.parquet: missing column winner"):
-        read_battles(parquet(tmp_path / "short.parquet", select))
-    with pytest.raises(DataError, match="the frame: missing column model_b, winner"):
-        battles_from_frame(pd.DataFrame({"model_a": ["ash"]}))
-
-
-def test_nan_in_parquet_is_refused(tmp_path: Path) -> None:
-    """A weight that is NaN, which Parquet can hold beside null, is an error with its row."""
-    select = (
-        "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, unnest(weights) AS weight"
-        " FROM (SELECT [1.0, 'NaN'::DOUBLE] AS weights)"
-    )
-    with pytest.raises(DataError, match=rf"nan\.parquet row 1: weight 'nan' {NO_WEIGHT}"):
-        read_battles(parquet(tmp_path / "nan.parquet", select))
+    ids=["latin", "deep", "cut", "flipped", "unzipped", "no Parquet", "columns", "blank lines",
+         "a break in quotes", "commas", "too short", "too long"],
+)  # fmt: skip
+def test_a_damaged_file_is_named(name: str, content: bytes, where: str, tmp_path: Path) -> None:
+    """Bytes that are not text, endless nesting beside a wrong winner, damaged gzip files, text
+    under a Parquet name, missing columns and ragged rows are errors that name the file, and the
+    line that an editor shows.
+    """
+    (tmp_path / name).write_bytes(content)
+    with pytest.raises(DataError, match=re.escape(name) + where):
+        read_battles(tmp_path / name)
 
 
 @pytest.mark.parametrize("kind", UNZIPPED)
@@ -419,26 +348,20 @@ def test_a_model_name_of_a_megabyte_is_refused(kind: str, tmp_path: Path) -> Non
 
 
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
-    """A path to nothing or to a folder, a kind nobody knows, and text under a Parquet name are
-    errors that name the file; the kinds are listed, and none is written.
-    """
+    """A path to nothing, to a folder or of an unknown kind is named; no such kind is written."""
     path = text(tmp_path / "battles.txt", GOOD)
     kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.json, \.json\.gz, \.csv, \.csv\.gz, \.parquet"
     with pytest.raises(DataError, match=rf"battles\.txt: unknown kind of battle file; {kinds}"):
         read_battles(path)
-    with pytest.raises(DataError, match=rf"out\.xlsx: unknown kind of battle file; {kinds}"):
+    with pytest.raises(DataError, match=r"out\.xlsx: unknown kind"):
         through(tmp_path / "out.xlsx", [battle()])
     assert list(tmp_path.iterdir()) == [path]
-    for nothing, fmt in (
-        (tmp_path / "no.jsonl", None),
-        (tmp_path / "no.jsonl", "arena-kit"),
-        (tmp_path, None),
-    ):
+    no = tmp_path / "no.jsonl"
+    for nothing, fmt in ((no, None), (no, "arena-kit"), (tmp_path, None)):
         with pytest.raises(DataError, match=f"{nothing.name}: no such file"):
             read_battles(nothing, format=fmt)
-    for fmt in (None, "pair-counts"):
-        with pytest.raises(DataError, match=r"fake\.parquet: "):
-            read_battles(text(tmp_path / "fake.parquet", GOOD), format=fmt)
+    with pytest.raises(DataError, match="the frame: missing column model_b, winner"):
+        battles_from_frame(pd.DataFrame({"model_a": ["ash"]}))
 
 
 # Which column is the winner
@@ -448,7 +371,7 @@ VOTERS = ["model_a,model_b,human,gpt-4,winner", "x,y,a,tie_bothbad,tie", "y,x,b,
 
 def test_a_file_of_several_voters_is_read_by_one(tmp_path: Path) -> None:
     """The column that is named decides, whatever its name; the short labels of published files
-    are read, and a column that is not there is the one reported missing.
+    are read, and a label that is wrong or missing only in another column does no harm.
     """
     path = text(tmp_path / "voters.csv", *VOTERS)
     frame = pd.read_csv(path)
@@ -463,23 +386,15 @@ def test_a_file_of_several_voters_is_read_by_one(tmp_path: Path) -> None:
             assert [b.winner for b in log.to_battles()] == expected
     with pytest.raises(DataError, match=r"voters\.csv: missing column claude"):
         read_battles(path, winner="claude")
-
-
-@pytest.mark.parametrize(("vote", "complaint"), [("c", "unknown winner 'c'"), ("", "is missing")])
-def test_a_wrong_vote_of_a_voter_is_named_with_its_line(
-    vote: str, complaint: str, tmp_path: Path
-) -> None:
-    """A label outside the table, or none, in the chosen column is told by its line."""
-    path = text(tmp_path / "v.csv", "model_a,model_b,human,winner", "x,y,a,a", f"x,y,{vote},a")
-    with pytest.raises(DataError, match=rf"v\.csv:3: .*{complaint}"):
-        read_battles(path, winner="human")
-    assert len(read_battles(path)) == 2
+    for vote, complaint in (("c", "unknown winner 'c'"), ("", "is missing")):
+        path = text(tmp_path / "v.csv", "model_a,model_b,human,winner", "x,y,a,a", f"x,y,{vote},a")
+        assert len(read_battles(path)) == 2
+        with pytest.raises(DataError, match=rf"v\.csv:3: .*{complaint}"):
+            read_battles(path, winner="human")
 
 
 def test_the_votes_of_27_thousand_battles_add_up(data: Path) -> None:
-    """People's votes have the totals that the README states; GPT-4 picks slot a in 55.1 % of
-    its decisive verdicts.
-    """
+    """Votes have the README's totals; GPT-4 picks slot a in 55.1 % of its decisive verdicts."""
     path = data / "chatbot_arena_27k" / "battles.csv.gz"
     people, judge = (read_battles(path, winner=x) for x in ("human", "gpt-4-0125-preview"))
     assert (len(people), len(people.models)) == (26_919, 20)
@@ -488,27 +403,12 @@ def test_the_votes_of_27_thousand_battles_add_up(data: Path) -> None:
     assert round(100 * a / (a + b), 1) == 55.1
 
 
-def test_a_published_label_outside_the_table_is_refused(data: Path) -> None:
-    """A real file with 'tie (inconsistent)', read as ours, is refused at a line that has it."""
-    path = data / "mtbench_human_gpt4" / "gpt4_pair.csv.gz"
-    with gzip.open(path, "rt", encoding="utf-8") as lines:
-        first = next(n for n, each in enumerate(lines, 1) if "tie (inconsistent)" in each)
-    with pytest.raises(DataError, match=rf":{first}: unknown winner 'tie \(inconsistent\)'"):
-        read_battles(path, format="arena-kit")
-
-
 # A battle counts once
 
 
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
-    [
-        (".jsonl", ":1", ":4"),
-        (".jsonl.gz", ":1", ":4"),
-        (".csv", ":2", ":5"),
-        (".csv.gz", ":2", ":5"),
-        (".parquet", " row 0", " row 3"),
-    ],
+    [(".jsonl", ":1", ":4"), (".csv.gz", ":2", ":5"), (".parquet", " row 0", " row 3")],
 )
 def test_a_battle_id_that_comes_twice_is_refused(
     kind: str, first: str, second: str, tmp_path: Path
@@ -585,9 +485,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
 def test_names_that_look_alike_are_warned_about(
     one: str, two: str, told: str, tmp_path: Path
 ) -> None:
-    """A file whose model names look alike, or mix scripts, is read with a warning in a sentence
-    that names them by their code points.
-    """
+    """Names that look alike, or mix scripts, are warned about by their code points."""
     with pytest.warns(LookAlikeWarning, match=f"votes.jsonl: {told}"):
         through(tmp_path / "votes.jsonl", [battle(one, two)])
 
@@ -595,56 +493,50 @@ def test_names_that_look_alike_are_warned_about(
 # Reads share one database and leave nothing behind in it
 
 
-def setting(con: duckdb.DuckDBPyConnection, name: str) -> object:
-    return con.execute(f"SELECT current_setting('{name}')").fetchall()[0][0]
+def value(con: duckdb.DuckDBPyConnection, query: str) -> Any:
+    return con.execute(query).fetchall()[0][0]
 
 
-def test_connections_have_tables_views_and_settings_of_their_own() -> None:
-    """What one connection makes or sets, another one beside it or after it does not see."""
+def test_connections_have_tables_views_and_settings_of_their_own(tmp_path: Path) -> None:
+    """What one connection makes or sets, another one beside it or after it does not see; the rows
+    of a file are gone from the shared database once it is read.
+    """
+    zone = "SELECT current_setting('TimeZone')"
     with connection() as con:
         con.execute("CREATE TEMP TABLE raw AS SELECT 1 AS one; SET TimeZone = 'Asia/Tokyo'")
         con.register("incoming", {"one": np.ones(1)})
         with connection() as beside:
-            assert setting(beside, "TimeZone") == "UTC"
+            assert value(beside, zone) == "UTC"
             assert beside.execute("SHOW TABLES").fetchall() == []
-    with connection() as after:
-        assert setting(after, "TimeZone") == "UTC"
-        assert setting(after, "autoinstall_known_extensions") is False
-        assert after.execute("SHOW TABLES").fetchall() == []
-
-
-def test_a_read_holds_no_memory_when_it_is_done(tmp_path: Path) -> None:
-    """The rows of a file are gone from the shared database once it is read."""
     read_battles(text(tmp_path / "votes.jsonl", *[GOOD] * 5000))
-    with connection() as con:
-        held = "SELECT sum(memory_usage_bytes) FROM duckdb_memory()"
-        assert con.execute(held).fetchall()[0][0] < 1e6
+    with connection() as after:
+        assert value(after, zone) == "UTC"
+        assert value(after, "SELECT current_setting('autoinstall_known_extensions')") is False
+        assert after.execute("SHOW TABLES").fetchall() == []
+        assert value(after, "SELECT sum(memory_usage_bytes) FROM duckdb_memory()") < 1e6
 
 
 def test_threads_read_at_the_same_time(tmp_path: Path) -> None:
     """Each of many threads gets the battles of its file, and errors of others do not reach it."""
-    winners = ["model_a" if n % 5 else "nobody" for n in range(10)]
-    files = [
-        text(tmp_path / f"{n}.jsonl", line(model_a=f"m{n}", winner=w))
-        for n, w in enumerate(winners)
-    ]
 
-    def models(path: Path) -> tuple[str, ...]:
+    def models(n: int) -> tuple[str, ...]:
         try:
+            winner = "model_a" if n % 5 else "nobody"
+            path = text(tmp_path / f"{n}.jsonl", line(model_a=f"m{n:02}", winner=winner))
             return read_battles(path).models
         except DataError:
             return ()
 
     with ThreadPoolExecutor(8) as pool:
-        every = list(pool.map(models, files * 4))
-    assert every == [("beech", f"m{n}") if n % 5 else () for n in range(10)] * 4
+        every = list(pool.map(models, range(30)))
+    assert every == [("beech", f"m{n:02}") if n % 5 else () for n in range(30)]
 
 
 def number() -> int:
     """1 on a new database, and one more with every call."""
     with connection() as con:
         con.execute("CREATE SEQUENCE IF NOT EXISTS reads")
-        return int(con.execute("SELECT nextval('reads')").fetchall()[0][0])
+        return int(value(con, "SELECT nextval('reads')"))
 
 
 def test_after_an_error_or_long_work_the_database_is_a_new_one(

@@ -12,14 +12,14 @@ from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battle
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.write import spoken, write_fastchat
 
-MOMENT = datetime(2023, 6, 1, 12, 0, tzinfo=UTC)
 VOTES = [
-    Battle(
-        model_a="x", model_b="y", winner=Outcome.MODEL_A, voter="arena_user_1", timestamp=MOMENT
-    ),
-    Battle(model_a="y", model_b="z", winner=Outcome.MODEL_B, voter="arena_user_2"),
-    Battle(model_a="x", model_b="z", winner=Outcome.TIE),
-    Battle(model_a="z", model_b="x", winner=Outcome.BOTH_BAD),
+    Battle(model_a=a, model_b=b, winner=winner, voter=voter, timestamp=moment)
+    for a, b, winner, voter, moment in [
+        ("x", "y", Outcome.MODEL_A, "arena_user_1", datetime(2023, 6, 1, 12, tzinfo=UTC)),
+        ("y", "z", Outcome.MODEL_B, "arena_user_2", None),
+        ("x", "z", Outcome.TIE, None, None),
+        ("z", "x", Outcome.BOTH_BAD, None, None),
+    ]
 ]
 
 
@@ -30,7 +30,7 @@ def table(path: Path) -> tuple[list[str], list[tuple[object, ...]]]:
 
 def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> None:
     """The four labels, the voter as judge and seconds since 1970, and no column that nobody fills;
-    1 June 2023, noon UTC, is 1685620800.
+    1 June 2023, noon UTC, is 1685620800. Read again, votes are the same.
     """
     out = tmp_path / "votes.parquet"
     assert write_fastchat(out, BattleLog.from_battles(VOTES)) == []
@@ -42,42 +42,28 @@ def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> N
         ("x", "z", "tie", None, None),
         ("z", "x", "tie (bothbad)", None, None),
     ]
+    again = [(x.model_a, x.model_b, x.winner) for x in read_battles(out).to_battles()]
+    assert again == [(x.model_a, x.model_b, x.winner) for x in VOTES]
 
 
 def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
     """Language and turn are written where the file of the battles has them."""
-    file = tmp_path / "votes.jsonl"
-    file.write_text(
-        '{"model_a": "x", "model_b": "y", "winner": "tie", "language": "English", "turns": 2}\n'
-        '{"model_a": "x", "model_b": "y", "winner": "tie", "language": null, "turns": 1}\n'
-    )
-    out = tmp_path / "votes.parquet"
+    file, out = tmp_path / "votes.jsonl", tmp_path / "votes.parquet"
+    line = '{"model_a": "x", "model_b": "y", "winner": "tie", "language": %s, "turns": %d}\n'
+    file.write_text(line % ('"English"', 2) + line % ("null", 1))
     write_fastchat(out, read_battles(file), spoken(file, format_of(file)))
     columns, rows = table(out)
     assert columns == ["model_a", "model_b", "winner", "language", "turn"]
     assert [row[-2:] for row in rows] == [("English", 2), (None, 1)]
 
 
-def test_what_was_written_is_read_again(tmp_path: Path) -> None:
-    """Pairs and outcomes come back, both-bad votes as such."""
-    out = tmp_path / "votes.parquet"
-    write_fastchat(out, BattleLog.from_battles(VOTES))
-    again = list(read_battles(out).to_battles())
-    assert [(x.model_a, x.model_b, x.winner) for x in again] == [
-        (x.model_a, x.model_b, x.winner) for x in VOTES
-    ]
-
-
 def test_what_the_format_cannot_hold_is_said(tmp_path: Path) -> None:
     """Inconsistent judgments, soft outcomes and the dimension: how many, and what they became."""
     judged = {"source": Source.LLM_JUDGE, "judge_model": "m", "dimension": "tone"}
-    log = BattleLog.from_battles([
-        Battle(model_a="x", model_b="y", winner=Outcome.TIE, inconsistent=True, **judged),
-        Battle(model_a="x", model_b="y", winner=Outcome.TIE, inconsistent=True, **judged),
-        Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, share_a=0.8, **judged),
-    ])  # fmt: skip
+    flipped = Battle(model_a="x", model_b="y", winner=Outcome.TIE, inconsistent=True, **judged)
+    soft = Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, share_a=0.8, **judged)
     out = tmp_path / "judged.parquet"
-    assert write_fastchat(out, log) == [
+    assert write_fastchat(out, BattleLog.from_battles([flipped, flipped, soft])) == [
         "2 inconsistent judgments became ties",
         "1 soft outcomes became the winner beside them",
         "the dimension, tone, is not in the file",

@@ -66,7 +66,7 @@ def test_wrong_data(workspace: Path, how: list[str]) -> None:
 @pytest.mark.parametrize(
     ("words", "why"),
     [
-        (("pilot", "-p", "only_entrant", "nobody"), "nobody"),
+        (("pilot", "-p", "judge.only_entrant", "nobody"), "nobody"),
         (("pilot", "-p", "judge", "anthropic"), "set max_cost_usd"),
         (("pilot", *PAID), "no key: set ANTHROPIC_API_KEY"),
         (("placement", "-p", "human", "nowhere.csv"), "nowhere.csv"),

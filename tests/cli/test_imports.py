@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from arena_kit import DataError, PermutationElo, Source, read_battles
@@ -43,94 +45,81 @@ def fastchat(path: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz", "csv", "json"])
 def test_an_imported_file_is_ours(suffix: str, tmp_path: Path) -> None:
-    """What is written has our names, and reads as the file that it came from, texts and all."""
+    """What is written has our names, and reads as the file that it came from, texts and all;
+    without texts, no word of a conversation is in it.
+    """
     file, out = fastchat(tmp_path / "conv.json"), tmp_path / f"battles.{suffix}"
     done = call("import", file, "--out", out)
-    assert done.exit_code == 0, done.stderr
     title = "Chatbot Arena conversations (fastchat-conversations)"
-    assert done.stdout.splitlines() == [
-        f"read 2 battles of 3 models, from {file}: {title}",
-        str(out),
-    ]
+    told = [f"read 2 battles of 3 models, from {file}: {title}", str(out)]
+    assert (done.exit_code, done.stdout.splitlines()) == (0, told), done.stderr
     (before, said), (after, kept) = read_battle_texts(file), read_battle_texts(out)
     assert list(after.to_battles()) == list(before.to_battles())
     for name in ("prompt", "response_a", "response_b", "language", "turns"):
         assert getattr(kept, name).tolist() == getattr(said, name).tolist(), name
-
-
-def test_texts_stay_behind_on_request(tmp_path: Path) -> None:
-    """Without texts, no word of a conversation is in what is written."""
-    out = tmp_path / "battles.jsonl"
-    assert (
-        call("import", fastchat(tmp_path / "conv.json"), "--out", out, "--no-texts").exit_code == 0
-    )
-    assert set(json.loads(out.read_text().splitlines()[0])) == {
+    bare = tmp_path / "bare.jsonl"
+    assert call("import", file, "--out", bare, "--no-texts").exit_code == 0
+    assert set(json.loads(bare.read_text().splitlines()[0])) == {
         "model_a", "model_b", "winner", "source", "question_id", "voter", "timestamp",
     }  # fmt: skip
 
 
-def test_what_a_file_does_not_say_is_said(tmp_path: Path) -> None:
-    """Pair counts have neither questions nor voters: the sentence says what that means."""
-    file = tmp_path / "counts.csv"
-    file.write_text("model_a,model_b,a_wins,b_wins\nx,y,10,20\n")
-    done = call("import", file, "--out", tmp_path / "battles.csv")
-    read, unsaid, *_ = done.stdout.splitlines()
-    weighed = "2 battles of 2 models, which weigh 30"
-    assert read == f"read {weighed}, from {file}: pair counts (pair-counts)"
-    assert unsaid.startswith("the file gives no question id, no voter, no time: ")
-    assert unsaid.endswith("intervals treat every battle as independent")
+REVIEW = {"model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "question_id": 1,
+          "tstamp": 1687222800.0}  # fmt: skip
 
 
-def test_a_judge_that_a_file_does_not_name_is_said(tmp_path: Path) -> None:
-    """Where judges decided, a missing judge is told, and no voter is missed."""
-    file = tmp_path / "review.jsonl"
-    row = {
-        "model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "question_id": 1,
-        "tstamp": 1687222800.0,
-    }  # fmt: skip
-    file.write_text(json.dumps(row) + "\n")
-    done = call("import", file, "--out", tmp_path / "battles.csv")
-    assert done.stdout.splitlines()[1] == "the file gives no judge"
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        (
+            "counts.csv",
+            "model_a,model_b,a_wins,b_wins\nx,y,10,20\n",
+            (
+                r"read 2 battles of 2 models, which weigh 30, .*: pair counts \(pair-counts\)\n"
+                r"the file gives no question id, no voter, no time: .*every battle as independent\n"
+            ),
+        ),
+        ("review.jsonl", json.dumps(REVIEW), r"read .*\nthe file gives no judge\n"),
+    ],
+)
+def test_what_a_file_does_not_say_is_said(name: str, text: str, told: str, tmp_path: Path) -> None:
+    """Pair counts have neither questions nor voters: the sentence says what that means. Where
+    judges decided, a missing judge is told, and no voter is missed.
+    """
+    (tmp_path / name).write_text(text)
+    done = call("import", tmp_path / name, "--out", tmp_path / "battles.csv")
+    assert re.match(told, done.stdout), done.stdout
 
 
 def test_columns_are_named_by_options(crowd: Path, tmp_path: Path) -> None:
     """A file in no known format is read once its columns are named; a label without a meaning
-    is refused with its line, and one that means nothing is left out and counted.
+    is refused with its line, and one that means nothing is left out and counted. Rating the file
+    with the same options gives what rating its import gives.
     """
     out = tmp_path / "battles.jsonl"
     refused = call("import", crowd, "--out", out, *MAPPED)
     assert refused.exit_code == 2
     assert "crowd.csv:4: unknown winner 'skip'" in refused.stderr
     assert not out.exists()
-    done = call("import", crowd, "--out", out, *MAPPED, "--value", "skip=")
+    words = (*MAPPED, "--value", "skip=")
+    done = call("import", crowd, "--out", out, *words)
     assert done.exit_code == 0
     assert "left out 1 rows with vote 'skip'" in done.stderr
-    assert "read 2 battles of 2 models, from" in done.stdout
     assert "columns as they were named" in done.stdout
     found = [
         (b.model_a, str(b.winner), b.question_id, b.voter) for b in read_battles(out).to_battles()
     ]
     assert found == [("x", "model_a", "q1", "ann"), ("y", "model_b", "q2", "bob")]
-
-
-def test_rate_takes_the_same_options(crowd: Path) -> None:
-    """Rating a foreign file gives what rating its import gives."""
-    out = crowd.parent / "battles.jsonl"
-    words = (*MAPPED, "--value", "skip=")
-    assert call("import", crowd, "--out", out, *words).exit_code == 0
-    imported, direct = call("rate", out, "--json"), call("rate", crowd, "--json", *words)
-    assert direct.exit_code == 0, direct.stderr
-    assert direct.stdout == imported.stdout
+    direct = call("rate", crowd, "--json", *words)
+    assert direct.stdout == call("rate", out, "--json").stdout != ""
 
 
 def test_an_unknown_file_is_told_the_way_out(crowd: Path) -> None:
     """Rating or importing a file in no known format names its columns and the options."""
+    found = "found: left, right, vote, item, worker; name the format with --format"
     for words in (["rate", crowd], ["import", crowd, "--out", crowd.parent / "out.csv"]):
         done = call(*words)
-        assert done.exit_code == 2
-        assert (
-            "found: left, right, vote, item, worker; name the format with --format" in done.stderr
-        )
+        assert (done.exit_code, found in done.stderr) == (2, True), done.stderr
         assert "--value 'left=model_a'" in done.stderr
 
 
@@ -180,7 +169,7 @@ def test_llmfao_is_imported_and_rated_as_published(data: Path, tmp_path: Path) -
     )  # fmt: skip
     assert "read 8,931 battles of 59 models" in done.stdout
     log = read_battles(out)
-    assert [int((log.outcome == n).sum()) for n in range(3)] == [2_911, 2_549, 3_471]
+    assert np.bincount(log.outcome).tolist() == [2_911, 2_549, 3_471]
     assert log.voter is not None
     assert (len(log.prompts), len(log.voter.names)) == (13, 124)
     elo = PermutationElo(
@@ -204,6 +193,4 @@ def test_qlora_is_imported_with_what_it_left_unparsed(data: Path, tmp_path: Path
         "--value", "first=model_a", "--value", "second=model_b", "--value", "unparsed=",
     )  # fmt: skip
     assert "left out 1,482 rows with verdict 'unparsed'" in done.stderr
-    log = read_battles(out)
-    assert [int((log.outcome == n).sum()) for n in range(3)] == [18_875, 14_043, 5_626]
-    assert len(log.models) == 7
+    assert np.bincount(read_battles(out).outcome).tolist() == [18_875, 14_043, 5_626]

@@ -26,7 +26,7 @@ from arena_kit.battles import on_disk
 from arena_kit.cli import rate as command
 from arena_kit.cli.imports import HowToRead
 from arena_kit.cli.rate import METHODS
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.runs.settings.files import validated
 from tests.samples import ROOT, asked, call, log_of, won
 
@@ -77,7 +77,8 @@ def test_rate_json(battles: Path, tmp_path: Path) -> None:
 
 def test_a_record_is_rated_as_it_was(pilot_record: Path, tmp_path: Path) -> None:
     """Rating a record again gives its board, byte for byte, and with --method elo the Elo beside
-    it; so does a copy of its battles and board anywhere; `--set` still changes a setting.
+    it; so does a copy of its battles and board anywhere; `--set` still changes a setting. Its
+    battles are pairs that a judge saw in both orders, so each further one is two calls or more.
     """
     board = Board.read(pilot_record)
     found = rated(pilot_record)
@@ -87,6 +88,8 @@ def test_a_record_is_rated_as_it_was(pilot_record: Path, tmp_path: Path) -> None
     for dimension in found["dimensions"]:
         same = board[dimension["name"]].model_dump(mode="json", exclude_unset=True)
         assert dimension == {k: same[k] for k in dimension} | {"notes": dimension["notes"]}
+        orders = [pair for pair in dimension["orders"] if pair["more"] is not None]
+        assert all(pair["calls"] >= 2 * pair["more"] for pair in orders)
     elo = {(row.dimension, row.model): row.beside["elo"].rating for row in board.ratings}
     again = rated(pilot_record, "--method", "elo")["ratings"]
     assert {(row["dimension"], row["model"]): row["rating"] for row in again} == elo
@@ -97,15 +100,6 @@ def test_a_record_is_rated_as_it_was(pilot_record: Path, tmp_path: Path) -> None
     done = call("rate", tmp_path, "--json")
     assert json.loads(done.stdout) == found
     assert "settings of the run record" in done.stderr
-
-
-def test_a_record_counts_judge_calls(pilot_record: Path) -> None:
-    """A record's battles are pairs that a judge saw in both orders, so each is two calls, and more
-    where some pairs gave no battle.
-    """
-    for dimension in rated(pilot_record)["dimensions"]:
-        for pair in dimension["orders"]:
-            assert pair["more"] is None or pair["calls"] >= 2 * pair["more"]
 
 
 def test_the_board_of_a_run_in_the_terminal(
@@ -121,11 +115,10 @@ def test_the_board_of_a_run_in_the_terminal(
         elo = row.beside["elo"]
         assert re.search(rf"{row.model} +│ +{row.rating:.0f} │", shown)
         assert f"{elo.rating:.0f} ± {elo.order_sem:.1f}" in shown
-    for order in (o for each in board.dimensions for o in each.orders):
-        cells = (
-            rf"{order.name} +│ +{order.gap:.0f} │ +{order.removed or '–'} │ +{order.added or '–'} │"
-        )
-        assert bool(re.search(cells, shown)) == (order.state == "open")
+    for each in (o for dimension in board.dimensions for o in dimension.orders):
+        rests = rf"{each.removed or '–'} │ +{each.added or '–'} │"
+        cells = re.search(rf"{each.name} +│ +{each.gap:.0f} │ +{rests}", shown)
+        assert bool(cells) == (each.state == "open")
     answer = json.loads((pilot_record / "answer.json").read_text())
     assert shown.endswith("\n".join([answer["question"], *answer["said"]]) + "\n")
 
@@ -170,21 +163,12 @@ def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> Non
 
 
 def test_rate_names_equivalent_neighbours(led: Path) -> None:
-    """With a margin of 500 points bob and cy, 14 apart, are equivalent; a margin is for
-    Bradley–Terry alone.
+    """With a margin of 500 points bob and cy, 14 apart, are equivalent. Elo at K 1 stays near its
+    start after 100 battles a model; table and JSON say what that does to its intervals.
     """
     (found,) = rated(led, "--margin", "500")["dimensions"]
     assert [each["state"] for each in found["orders"]] == ["decided", "equivalent"]
     assert found["margin"] == 500
-    refused = call("rate", led, "--method", "elo", "--margin", "5")
-    assert refused.exit_code == 2
-    assert "--margin needs --method bradley-terry" in refused.stderr
-
-
-def test_rate_says_where_elo_has_not_arrived(led: Path) -> None:
-    """100 battles a model at K 1 leave Elo near its start; table and JSON say what that does to its
-    intervals.
-    """
     settings = ("k=1", "n_perms=20", "evidence_replicates=50")
     words = (led, "--method", "elo", *(w for each in settings for w in ("--set", each)))
     (note,) = rated(*words)["dimensions"][0]["notes"]
@@ -202,6 +186,7 @@ def test_rate_says_where_elo_has_not_arrived(led: Path) -> None:
         (["--set", "n_perms=0"], "n_perms must be 1 to 1,000,000, not 0"),
         (["--dimension", "taste"], "battles.jsonl: no dimension 'taste'; found: none"),
         (["--judge-model", "ann"], "--judge-model: only with --verdicts"),
+        (["--margin", "5"], "--margin needs --method bradley-terry"),
     ],
 )
 def test_rate_usage(battles: Path, words: list[str], why: str) -> None:
@@ -286,20 +271,25 @@ def test_a_folder_and_a_pattern_are_rated_like_one_file(folder: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("words", "sentence"),
+    ("words", "why"),
     [
         (("--method", "elo"), "need --method bradley-terry"),
         (("--also", "x.csv"), "--also and --panel hold all battles"),
         (("--dimension", "tone"), "no dimension 'tone'; found: none"),
         (("--set", "covariates=length"), "covariates are not streamed"),
+        (
+            ("--set", "interval=percentile", "--cluster", "tcp://127.0.0.1:9"),
+            "cluster tcp://127.0.0.1:9: no Dask scheduler answers",
+        ),
     ],
 )
 def test_what_cannot_be_streamed_is_refused(
-    folder: Path, words: tuple[str, ...], sentence: str
+    folder: Path, words: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """One sentence, and exit code 2."""
+    """One sentence, and exit code 2; of a cluster that is not there it has the address."""
+    monkeypatch.setattr(fanout, "_PATIENCE", 0.5)
     refused = call("rate", folder, *words)
-    assert (refused.exit_code, sentence in refused.stderr) == (2, True), refused.stderr
+    assert (refused.exit_code, why in refused.stderr) == (2, True), refused.stderr
 
 
 def test_large_files_are_streamed_by_themselves(
@@ -321,45 +311,26 @@ def test_large_files_are_streamed_by_themselves(
     assert not is_streamed(method, soft, HOW, None, alone=True)
 
 
-def test_a_cluster_that_is_not_there_is_named(
-    folder: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The address stands in the sentence."""
-    monkeypatch.setattr(fanout, "_PATIENCE", 0.5)
-    words = ("--set", "interval=percentile", "--cluster", "tcp://127.0.0.1:9")
-    refused = call("rate", folder, *words)
-    assert refused.exit_code == 2
-    assert "cluster tcp://127.0.0.1:9: no Dask scheduler answers" in refused.stderr
-
-
 # Other commands
 
 
-def test_init(tmp_path: Path) -> None:
-    """`init` makes a workspace with every page that its notebooks name, and refuses a folder that
-    holds something.
+def test_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Outside a workspace, `run` says how to make one; `init` makes it with every page that its
+    notebooks name, and refuses a folder that holds something.
     """
-    done = call("init", tmp_path / "new")
-    assert done.exit_code == 0
-    assert (tmp_path / "new" / "params" / "tournament.yaml").is_file()
-    notebooks = list((tmp_path / "new" / "notebooks").glob("*.ipynb"))
-    named = {
-        page for each in notebooks for page in re.findall(r"docs/[\w-]+\.md", each.read_text())
-    }
-    assert named
-    assert [page for page in named if not (tmp_path / "new" / page).is_file()] == []
-    assert not [*(tmp_path / "new" / "docs").glob("*.py")]
-    again = call("init", tmp_path / "new")
-    assert again.exit_code == 2
-    assert "not an empty folder" in again.stderr
-
-
-def test_no_workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Outside a workspace, `run` says how to make one."""
     monkeypatch.chdir(tmp_path)
-    done = call("run", "pilot")
-    assert done.exit_code == 2
-    assert "arena-kit init" in done.stderr
+    lost = call("run", "pilot")
+    assert (lost.exit_code, "arena-kit init" in lost.stderr) == (2, True)
+    new = tmp_path / "new"
+    assert call("init", new).exit_code == 0
+    assert (new / "params" / "tournament.yaml").is_file()
+    texts = [each.read_text() for each in (new / "notebooks").glob("*.ipynb")]
+    named = {page for text in texts for page in re.findall(r"docs/[\w-]+\.md", text)}
+    assert named
+    assert [page for page in named if not (new / page).is_file()] == []
+    assert not [*(new / "docs").glob("*.py")]
+    again = call("init", new)
+    assert (again.exit_code, "not an empty folder" in again.stderr) == (2, True)
 
 
 def test_version_and_help() -> None:

@@ -17,7 +17,7 @@ from arena_kit.battles.battle import Battle, Outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
 from arena_kit.cli.main import main
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.files import visible
 from arena_kit.judging.judges.base import Batch, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger

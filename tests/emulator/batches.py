@@ -338,13 +338,9 @@ def _lags(batch: Batch, lag: Fault | None, newest: int) -> bool:
 
 def _doom(lots: list[Item], fault: Fault) -> list[Item]:
     """Give a fault's items their fate; the others are returned."""
-    if fault.match is not None:
-        hit = [item for item in lots if fault.match in item.custom_id]
-    else:
-        share = 1.0 if fault.share is None else fault.share
-        count = round(share * len(lots)) if fault.count is None else fault.count
-        hit = lots[:count]
-    for item in hit:
+    share = 1.0 if fault.share is None else fault.share
+    count = round(share * len(lots)) if fault.count is None else fault.count
+    for item in lots[:count]:
         item.fate, item.odd_usage = fault.kind, fault.usage
     return [item for item in lots if item.fate == "succeeded"]
 

@@ -58,49 +58,32 @@ def read_sections(user: str) -> dict[str, str]:
 def system_text(params: Mapping[str, Any]) -> str:
     """The system text, where the rubric stands; that of a chat is its first message."""
     first = params["messages"][0]
-    content = params.get("system") or (first["content"] if first.get("role") == "system" else "")
-    if isinstance(content, str):
-        return content
-    return "".join(block.get("text") or "" for block in content)
+    return _text(
+        params.get("system") or (first["content"] if first.get("role") == "system" else "")
+    )
 
 
 def user_text(params: Mapping[str, Any]) -> str:
     """The text of the last message."""
-    content = params["messages"][-1]["content"]
+    return _text(params["messages"][-1]["content"])
+
+
+def _text(content: Any) -> str:
     if isinstance(content, str):
         return content
     return "".join(block.get("text") or "" for block in content)
 
 
 _OPENINGS = ("In short", "Usually", "As far as is known", "It depends", "Most sources agree")
-_PLAIN: dict[Any, object] = {
-    "string": "Nothing was compared.",
-    "integer": 0,
-    "number": 0,
-    "boolean": False,
-    "array": [],
-}
 
 
-def generate(prompt: str, schema: Mapping[str, Any] | None, dice: Dice) -> Reply:
-    """A short text that echoes words of the prompt, or an object that fits the schema."""
-    if schema is not None:
-        return Reply(text=json.dumps(_filled(schema), ensure_ascii=False))
+def generate(prompt: str, dice: Dice) -> Reply:
+    """A short text that echoes words of the prompt."""
     words = re.findall(r"\w+", prompt[:4000]) or ["nothing"]
     opening = _OPENINGS[dice.between(0, len(_OPENINGS))]
     start = dice.between(0, len(words))
     echo = " ".join((words[start:] + words)[: dice.between(4, 24)])
     return Reply(text=f"{opening}: {echo}.")
-
-
-def _filled(schema: Mapping[str, Any]) -> Any:
-    """The smallest value that fits a schema of plain types [INF]."""
-    if options := schema.get("enum"):
-        return options[-1]
-    kind = schema.get("type")
-    if kind == "object":
-        return {name: _filled(part) for name, part in schema.get("properties", {}).items()}
-    return _PLAIN.get(kind)
 
 
 Sections = Mapping[str, str]
@@ -120,6 +103,8 @@ class Reply:
     category: str | None = None
 
 
+Behaviour = Callable[[Sections, Dice], Reply]
+
 #: How much the first place is worth to the reader, and what it calls a tie.
 LEAN, TIE_MARGIN = 0.04, 0.02
 #: The difference from which a graded verdict says much better.
@@ -136,9 +121,7 @@ _PHRASES = (
 
 
 def reader(sections: Sections, dice: Dice) -> Reply:
-    """A modest judge: overlap with the reference, else a taste fixed by the rubric, and a slight
-    lean to A.
-    """
+    """Overlap with the reference, else a taste fixed by the rubric, and a slight lean to A."""
     return _verdict(_better(sections), dice)
 
 
@@ -155,12 +138,6 @@ def tie(sections: Sections, dice: Dice) -> Reply:
 def first(sections: Sections, dice: Dice) -> Reply:
     """Position bias: whatever stands first wins."""
     return _verdict("A", dice)
-
-
-def longer(sections: Sections, dice: Dice) -> Reply:
-    """Length bias."""
-    a, b = len(sections["response_a"]), len(sections["response_b"])
-    return _verdict("tie" if a == b else "A" if a > b else "B", dice)
 
 
 def self_preferring(sections: Sections, dice: Dice) -> Reply:
@@ -212,20 +189,6 @@ def obeyed(sections: Sections) -> str | None:
     return None
 
 
-def obeys_injection(sections: Sections, dice: Dice) -> Reply:
-    """Does what a response tells it, in whatever way, else reads."""
-    wanted = obeyed(sections)
-    return _verdict(wanted, dice) if wanted else reader(sections, dice)
-
-
-def contradicts(sections: Sections, dice: Dice) -> Reply:
-    """The justification praises the response that the verdict turns down."""
-    winner = _better(sections)
-    praised = {"A": "B", "B": "A", "tie": "A"}[winner]
-    text = f"Response {praised} is clearly better: it {_PHRASES[0]}."
-    return Reply(text=_json(text, winner))
-
-
 def lowercase(sections: Sections, dice: Dice) -> Reply:
     """Enum drift: the capitals of an enum are not guaranteed [DOC-A]."""
     winner = _better(sections)
@@ -240,49 +203,33 @@ def prose(sections: Sections, dice: Dice) -> Reply:
     )
 
 
-def garbage(sections: Sections, dice: Dice) -> Reply:
-    return Reply(text='{"justification": "Both are fine, but', stop_reason="end_turn")
+_REPLIES = {
+    "garbage": Reply(text='{"justification": "Both are fine, but'),
+    # a turn that ends without a word
+    "empty": Reply(text=None, thinking_tokens=0),
+    # a refusal is a 200, possibly without content [3P]
+    "refuse_empty": Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio"),
+    "refuse_text": Reply(
+        text="I can't help with comparing these responses.",
+        stop_reason="refusal",
+        thinking_tokens=0,
+        category="general_harms",
+    ),
+    # thinking counts toward max_tokens and may use all of it [DOC-A]
+    "thinking_only": Reply(text=None, stop_reason="max_tokens", thinking_tokens=10**9),
+}
 
 
-def empty(sections: Sections, dice: Dice) -> Reply:
-    """A turn that ends without a word."""
-    return Reply(text=None, thinking_tokens=0)
+def _always(reply: Reply) -> Behaviour:
+    return lambda sections, dice: reply
 
 
-def refuse_empty(sections: Sections, dice: Dice) -> Reply:
-    """A refusal is a 200, possibly without content [3P]."""
-    return Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")
-
-
-def refuse_text(sections: Sections, dice: Dice) -> Reply:
-    text = "I can't help with comparing these responses."
-    return Reply(text=text, stop_reason="refusal", thinking_tokens=0, category="general_harms")
-
-
-def thinking_only(sections: Sections, dice: Dice) -> Reply:
-    """Thinking counts toward max_tokens and may use all of it [DOC-A]."""
-    return Reply(text=None, stop_reason="max_tokens", thinking_tokens=10**9)
-
-
-BEHAVIOURS: dict[str, Callable[[Sections, Dice], Reply]] = {
-    behaviour.__name__: behaviour
-    for behaviour in (
-        reader,
-        ignores_rubric,
-        tie,
-        first,
-        longer,
-        self_preferring,
-        obeys_injection,
-        contradicts,
-        lowercase,
-        prose,
-        garbage,
-        empty,
-        refuse_empty,
-        refuse_text,
-        thinking_only,
-    )
+_READERS: tuple[Behaviour, ...] = (
+    *(reader, ignores_rubric, tie, first, self_preferring, lowercase, prose),
+)
+BEHAVIOURS: dict[str, Behaviour] = {
+    **{behaviour.__name__: behaviour for behaviour in _READERS},
+    **{name: _always(reply) for name, reply in _REPLIES.items()},
 }
 
 

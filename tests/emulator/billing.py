@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
 from typing import NamedTuple
 
 from tests.emulator.catalogue import MODELS
@@ -64,8 +63,7 @@ class Accepted(NamedTuple):
     digest: str
 
 
-@dataclass(frozen=True, slots=True)
-class BillingRow:
+class BillingRow(NamedTuple):
     """One billed request; `digest` identifies its model, system and messages."""
 
     transport: str
@@ -75,15 +73,6 @@ class BillingRow:
     model: str
     counts: Usage
     usd: float
-
-    @property
-    def usage(self) -> dict[str, object]:
-        return self.counts.as_dict()
-
-    def as_dict(self) -> dict[str, object]:
-        row = asdict(self)
-        del row["counts"]
-        return row | {"usage": self.usage}
 
 
 class Ledger:

@@ -19,11 +19,9 @@ _NO_LIMIT = 10**6
 def complete(desk: Desk, body: Any, *, schemas: bool) -> tuple[dict[str, object], Usage, str]:
     """The completion, its usage, and the digest of the request."""
     _check(body, schemas=schemas)
-    form = body.get("response_format") or {}
-    schema = (form.get("json_schema") or {}).get("schema")
     digest = digest_of(body)
     dice = desk.dice(digest, body.get("seed"))
-    reply = desk.reply(body, schema, dice)
+    reply = desk.reply(body, dice)
     limit = body.get("max_completion_tokens") or body.get("max_tokens") or _NO_LIMIT
     output = desk.finish(reply, limit, dice, 0)
     usage = Usage(input=prompt_tokens(body), output=output.tokens)

@@ -27,15 +27,9 @@ SPECIAL = {
     "retrieve": ("foreign_results_url",),
     "messages": ("odd_usage",),
     "chat": ("odd_usage",),
-    "item": (
-        "errored",
-        "expired",
-        "canceled",
-        "unknown_type",
-        "message_null",
-        "odd_usage",
-        "credit_errored",
-        "overloaded_errored",
+    "item": tuple(
+        "errored expired canceled unknown_type message_null odd_usage credit_errored "
+        "overloaded_errored".split()
     ),
 }
 CREDIT = (
@@ -48,15 +42,14 @@ CREDIT = (
 class Fault:
     """One thing that goes wrong `times` times (None: always) at a site, after `after` good calls.
 
-    Options by kind: `status`, `message`, `retry_after` and `should_retry` for "status" and
+    Options by kind: `status`, `message` and `retry_after` for "status" and
     "status_after"; `seconds` (real) for "hang"; `share` for "truncate", "half_line" and
     "short" (of the lines delivered); `url` (an origin) for "foreign_results_url"; `url` (an
     address, or an origin that has the same paths) and `status` for "redirect" and
     "redirect_after"; `usage` (any text, JSON or not; none for a usage that is missing) for
     "odd_usage"; `count` for "list_lag" (the newest so many are missing; else those created
-    after the fault was added). Faults of items take `share` or `count` of a batch's requests,
-    or those whose custom_id contains `match`; `times` and `after` count batches as they end,
-    so `after=1` lets a pre-warm pass.
+    after the fault was added). Faults of items take `share` or `count` of a batch's requests;
+    `times` and `after` count batches as they end, so `after=1` lets a pre-warm pass.
     """
 
     on: str
@@ -65,11 +58,9 @@ class Fault:
     after: int = 0
     status: int = 500
     retry_after: float | None = None
-    should_retry: bool | None = None
     seconds: float = 30.0
     share: float | None = None
     count: int | None = None
-    match: str | None = None
     url: str = "http://127.0.0.1:9"
     usage: str = ""
     message: str = "The fault script says so."
@@ -107,16 +98,8 @@ class Fault:
                 address = self.url if urlsplit(self.url).path else f"{self.url}{path}"
                 return ApiError(self.status, "Elsewhere.", headers={"location": address})
             case _:
-                return ApiError(self.status, self.message, headers=self._headers())
-
-    def _headers(self) -> dict[str, str]:
-        """Headers that steer retries [SRC]."""
-        headers = {}
-        if self.retry_after is not None:
-            headers["retry-after"] = f"{self.retry_after:g}"
-        if self.should_retry is not None:
-            headers["x-should-retry"] = "true" if self.should_retry else "false"
-        return headers
+                wait = {} if self.retry_after is None else {"retry-after": f"{self.retry_after:g}"}
+                return ApiError(self.status, self.message, headers=wait)
 
 
 def with_usage(message: Mapping[str, Any], usage: str, encode: Callable[[Any], str]) -> str:

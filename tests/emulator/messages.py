@@ -104,10 +104,9 @@ class Desk:
         prefixes = prefixes_of(params, model)
         digest = digest_of(params)
         config = params.get("output_config") or {}
-        schema = (config.get("format") or {}).get("schema")
         dice = self.dice(digest)
-        reply = self.reply(params, schema, dice)
-        thinks = _thinks(params.get("thinking"), model.line)
+        reply = self.reply(params, dice)
+        thinks = model.line in {"opus", "sonnet"}  # 5.5 does unless told otherwise [SRC, INF]
         output = self.finish(
             reply, params["max_tokens"], dice, _THOUGHT[config.get("effort") or "medium"] * thinks
         )
@@ -120,7 +119,7 @@ class Desk:
         self._asked[digest] += 1
         return Dice(self._settings.seed, self._asked[digest], digest)
 
-    def reply(self, params: Mapping[str, Any], schema: Any, dice: Dice) -> Reply:
+    def reply(self, params: Mapping[str, Any], dice: Dice) -> Reply:
         """What the behaviour now set says to a request."""
         behaviour = self._settings.behaviour
         if not isinstance(behaviour, str):
@@ -129,7 +128,7 @@ class Desk:
         text = user_text(params)
         sections = read_sections(text)
         if "response_a" not in sections or "response_b" not in sections:
-            return generate(text, schema, dice)
+            return generate(text, dice)
         sections["rubric"] = system_text(params)
         reply = BEHAVIOURS[pick(behaviour, self._settings.shares, dice)](sections, dice)
         return graded(reply, sections) if asks_for_grades(params) else reply
@@ -151,13 +150,6 @@ class Desk:
             text, stop, needed = _cut(text or "", limit - thinking), "max_tokens", limit - thinking
         tokens = max(1, thinking + needed)
         return Output(text, thinking > 0, stop, reply.category, tokens, thinking)
-
-
-def _thinks(thinking: Any, line: str) -> bool:
-    """Whether a request may think: 5.5 does unless told otherwise [SRC for opus, else INF]."""
-    if thinking is None:
-        return line in {"opus", "sonnet"}
-    return thinking.get("type") in {"adaptive", "enabled"}
 
 
 def _cut(text: str, tokens: int) -> str:

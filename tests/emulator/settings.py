@@ -82,16 +82,10 @@ class Settings:
             raise ValueError(f"unknown behaviour {unknown[0]!r}; known: {', '.join(sorted(known))}")
 
     def update(self, changes: Mapping[str, object]) -> None:
-        """Change settings by name; an unknown name changes nothing."""
+        """Change settings by name."""
         names = [f.name for f in fields(self)]
         if unknown := [name for name in changes if name not in names]:
             raise ValueError(f"unknown setting {unknown[0]!r}; known: {', '.join(names)}")
-        before = {name: getattr(self, name) for name in changes}
         for name, value in changes.items():
             setattr(self, name, value)
-        try:
-            self.check()
-        except ValueError:
-            for name, value in before.items():
-                setattr(self, name, value)
-            raise
+        self.check()

@@ -17,8 +17,6 @@ KNOWN = frozenset(
     "output_config service_tier speed stop_sequences stream system thinking tool_choice tools "
     "user_profile_id workspace_id".split()
 )
-#: Fields a batch refuses. [DOC-A]
-NOT_IN_BATCH = ("speed", "cache_hint", "context_hint")
 #: Fields that count_tokens does not have. [SRC]
 NOT_COUNTED = frozenset(
     "max_tokens container diagnostics inference_geo metadata service_tier stop_sequences "
@@ -32,14 +30,12 @@ def check(params: Any, *, version: str, where: str) -> Model:
         raise invalid("params: Input should be a valid dictionary")
     _check_names(params, version, where)
     model = _model(params.get("model"))
-    _check_messages(params.get("messages"), model)
+    _check_messages(params.get("messages"))
     if params.get("system") is not None:
         _check_content(params["system"], "system")
     _check_output(params.get("output_config"))
     if where != "count_tokens":
         _check_max_tokens(params, model, where)
-    _check_thinking(params.get("thinking"), model)
-    _check_tools(params.get("tool_choice"), model)
     return model
 
 
@@ -55,11 +51,6 @@ def _check_names(params: Mapping[str, Any], version: str, where: str) -> None:
         unknown |= params.keys() & NOT_COUNTED
     if unknown:
         raise invalid(f"{min(unknown)}: Extra inputs are not permitted")
-    if params.get("stream"):
-        text = "not supported in a batch" if where == "batch" else "not emulated"
-        raise invalid(f"stream: Streaming is {text}.")
-    if where == "batch" and (unsupported := [name for name in NOT_IN_BATCH if params.get(name)]):
-        raise invalid(f"{unsupported[0]}: This parameter is not supported in a batch.")
 
 
 def _model(name: Any) -> Model:
@@ -72,19 +63,14 @@ def _model(name: Any) -> Model:
     return model
 
 
-def _check_messages(messages: Any, model: Model) -> None:
-    """At least one message, each with content, and no prefill since 4.6 [DOC-A]."""
+def _check_messages(messages: Any) -> None:
+    """At least one message, each with content [DOC-A]."""
     if not isinstance(messages, list) or not messages:
         raise invalid("messages: at least one message is required")
     for index, message in enumerate(messages):
         if not isinstance(message, dict) or message.get("role") not in {"user", "assistant"}:
             raise invalid(f"messages.{index}.role: Input should be 'user' or 'assistant'")
         _check_content(message.get("content"), f"messages.{index}.content")
-    if messages[-1]["role"] == "assistant" and not model.prefill:
-        raise invalid(
-            "This model does not support assistant message prefill. "
-            "The conversation must end with a user message."
-        )
 
 
 def _check_content(content: Any, where: str) -> None:
@@ -130,21 +116,3 @@ def _check_output(config: Any) -> None:
             "output_config.format.schema: For 'object' type, 'additionalProperties' must be "
             "explicitly set to false"
         )
-
-
-def _check_thinking(thinking: Any, model: Model) -> None:
-    """Opus 5.5 always thinks; 5.5 takes adaptive, Sonnet 5.5 also between_tools [SRC]."""
-    if thinking is None:
-        return
-    kind = thinking.get("type") if isinstance(thinking, dict) else thinking
-    if kind not in model.thinking:
-        raise invalid(f"thinking.type: {kind!r} is not supported for {model.id}")
-    if kind == "enabled" and not isinstance(thinking.get("budget_tokens"), int):
-        raise invalid("thinking.enabled.budget_tokens: Field required")
-
-
-def _check_tools(choice: Any, model: Model) -> None:
-    """Forced tools are refused on Opus 5.5 and Sonnet 5.5 [DOC-B]."""
-    kind = choice.get("type") if isinstance(choice, dict) else None
-    if kind in {"any", "tool"} and not model.forced_tools:
-        raise invalid(f"tool_choice: forcing a tool is not supported for {model.id}")

@@ -8,32 +8,42 @@ import time
 from collections.abc import Sequence
 
 from rich.console import Console
+from rich.table import Table
 
 from tests.faults.careless import CARELESS, Variant
-from tests.faults.harness import play_all, rehearse
-from tests.faults.report import show, watched
+from tests.faults.harness import Outcome, play_all, rehearse
 from tests.faults.scenarios import Scenario, matrix, quick
 
+_FINDINGS = ("billed", "unknown", "paid_twice", "lost", "duplicated", "miscounted", "astray")
+_COLUMNS = (
+    *("runs", "kills", "restarts", "faults fired", "requests billed", "live in doubt"),
+    *("paid twice", "lost", "duplicated", "miscounted", "astray"),
+)
 
-def main(arguments: Sequence[str] | None = None) -> int:
+
+def main() -> int:
     """Play, report, and return 0 only when nothing at all went wrong."""
-    options = _parser().parse_args(arguments)
-    console = Console(width=150)
+    options = _parser().parse_args()
+    console = Console(width=150, highlight=False, markup=False, soft_wrap=True)
     started = time.monotonic()
     scenarios = _scenarios(options)
     if options.list:
-        console.print("\n".join(scenario.name for scenario in scenarios), markup=False)
+        console.print("\n".join(scenario.name for scenario in scenarios))
         return 0
     if not scenarios:
-        console.print(f"no scenario is called {' or '.join(options.only)}", markup=False)
+        console.print(f"no scenario is called {' or '.join(options.only)}")
         return 2
     variant = CARELESS[options.careless] if options.careless else Variant()
-    played = play_all(scenarios, variant=variant, jobs=options.jobs)
-    outcomes = list(watched(played, len(scenarios), verbose=options.verbose))
+    outcomes: list[Outcome] = []
+    for outcome in play_all(scenarios, variant=variant, jobs=options.jobs):
+        outcomes.append(outcome)
+        if options.verbose or len(outcomes) % 100 == 0 or not outcome.clean:
+            line = f"{len(outcomes)} of {len(scenarios)}  {outcome.seconds:5.1f} s  {outcome.name}"
+            sys.stderr.write(f"{line}{'' if outcome.clean else '  FAILED'}\n")
     order = {(scenario.name, scenario.seed): n for n, scenario in enumerate(scenarios)}
     outcomes.sort(key=lambda outcome: order[outcome.name, outcome.seed])
     flags = f" --careless {options.careless}" if options.careless else ""
-    show(console, outcomes, flags=flags, seconds=time.monotonic() - started)
+    _show(console, outcomes, flags=flags, seconds=time.monotonic() - started)
     complete = len(outcomes) == len(scenarios)  # a worker that broke off gives fewer
     return 0 if complete and all(outcome.clean for outcome in outcomes) else 1
 
@@ -51,6 +61,46 @@ def _scenarios(options: argparse.Namespace) -> list[Scenario]:
         scenarios += quick(whole) if options.quick else whole
         seed += 1
     return scenarios
+
+
+def _show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
+    """The table by kind, every failure with its command, and the sums."""
+    table = Table("scenarios", box=None, pad_edge=False)
+    for name in _COLUMNS:
+        table.add_column(name, justify="right")
+    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
+        table.add_row(kind, *map(str, _sums([o for o in outcomes if o.kind == kind]).values()))
+    console.print(table)
+    for outcome in outcomes:
+        if not outcome.clean:
+            reasons = "; ".join(filter(None, (outcome.trouble, *outcome.finding.details)))
+            command = f"python -m tests.faults --only '{outcome.name}' --seed {outcome.seed}{flags}"
+            console.print(f"FAILED {outcome.name} (seed {outcome.seed}): {reasons}")
+            console.print(f"  again: {command}")
+    sums = _sums(outcomes)
+    failed = sum(not outcome.clean for outcome in outcomes)
+    paused, locked = (sum(getattr(o, name) for o in outcomes) for name in ("pauses", "locked"))
+    console.print(
+        f"{sums['runs']} runs, {sums['kills']} kills, {sums['restarts']} restarts ({paused} after "
+        f"a pause for credit, {locked} after a lock), {sums['faults fired']} faults fired, "
+        f"{sums['requests billed']} requests billed, {sums['live in doubt']} live calls in doubt, "
+        f"{failed} failed, {seconds:.0f} s"
+    )
+    console.print(
+        f"paid twice: {sums['paid twice']}, lost: {sums['lost']}, "
+        f"duplicated verdicts: {sums['duplicated']}"
+    )
+
+
+def _sums(outcomes: Sequence[Outcome]) -> dict[str, int]:
+    numbers = [
+        len(outcomes),
+        sum(o.kills for o in outcomes),
+        sum(max(0, o.lives - 1) for o in outcomes),
+        sum(o.fired for o in outcomes),
+        *(sum(getattr(o.finding, name) for o in outcomes) for name in _FINDINGS),
+    ]
+    return dict(zip(_COLUMNS, numbers, strict=True))
 
 
 def _parser() -> argparse.ArgumentParser:

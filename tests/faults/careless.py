@@ -7,8 +7,7 @@ import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 import anthropic
 
@@ -19,21 +18,12 @@ from arena_kit.judging.ledger.rows import Intent, Transport
 from arena_kit.judging.ledger.schema import kept_open, opened
 from arena_kit.judging.verdicts.records import Asked
 
-#: A judge's class made careless.
-Change = Callable[[type[Any]], type[Any]]
 
-
-def unchanged(base: type[Any]) -> type[Any]:
-    """The judge as it is."""
-    return base
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Variant:
-    """Which ledger and which judges are tried; the careless ones must be caught."""
+class Variant(NamedTuple):
+    """Which ledger is tried, and what is made of a judge's class; careless ones must be caught."""
 
     ledger: type[Ledger] = Ledger
-    judge: Change = unchanged
+    judge: Callable[[type[Any]], type[Any]] = lambda base: base
 
 
 class ForgetfulLedger(Ledger):
@@ -80,10 +70,8 @@ class PidLedger(Ledger):
 def _lives(pid: int) -> bool:
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:
+        return isinstance(error, PermissionError)
     return True
 
 

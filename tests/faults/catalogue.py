@@ -6,74 +6,98 @@ from typing import Any
 
 from tests.faults.service import ELSEWHERE, LATE
 
-Faults = tuple[dict[str, Any], ...]
+How = dict[str, Any]
+Faults = tuple[How, ...]
+
+
+def _status(status: int, **more: Any) -> How:
+    return {"kind": "status", "status": status, **more}
+
+
+def _kind(kind: str, **more: Any) -> How:
+    return {"kind": kind, **more}
+
+
+def _one(site: str, how: How, after: int = 0) -> Faults:
+    return ({"on": site, "after": after, **how},)
+
 
 #: Where a fault of creating strikes: the first pre-warming, the bulk, the first re-ask.
 _WHERE = {"first": 0, "bulk": 2, "again": 3}
+_PAGES = {"page": _kind("page", times=2), "page-json": _kind("json_page", times=2)}
+_LIMITED = {"429": _status(429, retry_after=0.05)}
 #: Kinds of creating a batch that leave open whether one exists.
-_UNSURE: dict[str, dict[str, Any]] = {
-    "drop": {"kind": "drop"},
-    "drop_before": {"kind": "drop_before"},
-    "hang": {"kind": "hang", "seconds": 1.0},
-    "page": {"kind": "page"},
-    "page-json": {"kind": "json_page"},
-    "late": {"kind": LATE, "seconds": 0.5},
-    **{str(status): {"kind": "status", "status": status} for status in (408, 409, 500, 503)},
-    **{str(status): {"kind": "status", "status": status} for status in (504, 529)},
+_UNSURE: dict[str, How] = {
+    "drop": _kind("drop"),
+    "drop_before": _kind("drop_before"),
+    "hang": _kind("hang", seconds=1.0),
+    "page": _kind("page"),
+    "page-json": _kind("json_page"),
+    "late": _kind(LATE, seconds=0.5),
+    **{str(status): _status(status) for status in (408, 409, 500, 503, 504, 529)},
     **{
-        f"{status}_after": {"kind": "status_after", "status": status}
+        f"{status}_after": _kind("status_after", status=status)
         for status in (408, 500, 503, 504, 529)
     },
 }
 #: Kinds of creating a batch that certainly leave none.
-_REFUSED: dict[str, dict[str, Any]] = {
-    "429": {"kind": "status", "status": 429, "retry_after": 0.05},
-    "429_thrice": {"kind": "status", "status": 429, "times": 3},
-    "credit": {"kind": "credit"},
-    "spend_cap": {"kind": "spend_cap"},
-    "usage_limit": {"kind": "usage_limit"},
+_REFUSED: dict[str, How] = {
+    **_LIMITED,
+    "429_thrice": _status(429, times=3),
+    **{kind: _kind(kind) for kind in ("credit", "spend_cap", "usage_limit")},
 }
 #: Kinds of looking at a batch.
-_LOOKS: dict[str, dict[str, Any]] = {
-    "404": {"kind": "not_found", "times": 2},
-    "404_long": {"kind": "not_found", "times": 12},
-    "429": {"kind": "status", "status": 429, "retry_after": 0.05},
-    "500": {"kind": "status", "status": 500, "times": 3},
-    "503": {"kind": "status", "status": 503},
-    "529": {"kind": "status", "status": 529},
-    "drop": {"kind": "drop"},
-    "hang": {"kind": "hang", "seconds": 0.3},
-    "page": {"kind": "page", "times": 2},
-    "page-json": {"kind": "json_page", "times": 2},
+_LOOKS: dict[str, How] = {
+    "404": _kind("not_found", times=2),
+    "404_long": _kind("not_found", times=12),
+    **_LIMITED,
+    "500": _status(500, times=3),
+    "503": _status(503),
+    "529": _status(529),
+    "drop": _kind("drop"),
+    "hang": _kind("hang", seconds=0.3),
+    **_PAGES,
 }
 #: Kinds of reading results; the sixth 404 in a row ends the process.
-_READS: dict[str, dict[str, Any]] = {
-    "truncate": {"kind": "truncate"},
-    "truncate_early": {"kind": "truncate", "share": 0.1, "times": 3},
-    "half_line": {"kind": "half_line"},
-    "half_line_twice": {"kind": "half_line", "share": 0.3, "times": 2},
-    "drop": {"kind": "drop"},
-    "drop_before": {"kind": "drop_before"},
-    "404": {"kind": "not_found"},
-    "404_long": {"kind": "not_found", "times": 6},
-    "429": {"kind": "status", "status": 429, "retry_after": 0.05},
-    "500": {"kind": "status", "status": 500},
-    "529": {"kind": "status", "status": 529},
-    "hang": {"kind": "hang", "seconds": 1.0},
-    "short": {"kind": "short"},
-    "empty": {"kind": "short", "share": 0.0, "times": 2},
-    "page": {"kind": "page", "times": 2},
-    "page-json": {"kind": "json_page", "times": 2},
+_READS: dict[str, How] = {
+    "truncate": _kind("truncate"),
+    "truncate_early": _kind("truncate", share=0.1, times=3),
+    "half_line": _kind("half_line"),
+    "half_line_twice": _kind("half_line", share=0.3, times=2),
+    "drop": _kind("drop"),
+    "drop_before": _kind("drop_before"),
+    "404": _kind("not_found"),
+    "404_long": _kind("not_found", times=6),
+    **_LIMITED,
+    "500": _status(500),
+    "529": _status(529),
+    "hang": _kind("hang", seconds=1.0),
+    "short": _kind("short"),
+    "empty": _kind("short", share=0.0, times=2),
+    **_PAGES,
 }
-#: Redirects to the same path at another address.
-_SENT_AWAY: dict[str, dict[str, Any]] = {
-    str(status): {"kind": "redirect", "status": status, "url": ELSEWHERE}
+#: Kinds of listing batches.
+_LISTS: dict[str, How] = {
+    "lag": _kind("list_lag", times=3, count=1),
+    "500": _status(500, times=2),
+    **_LIMITED,
+    "drop": _kind("drop", times=2),
+    "404": _kind("not_found"),
+    **_PAGES,
+}
+#: Redirects to the same path at another address, before and after a batch was made.
+_AWAY = {
+    str(status): _kind("redirect", status=status, url=ELSEWHERE)
     for status in (301, 302, 303, 307, 308)
 }
-_TAKEN_AND_SENT_AWAY: dict[str, dict[str, Any]] = {
-    f"{status}_after": {"kind": "redirect_after", "status": status, "url": ELSEWHERE}
+_TAKEN_AND_AWAY = {
+    f"{status}_after": _kind("redirect_after", status=status, url=ELSEWHERE)
     for status in (302, 303)
 }
+#: What becomes of requests inside a batch.
+_ITEMS = (
+    "errored overloaded_errored expired canceled unknown_type message_null credit_errored".split()
+)
 
 
 def _tokens(number: str) -> str:
@@ -95,142 +119,81 @@ USAGES: dict[str, str] = {
     "null": "null",
     "missing": "",
 }
-#: What becomes of requests inside a batch: of all in the first one, of some in the bulk.
-_ITEMS: tuple[str, ...] = (
-    "errored",
-    "overloaded_errored",
-    "expired",
-    "canceled",
-    "unknown_type",
-    "message_null",
-)
-_ITEMS += ("credit_errored",)
+#: A create in doubt: taken or not.
+_DOUBT = {kind: _one("create", _UNSURE[kind], after=2) for kind in ("drop", "500")}
 
-
-def _one(site: str, how: dict[str, Any], after: int = 0) -> Faults:
-    return ({"on": site, "after": after, **how},)
-
-
-def _creating() -> dict[str, Faults]:
-    return {
+FAULTS: dict[str, Faults] = {
+    **{
         f"create-{name}-{where}": _one("create", how, after)
         for name, how in (_UNSURE | _REFUSED).items()
         for where, after in _WHERE.items()
         if where != "again" or name in ("drop", "429", "500_after", "credit")
-    } | {"create-529-long": _one("create", {"kind": "status", "status": 529, "times": 9})}
-
-
-def _listing() -> dict[str, Faults]:
-    """A create in doubt, and a list that does not help at once; three looks come before."""
-    doubt = _one("create", _UNSURE["drop"], after=2)
-    nothing = _one("create", _UNSURE["500"], after=2)
-    ways: dict[str, dict[str, Any]] = {
-        "lag": {"kind": "list_lag", "times": 3, "count": 1},
-        "500": {"kind": "status", "status": 500, "times": 2},
-        "429": {"kind": "status", "status": 429, "retry_after": 0.05},
-        "drop": {"kind": "drop", "times": 2},
-        "404": {"kind": "not_found"},
-        "page": {"kind": "page", "times": 2},
-        "page-json": {"kind": "json_page", "times": 2},
-    }
-    taken = {f"list-{name}-taken": doubt + _one("list", how, 3) for name, how in ways.items()}
-    return taken | {f"list-{n}-not_taken": nothing + _one("list", h, 3) for n, h in ways.items()}
-
-
-def _looking() -> dict[str, Faults]:
-    """A create in doubt, and results that do not tell at once whose the batch is."""
-    doubt = _one("create", _UNSURE["drop"], after=2)
-    return {f"look-{name}": doubt + _one("results", how, after=2) for name, how in _READS.items()}
-
-
-def _redirects() -> dict[str, Faults]:
-    """Every call sent away to another address, where nothing may follow."""
-    created = {
-        f"redirect-create-{name}-{where}": _one("create", how, _WHERE[where])
-        for name, how in (_SENT_AWAY | _TAKEN_AND_SENT_AWAY).items()
-        for where in ("first", "bulk")
-    }
-    looked = {
-        f"redirect-{site}-{name}": _one(site, _SENT_AWAY[name], after)
-        for site, after in (("retrieve", 3), ("results", 2), ("list", 2), ("models", 0))
-        for name in ("302", "307", "308")
-    }
-    twice = {"redirect-results-307-twice": _one("results", _SENT_AWAY["307"] | {"times": 2}, 2)}
-    return created | looked | twice
-
-
-def _usages() -> dict[str, Faults]:
-    where = {"first": (1.0, 0), "some": (0.4, 2)}
-    return {
-        f"usage-{name}-{place}": _one(
-            "item", {"kind": "odd_usage", "usage": usage, "share": share}, after
-        )
-        for name, usage in USAGES.items()
-        for place, (share, after) in where.items()
-    }
-
-
-def _live() -> dict[str, dict[str, Any]]:
-    """What goes wrong with a call that is answered at once."""
-    return {
-        **{f"redirect-{name}": how for name, how in _SENT_AWAY.items()},
-        "redirect-307-always": _SENT_AWAY["307"] | {"times": 30},
-        **{f"usage-{name}": {"kind": "odd_usage", "usage": text} for name, text in USAGES.items()},
-        "page": {"kind": "page"},
-        "page-json": {"kind": "json_page"},
-        "page-always": {"kind": "page", "times": 30},
-        "drop": {"kind": "drop"},
-        "drop_before": {"kind": "drop_before"},
-        "hang": {"kind": "hang", "seconds": 4.0},
-        "429": {"kind": "status", "status": 429, "retry_after": 0.05, "times": 3},
-        "500": {"kind": "status", "status": 500, "times": 3},
-        "504_after": {"kind": "status_after", "status": 504},
-        "credit": {"kind": "credit"},
-    }
-
-
-def _items() -> dict[str, Faults]:
-    faults = {}
-    for kind in _ITEMS:
-        faults[f"item-{kind}-first"] = _one("item", {"kind": kind, "share": 1.0})
-        faults[f"item-{kind}-some"] = _one("item", {"kind": kind, "share": 0.4}, after=2)
-        faults[f"item-{kind}-all"] = _one("item", {"kind": kind, "share": 1.0}, after=2)
-    for kind in ("errored", "expired"):
-        faults[f"item-{kind}-always"] = _one("item", {"kind": kind, "share": 0.6, "times": 9}, 2)
-    return faults
-
-
-def _preparing() -> dict[str, Faults]:
-    """Calls before anything is spent."""
-    return {
+    },
+    "create-529-long": _one("create", _status(529, times=9)),
+    # a create in doubt, and a list that does not help at once; three looks come before
+    **{f"list-{n}-taken": _DOUBT["drop"] + _one("list", how, 3) for n, how in _LISTS.items()},
+    **{f"list-{n}-not_taken": _DOUBT["500"] + _one("list", how, 3) for n, how in _LISTS.items()},
+    **{f"retrieve-{name}": _one("retrieve", how, 3) for name, how in _LOOKS.items()},
+    **{f"results-{name}": _one("results", how, 2) for name, how in _READS.items()},
+    # a create in doubt, and results that do not tell at once whose the batch is
+    **{f"look-{name}": _DOUBT["drop"] + _one("results", how, 2) for name, how in _READS.items()},
+    # of all requests in the first batch, of some and of all in the bulk
+    **{
+        f"item-{kind}-{where}": _one("item", _kind(kind, share=share), after)
+        for kind in _ITEMS
+        for where, share, after in (("first", 1.0, 0), ("some", 0.4, 2), ("all", 1.0, 2))
+    },
+    **{
+        f"item-{kind}-always": _one("item", _kind(kind, share=0.6, times=9), 2)
+        for kind in ("errored", "expired")
+    },
+    # calls before anything is spent
+    **{
         f"{site}-{name}": _one(site, how)
         for site in ("models", "count_tokens")
-        for name, how in (("529", {"kind": "status", "status": 529}), ("drop", {"kind": "drop"}))
-    }
-
-
-FAULTS: dict[str, Faults] = {
-    **_creating(),
-    **_listing(),
-    **{f"retrieve-{name}": _one("retrieve", how, after=3) for name, how in _LOOKS.items()},
-    **{f"results-{name}": _one("results", how, after=2) for name, how in _READS.items()},
-    **_looking(),
-    **_items(),
-    **_preparing(),
-    **_redirects(),
-    **_usages(),
+        for name, how in (("529", _status(529)), ("drop", _kind("drop")))
+    },
+    # every call sent away to another address, where nothing may follow
+    **{
+        f"redirect-create-{name}-{where}": _one("create", how, _WHERE[where])
+        for name, how in (_AWAY | _TAKEN_AND_AWAY).items()
+        for where in ("first", "bulk")
+    },
+    **{
+        f"redirect-{site}-{name}": _one(site, _AWAY[name], after)
+        for site, after in (("retrieve", 3), ("results", 2), ("list", 2), ("models", 0))
+        for name in ("302", "307", "308")
+    },
+    "redirect-results-307-twice": _one("results", _AWAY["307"] | {"times": 2}, 2),
+    **{
+        f"usage-{name}-{where}": _one("item", _kind("odd_usage", usage=usage, share=share), after)
+        for name, usage in USAGES.items()
+        for where, share, after in (("first", 1.0, 0), ("some", 0.4, 2))
+    },
 }
-#: The same of live calls, by name; they strike the call after so many good ones.
-LIVE_FAULTS: dict[str, dict[str, Any]] = _live()
+#: What goes wrong with a call that is answered at once; it strikes after so many good ones.
+LIVE_FAULTS: dict[str, How] = {
+    **{f"redirect-{name}": how for name, how in _AWAY.items()},
+    "redirect-307-always": _AWAY["307"] | {"times": 30},
+    **{f"usage-{name}": _kind("odd_usage", usage=text) for name, text in USAGES.items()},
+    "page": _kind("page"),
+    "page-json": _kind("json_page"),
+    "page-always": _kind("page", times=30),
+    "drop": _kind("drop"),
+    "drop_before": _kind("drop_before"),
+    "hang": _kind("hang", seconds=4.0),
+    "429": _status(429, retry_after=0.05, times=3),
+    "500": _status(500, times=3),
+    "504_after": _kind("status_after", status=504),
+    "credit": _kind("credit"),
+}
 #: Faults that one kind of the report stands for, wherever they strike.
 _KINDS = {"redirect": "redirect", "usage": "odd usage", "page": "200 without an answer"}
 #: Faults after which it is unknown whether a batch exists.
-AMBIGUOUS: tuple[str, ...] = (
-    "create-drop-bulk",
-    "create-drop_before-bulk",
-    "create-500_after-first",
+AMBIGUOUS = (
+    *("create-drop-bulk", "create-drop_before-bulk", "create-500_after-first"),
+    *("create-hang-bulk", "create-late-bulk", "list-lag-taken"),
 )
-AMBIGUOUS += ("create-hang-bulk", "create-late-bulk", "list-lag-taken")
 #: Faults that hide a batch from the list or the account: a restored ledger cannot see through them.
 HIDING = tuple(name for name in FAULTS if name.startswith("list-lag"))
 
@@ -241,14 +204,13 @@ def kind_of(name: str) -> str:
     return next((kind for word, kind in _KINDS.items() if word in words), words[0])
 
 
+_ALL_SORTS = {"garbage": 0.3, "refuse_empty": 0.2, "thinking_only": 0.2, "prose": 0.2}
 #: How the judge answers, all of it or most.
-BEHAVIOURS: dict[str, dict[str, Any]] = {
+BEHAVIOURS: dict[str, How] = {
     "half_garbage": {"shares": {"garbage": 0.5}},
     "half_expired": {"expire_share": 0.5},
     "few_expired": {"expire_share": 0.1},
-    "all_sorts": {
-        "shares": {"garbage": 0.3, "refuse_empty": 0.2, "thinking_only": 0.2, "prose": 0.2}
-    },
+    "all_sorts": {"shares": _ALL_SORTS},
     **{
         name: {"behaviour": name}
         for name in ("reader", "refuse_empty", "refuse_text", "thinking_only", "garbage", "empty")

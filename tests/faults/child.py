@@ -1,4 +1,6 @@
-"""One life of the judging process: forked, judging, and possibly killed."""
+"""One life of the judging process: forked, judging, and possibly killed at a step of its own or at
+a moment that its parent picks.
+"""
 
 from __future__ import annotations
 
@@ -11,23 +13,133 @@ import socket
 import sys
 import time
 import traceback
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple, NoReturn
 
 from arena_kit.files import DataError, LockedError
 from arena_kit.judging.asking import batches as batching
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.judges.base import PaidJudge, PausedError, ServiceError
+from arena_kit.judging.judges.base import Batch, PaidJudge, PausedError, Result, ServiceError
+from arena_kit.judging.ledger import ledger as ledger_module
+from arena_kit.judging.ledger import schema as ledger_schema
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.judging.verdicts.records import Asked, Judgment
 from arena_kit.runs.record.record import Record
 from tests.faults.careless import Variant
-from tests.faults.dying import After, Death, Fate, mortal_judge, mortal_ledger
 from tests.faults.tournament import JUDGES, OPTIONS, PAIRS, Transport, judge_of, material
+
+# Death
+
+#: Steps that change the ledger, and calls of a batch service around them.
+DURABLE = ("plan", "begin", "submitted", "adopt", "record", "close")
+CALLS = ("submit", "poll")
+
+
+class At(NamedTuple):
+    """Death by SIGKILL when `point` is reached for the n-th time."""
+
+    point: str
+    n: int
+
+
+class After(NamedTuple):
+    """A signal so many seconds after the start."""
+
+    seconds: float
+    signal: int = signal.SIGKILL
+
+
+Death = At | After
+
+
+class Fate:
+    """Counts the points that a process reaches, and ends it at the appointed one."""
+
+    def __init__(self, death: Death | None) -> None:
+        self.seen: Counter[str] = Counter()
+        self.inside = ""
+        self._death = death
+
+    def reach(self, point: str) -> None:
+        """Pass a point, or die there."""
+        self.seen[point] += 1
+        if self._death == At(point, self.seen[point]):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+
+def mortal_ledger(fate: Fate, base: type[Ledger]) -> type[Ledger]:
+    """A ledger that may die before, within (before its COMMIT) and after every durable step."""
+    _die_before_commit(fate)
+
+    @contextmanager
+    def locked(self: Ledger, run: str) -> Iterator[None]:
+        fate.reach("locked:before")
+        with base.locked(self, run):
+            fate.reach("locked:after")
+            yield
+        fate.reach("locked:released")
+
+    methods: dict[str, Any] = {name: _mortal(fate, base, name) for name in DURABLE}
+    return type("MortalLedger", (base,), {**methods, "locked": locked})
+
+
+def mortal_judge(fate: Fate, base: type[Any]) -> type[Any]:
+    """A judge that may die around its calls, and between two lines of results."""
+
+    def ask(self: Any, request: Asked) -> Result:  # by several threads at once
+        fate.reach("ask:before")
+        result: Result = base.ask(self, request)
+        fate.reach("ask:after")
+        return result
+
+    def collect(self: Any, batch: Batch) -> Iterator[Result]:
+        for result in base.collect(self, batch):
+            fate.reach("collect:line")
+            yield result
+
+    if hasattr(base, "ask"):
+        return type("MortalJudge", (base,), {"ask": ask})
+    methods: dict[str, Any] = {name: _mortal(fate, base, name) for name in CALLS}
+    return type("MortalJudge", (base,), {**methods, "collect": collect})
+
+
+def _mortal(fate: Fate, base: type, name: str) -> Callable[..., Any]:
+    method = getattr(base, name)
+
+    def step(*args: Any, **kwargs: Any) -> Any:
+        fate.reach(f"{name}:before")
+        fate.inside = name
+        result = method(*args, **kwargs)
+        fate.inside = ""
+        fate.reach(f"{name}:after")
+        return result
+
+    return step
+
+
+def _die_before_commit(fate: Fate) -> None:
+    """In this process, let every transaction pass a point when only its COMMIT is missing."""
+    real = ledger_schema.transaction
+
+    def passing(name: Callable[[], str]) -> Any:
+        @contextmanager
+        def transaction(con: Any) -> Iterator[None]:
+            with real(con):
+                yield
+                fate.reach(f"{name()}:within")
+
+        return transaction
+
+    ledger_module.transaction = passing(lambda: fate.inside or "other")
+    ledger_schema.transaction = passing(lambda: "new_file")
+
+
+# Life
 
 #: Small groups of results make many durable steps.
 _GROUP = 4
@@ -185,12 +297,6 @@ def _verdicts(judgments: list[Judgment]) -> list[tuple[str, str]]:
 
 
 def _code(error: BaseException) -> Code:
-    for kind, code in (
-        (LockedError, Code.LOCKED),
-        (PausedError, Code.PAUSED),
-        (ServiceError, Code.SERVICE),
-        (KeyboardInterrupt, Code.INTERRUPTED),
-    ):
-        if isinstance(error, kind):
-            return code
-    return Code.BROKEN
+    codes = {LockedError: Code.LOCKED, PausedError: Code.PAUSED, ServiceError: Code.SERVICE}
+    codes |= {KeyboardInterrupt: Code.INTERRUPTED}
+    return next((code for kind, code in codes.items() if isinstance(error, kind)), Code.BROKEN)

@@ -16,11 +16,11 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field, replace
 from itertools import chain, repeat
 from pathlib import Path
+from typing import NamedTuple
 
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.faults.careless import Variant
-from tests.faults.child import Code, Life, Task, begin
-from tests.faults.dying import Death
+from tests.faults.child import Code, Death, Life, Task, begin
 from tests.faults.scenarios import Host, Restore, Scenario, SeenBy, scenario_kind
 from tests.faults.service import Service
 from tests.faults.tournament import CONCURRENCY, JUDGES, client
@@ -54,8 +54,7 @@ class Outcome:
         return not self.trouble and self.finding.clean
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stage:
+class Stage(NamedTuple):
     """One worker's service, folder and variant."""
 
     service: Service
@@ -78,12 +77,9 @@ class Stage:
         except _TroubleError as error:
             outcome.trouble = str(error)[:500]
         outcome.fired = self.service.fired()
-        evidence = Evidence(
-            bill=self.service.bill(),
-            silent=self.service.silent(),
-            astray=self.service.astray(),
-            doubtful=CONCURRENCY * outcome.kills + outcome.fired,
-        )
+        doubtful = CONCURRENCY * outcome.kills + outcome.fired
+        seen = (self.service.bill(), self.service.silent(), self.service.astray())
+        evidence = Evidence(*seen, doubtful)
         outcome.finding = compare(evidence, task.ledger, last, task.transport, task.seed)
         outcome.seconds = time.monotonic() - started
         return outcome

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from fnmatch import fnmatch
 from random import Random
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from tests.faults.catalogue import (
     AMBIGUOUS,
@@ -18,23 +18,17 @@ from tests.faults.catalogue import (
     Faults,
     kind_of,
 )
-from tests.faults.dying import After, At, Death
+from tests.faults.child import After, At, Death
 from tests.faults.tournament import N_BULK, SHARES, Transport
 
-_EVERY_LINE = 5
-_EVERY_POLL = 6
-_MIXTURES = 90
-_RANDOM_KILLS = 40
-_RIVALS = 16
-_INTERRUPTS = 12
-_RESTORED = 36
-_HOSTS = 18
-_LIVE_KILLS = 12
+#: Result lines and polls, whose number varies, are sampled, others with every seed.
+_EVERY = {"collect:line": 5, "poll:before": 6, "poll:after": 6}
+#: How many seeded scenarios there are of a kind, where that is not 12.
+_N = {"mixture": 90, "kill": 40, "restored": 36, "host": 18, "rival": 16}
 #: Seconds; an undisturbed run takes about as long.
 _LONGEST_MOMENT = 0.4
-#: How many of each kind the quick matrix takes.
+#: How many of each kind the quick matrix takes, where that is not one.
 _QUICK = {"step": 13, "mixture": 4, "restored": 4, "host": 3}
-_QUICK_OTHERS = 1
 
 #: How often an undisturbed run reaches each point, and that for each transport.
 Seen = Mapping[str, int]
@@ -45,8 +39,7 @@ SeenBy = Mapping[Transport, Seen]
 Host = Literal["", "renamed", "reused", "first"]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Restore:
+class Restore(NamedTuple):
     """An older copy takes the ledger's place once the run is done, and the run begins anew.
 
     It is made, by `arena-kit ledger backup` or as a plain copy of the file, when so many lives are
@@ -81,10 +74,6 @@ class Scenario:
     restore: Restore | None = None
     host: Host = ""
 
-    @property
-    def kind(self) -> str:
-        return scenario_kind(self.name)
-
     def is_called(self, pattern: str) -> bool:
         """Whether this is its name; `*` stands for anything."""
         return self.name == pattern or fnmatch(self.name, pattern)
@@ -95,20 +84,18 @@ class Scenario:
         return usual | dict(self.settings)
 
 
+_LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name)) != name)}
+
+
 def scenario_kind(name: str) -> str:
     """What a scenario is reported under."""
     group, _, rest = name.partition("/")
-    if group == "fault":
-        return f"fault: {kind_of(rest)}"
-    if group == "fault+kill":
-        return f"fault: {kind_of(rest)} + kill"
+    if group.startswith("fault"):
+        return f"fault: {kind_of(rest)}{' + kill' * (group == 'fault+kill')}"
     if group == "live":
         fault = kind_of(rest.split("/")[1])
         return f"live: {fault}" if fault in _LIVE_KINDS else "live: fault"
     return group
-
-
-_LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name)) != name)}
 
 
 def matrix(seen: SeenBy, seed: int) -> list[Scenario]:
@@ -116,7 +103,7 @@ def matrix(seen: SeenBy, seed: int) -> list[Scenario]:
     batches = seen["batches"]
     scenarios = [
         *_steps(batches, seed),
-        *_faults(),
+        *(Scenario(name=f"fault/{name}", faults=faults) for name, faults in FAULTS.items()),
         *_faults_with_kills(batches, seed),
         *_behaviours(batches, seed),
         *_strangers(),
@@ -138,29 +125,20 @@ def quick(scenarios: Sequence[Scenario]) -> list[Scenario]:
     """A fixed sample, spread evenly over every kind."""
     kinds: dict[str, list[Scenario]] = {}
     for scenario in scenarios:
-        kinds.setdefault(scenario.kind, []).append(scenario)
+        kinds.setdefault(scenario_kind(scenario.name), []).append(scenario)
     sample = []
     for kind, members in kinds.items():
-        n = min(_QUICK.get(kind, _QUICK_OTHERS), len(members))
+        n = min(_QUICK.get(kind, 1), len(members))
         sample += [members[index * len(members) // n] for index in range(n)]
     return sample
 
 
 def _steps(seen: Seen, seed: int) -> Iterator[Scenario]:
-    """One death at every durable step; result lines and polls, whose number varies, are sampled,
-    others with every seed.
-    """
-    every = {"collect:line": _EVERY_LINE, "poll:before": _EVERY_POLL, "poll:after": _EVERY_POLL}
+    """One death at every durable step."""
     for point, n in seen.items():
-        most = n // 2 if point.startswith("poll") else n
-        step = every.get(point, 1)
+        most, step = n // 2 if point.startswith("poll") else n, _EVERY.get(point, 1)
         for number in range(1 + (seed - 1) % step, most + 1, step):
             yield Scenario(name=f"step/{point}/{number}", deaths=(At(point, number),))
-
-
-def _faults() -> Iterator[Scenario]:
-    for name, faults in FAULTS.items():
-        yield Scenario(name=f"fault/{name}", faults=faults)
 
 
 def _faults_with_kills(seen: Seen, seed: int) -> Iterator[Scenario]:
@@ -175,85 +153,68 @@ def _faults_with_kills(seen: Seen, seed: int) -> Iterator[Scenario]:
 
 def _behaviours(seen: Seen, seed: int) -> Iterator[Scenario]:
     for name, settings in BEHAVIOURS.items():
-        luck = Random(f"{seed}:{name}")
-        for kind, deaths in (("calm", ()), ("kill", (_some_step(luck, seen),))):
+        step = _some_step(Random(f"{seed}:{name}"), seen)
+        for kind, deaths in (("calm", ()), ("kill", (step,))):
             yield Scenario(name=f"answers/{name}/{kind}", settings=settings, deaths=deaths)
 
 
 def _strangers() -> Iterator[Scenario]:
     """Somebody else's batches of the same size, while a create must be reconciled."""
+    some, crowd = (1, 1, N_BULK, N_BULK), (2,) * 120
     for slow in (0.0, 0.6):
-        settings = {"batch_seconds": slow}
-        foreign = (1, 1, N_BULK, N_BULK)
-        for name in AMBIGUOUS:
+        ways: dict[str, tuple[Faults, tuple[Death, ...], tuple[int, ...]]] = {
+            **{name: (FAULTS[name], (), some) for name in AMBIGUOUS},
+            **{f"crowd/{n}": ((), (At("submitted:before", n),), crowd) for n in (1, 3)},
+            **{f"submitted:before/{n}": ((), (At("submitted:before", n),), some) for n in (1, 3)},
+        }
+        for name, (faults, deaths, foreign) in ways.items():
             yield Scenario(
-                name=f"stranger/{name}/{slow:g}s",
-                faults=FAULTS[name],
-                foreign=foreign,
-                settings=settings,
-            )
-        for n in (1, 3):
-            yield Scenario(
-                name=f"stranger/crowd/{n}/{slow:g}s",
-                deaths=(At("submitted:before", n),),
-                foreign=(2,) * 120,
-                settings=settings,
-            )
-            yield Scenario(
-                name=f"stranger/submitted:before/{n}/{slow:g}s",
-                deaths=(At("submitted:before", n),),
-                foreign=foreign,
-                settings=settings,
-            )
+                name=f"stranger/{name}/{slow:g}s", faults=faults, deaths=deaths, foreign=foreign,
+                settings={"batch_seconds": slow},
+            )  # fmt: skip
 
 
 def _skewed() -> Iterator[Scenario]:
     """The service's clock is days away from ours, while a create must be reconciled."""
     for hours in (-9000, -30, 30, 9000):
+        skew = Scenario(name=f"skew/{hours}h", skew_hours=hours)
         for name in AMBIGUOUS:
-            yield Scenario(
-                name=f"skew/{hours}h/{name}",
-                faults=FAULTS[name],
-                skew_hours=hours,
-                foreign=(1, N_BULK),
-            )
+            faults, foreign = FAULTS[name], (1, N_BULK)
+            yield replace(skew, name=f"{skew.name}/{name}", faults=faults, foreign=foreign)
         for n in (1, 3):
-            yield Scenario(
-                name=f"skew/{hours}h/submitted:before/{n}",
-                deaths=(At("submitted:before", n),),
-                skew_hours=hours,
-            )
+            death = At("submitted:before", n)
+            yield replace(skew, name=f"{skew.name}/submitted:before/{n}", deaths=(death,))
 
 
 def _asleep() -> Iterator[Scenario]:
     """Killed, and started again only hours or days later."""
     for hours in (1, 25, 6 * 24):
+        asleep = Scenario(name=f"asleep/{hours}h", asleep_hours=hours)
         for point, n in (("submitted:before", 3), ("submitted:after", 3), ("record:within", 5)):
-            yield Scenario(
-                name=f"asleep/{hours}h/{point}/{n}", deaths=(At(point, n),), asleep_hours=hours
-            )
-        slow = {"batch_seconds": hours * 3600}
+            yield replace(asleep, name=f"{asleep.name}/{point}/{n}", deaths=(At(point, n),))
         yield Scenario(
-            name=f"asleep/{hours}h/unfinished",
-            deaths=(After(0.3), After(0.3), After(0.3), After(0.3)),
-            settings=slow,
+            name=f"{asleep.name}/unfinished",
+            deaths=(After(0.3),) * 4,
+            settings={"batch_seconds": hours * 3600},
             asleep_hours=1.05 * hours,
         )
 
 
+def _lots(kind: str, seed: int) -> Iterator[tuple[int, Random]]:
+    """Numbers of the seeded scenarios of a kind, each with luck of its own."""
+    return ((number, Random(f"{seed}:{kind}:{number}")) for number in range(_N.get(kind, 12)))
+
+
 def _random_kills(seed: int) -> Iterator[Scenario]:
     """One to five kills in a row, at seeded moments."""
-    for number in range(_RANDOM_KILLS):
-        luck = Random(f"{seed}:kill:{number}")
-        n = 1 + number % 5
-        deaths = tuple(_some_moment(luck) for _ in range(n))
+    for number, luck in _lots("kill", seed):
+        deaths = tuple(_some_moment(luck) for _ in range(1 + number % 5))
         yield Scenario(name=f"kill/{number:02}", deaths=deaths)
 
 
 def _interrupts(seed: int) -> Iterator[Scenario]:
     """Ctrl-C once or twice, then a kill, at seeded moments."""
-    for number in range(_INTERRUPTS):
-        luck = Random(f"{seed}:interrupt:{number}")
+    for number, luck in _lots("interrupt", seed):
         moments = [_some_moment(luck).seconds for _ in range(2)]
         deaths = [After(moment, signal.SIGINT) for moment in moments[: 1 + number % 2]]
         yield Scenario(name=f"interrupt/{number:02}", deaths=(*deaths, _some_moment(luck)))
@@ -261,8 +222,7 @@ def _interrupts(seed: int) -> Iterator[Scenario]:
 
 def _rivals(seed: int) -> Iterator[Scenario]:
     """Two judging processes at once on one ledger; in half of them one is killed."""
-    for number in range(_RIVALS):
-        luck = Random(f"{seed}:rival:{number}")
+    for number, luck in _lots("rival", seed):
         deaths = (_some_moment(luck),) if number % 2 else ()
         names = luck.sample(sorted(FAULTS), number % 3)
         yield Scenario(name=f"rival/{number:02}", rivals=2, deaths=deaths, faults=_joined(names))
@@ -273,8 +233,7 @@ def _restored(seen: Seen, seed: int) -> Iterator[Scenario]:
     three, with a kill of the second act in every other one, sometimes among strangers.
     """
     visible = sorted(FAULTS.keys() - HIDING)
-    for number in range(_RESTORED):
-        luck = Random(f"{seed}:restored:{number}")
+    for number, luck in _lots("restored", seed):
         way: Literal["backup", "copy"] = "copy" if number % 2 else "backup"
         deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 2))
         again = (_some_death(luck, seen),) if number // 2 % 2 else ()
@@ -282,7 +241,7 @@ def _restored(seen: Seen, seed: int) -> Iterator[Scenario]:
         yield Scenario(
             name=f"restored/{way}/{number:02}",
             deaths=deaths,
-            restore=Restore(way=way, after=luck.randint(1, len(deaths)), deaths=again),
+            restore=Restore(way, luck.randint(1, len(deaths)), again),
             faults=_joined(names),
             foreign=luck.choice(((), (), (1, N_BULK))),
         )
@@ -293,8 +252,7 @@ def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
     have lived elsewhere; in every other scenario two take the record up at once.
     """
     ways: tuple[Host, ...] = ("renamed", "reused", "first")
-    for number in range(_HOSTS):
-        luck = Random(f"{seed}:host:{number}")
+    for number, luck in _lots("host", seed):
         way = ways[number % len(ways)]
         deaths = tuple(_some_death(luck, seen) for _ in range(luck.randint(1, 2)))
         rivals = 1 + number // len(ways) % 2
@@ -302,29 +260,23 @@ def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
 
 
 def _live(transport: Transport, seen: Seen, seed: int) -> Iterator[Scenario]:
-    """Calls that are answered at once: killed, or served badly, or both."""
-    site = "messages" if transport == "messages" else "chat"
-    slow = {"latency": 0.01}  # so that calls are under way when a process dies
-    for number in range(_LIVE_KILLS):
-        luck = Random(f"{seed}:{transport}:{number}")
+    """Calls that are answered at once: killed, or served badly, or both; each takes a moment, so
+    that calls are under way when a process dies.
+    """
+    live = Scenario(name=f"live/{transport}", transport=transport, settings={"latency": 0.01})
+    for number, luck in _lots(transport, seed):
         deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 3))
-        name = f"live/{transport}/kill/{number:02}"
-        yield Scenario(name=name, transport=transport, deaths=deaths, settings=slow)
+        yield replace(live, name=f"{live.name}/kill/{number:02}", deaths=deaths)
     for number, (fault, how) in enumerate(LIVE_FAULTS.items()):
         luck = Random(f"{seed}:{transport}:{fault}")
-        yield Scenario(
-            name=f"live/{transport}/{fault}",
-            transport=transport,
-            faults=({"on": site, "after": luck.randint(0, 20), **how},),
-            deaths=(_some_death(luck, seen),) if (number + seed) % 2 else (),
-            settings=slow,
-        )
+        faults = ({"on": transport, "after": luck.randint(0, 20), **how},)
+        deaths = (_some_death(luck, seen),) if (number + seed) % 2 else ()
+        yield replace(live, name=f"{live.name}/{fault}", faults=faults, deaths=deaths)
 
 
 def _mixtures(seen: Seen, seed: int) -> Iterator[Scenario]:
     """Two to five faults, up to three deaths, sometimes strangers and slow batches."""
-    for number in range(_MIXTURES):
-        luck = Random(f"{seed}:mixture:{number}")
+    for number, luck in _lots("mixture", seed):
         names = luck.sample(sorted(FAULTS), luck.randint(2, 5))
         deaths = [_some_death(luck, seen) for _ in range(luck.randint(0, 3))]
         yield Scenario(

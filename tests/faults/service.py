@@ -36,13 +36,8 @@ class Service:
     """The harness's end: every call is one line there and one line back."""
 
     def __init__(self) -> None:
-        self._process = subprocess.Popen(
-            [sys.executable, "-m", "tests.faults.service"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            cwd=_ROOT,
-            text=True,
-        )
+        command, pipe = [sys.executable, "-m", "tests.faults.service"], subprocess.PIPE
+        self._process = subprocess.Popen(command, stdin=pipe, stdout=pipe, cwd=_ROOT, text=True)
 
     def __enter__(self) -> Self:
         return self
@@ -114,11 +109,8 @@ class _Server:
     def foreign(self, sizes: list[int]) -> None:
         """Batches of somebody else in the same account, of these sizes."""
         app = self._emulator.app
-        params = {
-            "model": MODEL,
-            "max_tokens": 64,
-            "messages": [{"role": "user", "content": "Somebody else's question."}],
-        }
+        asked = [{"role": "user", "content": "Somebody else's question."}]
+        params = {"model": MODEL, "max_tokens": 64, "messages": asked}
         for size in sizes:
             ids = [f"{FOREIGN}-{index}" for index in range(size)]
             requests = [{"custom_id": name, "params": params} for name in ids]
@@ -126,9 +118,7 @@ class _Server:
                 app.batches.create({"requests": requests}, version=_VERSION)
 
     def bill(self, _: None) -> list[tuple[str, float]]:
-        """What was charged so far, as (custom id, dollars); a live call has the digest of its
-        question for an id.
-        """
+        """What was charged, as (custom id, dollars); a live call has its question's digest."""
         self._emulator.clock.advance(hours=1)  # whatever was accepted is worked off and charged
         rows = self._emulator.billing.rows
         return [(row.custom_id or f"{LIVE}-{row.digest}", row.usd) for row in rows]
@@ -156,19 +146,17 @@ class _Server:
 
     def _count_faults(self) -> None:
         faults, fired = self._emulator.faults, self._fired
-        take, take_all = faults.take, faults.take_all
 
-        def counted(site: str) -> Fault | None:
-            fault = take(site)
-            fired[site] += fault is not None
-            return fault
+        def counted(taking: Callable[[str], Any]) -> Callable[[str], Any]:
+            def take(site: str) -> Any:
+                taken = taking(site)
+                fired[site] += len(taken) if isinstance(taken, list) else taken is not None
+                return taken
 
-        def all_counted(site: str) -> list[Fault]:
-            taken = take_all(site)
-            fired[site] += len(taken)
-            return taken
+            return take
 
-        faults.take, faults.take_all = counted, all_counted  # type: ignore[method-assign]
+        faults.take = counted(faults.take)  # type: ignore[method-assign]
+        faults.take_all = counted(faults.take_all)  # type: ignore[method-assign]
 
     def _delay_creating(self) -> None:
         app = self._emulator.app

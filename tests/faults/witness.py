@@ -6,8 +6,10 @@ import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
 from contextlib import closing
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from itertools import permutations
 from pathlib import Path
+from typing import NamedTuple
 
 from tests.emulator import digest_of
 from tests.faults.service import ELSEWHERE, FOREIGN
@@ -44,12 +46,9 @@ class Finding:
         return not any(wrong)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Evidence:
-    """What the service and the harness know.
-
-    `silent` are custom ids whose results did not say what they cost; `doubtful` is how many
-    live calls can have ended in doubt.
+class Evidence(NamedTuple):
+    """What the service and the harness know: `silent` are custom ids whose results did not say what
+    they cost; `doubtful` is how many live calls can have ended in doubt.
     """
 
     bill: Bill
@@ -58,21 +57,20 @@ class Evidence:
     doubtful: int = 0
 
 
-@dataclass(slots=True)
 class _Book:
     """The ledger's file, as plain rows, by request: a cache key, shortened as custom ids shorten
     it, or for live calls the presentation that was asked about.
     """
 
-    #: What each of its answers cost, of those that say so.
-    answers: dict[str, list[float]] = field(default_factory=lambda: defaultdict(list))
-    silent: Counter[str] = field(default_factory=Counter)  # answers that say no cost
-    unknown: Counter[str] = field(default_factory=Counter)  # attempts that may have been billed
-    asked: Counter[str] = field(default_factory=Counter)  # answers by request id
-    spent: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    forecast: dict[str, float] = field(default_factory=lambda: defaultdict(float))
-    foreign: int = 0
-    open: int = 0
+    def __init__(self) -> None:
+        #: What each of its answers cost, of those that say so.
+        self.answers: dict[str, list[float]] = defaultdict(list)
+        self.silent: Counter[str] = Counter()  # answers that say no cost
+        self.unknown: Counter[str] = Counter()  # attempts that may have been billed
+        self.asked: Counter[str] = Counter()  # answers by request id
+        self.spent: dict[str, float] = defaultdict(float)
+        self.forecast: dict[str, float] = defaultdict(float)
+        self.foreign = self.open = 0
 
 
 def compare(
@@ -83,36 +81,33 @@ def compare(
     book = _read(ledger, live=live)
     charged = _charged(evidence.bill, transport, seed)
     twice = _paid_twice(charged, book)
-    unkept = sorted(charged.keys() - book.answers.keys())
-    unanswered = _unanswered(verdicts, book)
     shown = Counter(name for name, _ in verdicts)
-    extra = [name for name, n in (*shown.items(), *book.asked.items()) if n > 1]
     wrong = (
         _wrong_live_sums(charged, book, evidence.doubtful)
         if live
         else _wrong_sums(charged, book, {name.partition("-")[2] for name in evidence.silent})
     )
+    found = {
+        "paid twice": list(twice),
+        "billed without an answer": sorted(charged.keys() - book.answers.keys()),
+        "without a verdict": _unanswered(verdicts, book),
+        "still open": book.open * ["attempt"],
+        "duplicated": [name for name, n in (*shown.items(), *book.asked.items()) if n > 1],
+        "miscounted": wrong,
+        "astray": evidence.astray * ["request"],
+        "answers from elsewhere": book.foreign * ["answer"],
+    }
+    n = {what: len(names) for what, names in found.items()}
     return Finding(
         billed=sum(map(len, charged.values())),
         unknown=book.unknown.total(),
         paid_twice=sum(twice.values()),
-        lost=len(unkept) + len(unanswered) + book.open,
-        duplicated=len(extra),
-        miscounted=len(wrong),
-        astray=evidence.astray + book.foreign,
+        lost=n["billed without an answer"] + n["without a verdict"] + n["still open"],
+        duplicated=n["duplicated"],
+        miscounted=n["miscounted"],
+        astray=n["astray"] + n["answers from elsewhere"],
         details=tuple(
-            f"{what}: {', '.join(sorted(names)[:4])}"
-            for what, names in (
-                ("paid twice", list(twice)),
-                ("billed without an answer", unkept),
-                ("without a verdict", unanswered),
-                ("still open", [f"{book.open} attempts"] if book.open else []),
-                ("duplicated", extra),
-                ("miscounted", wrong),
-                ("astray", [f"{evidence.astray} requests"] if evidence.astray else []),
-                ("answers from elsewhere", [str(book.foreign)] if book.foreign else []),
-            )
-            if names
+            f"{what}: {', '.join(sorted(names)[:4])}" for what, names in found.items() if names
         ),
     )
 
@@ -159,10 +154,7 @@ def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
     shown = {
         "|".join((pair.dimension, pair.prompt_id, *order))
         for pair in PAIRS
-        for order in (
-            (pair.entrant_a, pair.entrant_b),
-            (pair.entrant_b, pair.entrant_a),
-        )
+        for order in permutations((pair.entrant_a, pair.entrant_b))
     }
     return [
         name

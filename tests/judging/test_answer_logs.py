@@ -88,22 +88,16 @@ def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: 
 
 
 def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
-    """Later epochs, samples that failed, pictures and answers that are no text are left out, each
-    with its number.
-    """
+    """Later epochs, failed samples, pictures and answers without text are left out and counted."""
     picture = [{"role": "user", "content": [{"type": "image", "image": "x"}]}]
-    log = plain(
-        tmp_path / "a.json",
-        "m",
-        [
-            sample(1, "2"),
-            sample(1, "3", epoch=2),
-            sample(2, "", error={"message": "timeout"}),
-            sample(3, "x", input=picture),
-            sample(4, "x", output={"choices": []}),
-        ],
-    )
-    answers = read(log)
+    samples = [
+        sample(1, "2"),
+        sample(1, "3", epoch=2),
+        sample(2, "", error={"message": "timeout"}),
+        sample(3, "x", input=picture),
+        sample(4, "x", output={"choices": []}),
+    ]
+    answers = read(plain(tmp_path / "a.json", "m", samples))
     assert texts(answers) == {("m", "sums:1"): "2"}
     assert answers.left_out == {
         "answers of later epochs": 1,
@@ -114,20 +108,14 @@ def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
 
 
 def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
-    """A conversation is told with its roles, choices stand under the question, and reasoning is no
-    part of an answer.
-    """
+    """Conversations keep roles, questions their choices; reasoning is no part of an answer."""
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}]
     reply = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "Hello."}]
-    log = plain(
-        tmp_path / "a.json",
-        "m",
-        [
-            sample(1, "", input=chat, output={"choices": [{"message": {"content": reply}}]}),
-            sample(2, "B", choices=["three", "four"], target=["B", "four"]),
-        ],
-    )
-    answers = read(log)
+    samples = [
+        sample(1, "", input=chat, output={"choices": [{"message": {"content": reply}}]}),
+        sample(2, "B", choices=["three", "four"], target=["B", "four"]),
+    ]
+    answers = read(plain(tmp_path / "a.json", "m", samples))
     assert [p.text for p in answers.prompts] == [
         "system: Be brief.\n\nuser: Hi?",
         "What is 2 + 2?\n\nA) three\nB) four",
@@ -149,43 +137,39 @@ def test_inspect_attachments_are_put_back(tmp_path: Path) -> None:
         read(log)
 
 
-def test_damaged_inspect_logs_name_their_place(tmp_path: Path) -> None:
-    """A cut zip, a member that is no JSON, a sample without output and a foreign JSON file."""
-    whole = zipped(tmp_path / "a.eval", "m", [sample(1, "2")], "header.json")
-    (tmp_path / "cut.eval").write_bytes(whole.read_bytes()[:60])
-    with pytest.raises(DataError, match=r"cut\.eval: not a whole \.eval file"):
-        read(tmp_path / "cut.eval")
-    with zipfile.ZipFile(tmp_path / "bad.eval", "w") as archive:
-        archive.writestr("header.json", json.dumps(head("m")))
-        archive.writestr("samples/1_epoch_1.json", "{")
-    with pytest.raises(DataError, match=r"bad\.eval: samples/1_epoch_1\.json is damaged"):
-        read(tmp_path / "bad.eval")
-    (tmp_path / "b.json").write_text(json.dumps(head("m") | {"samples": [{"id": 1, "input": "x"}]}))
-    with pytest.raises(DataError, match=r"b\.json: sample 0: not a sample of Inspect .*'output'"):
-        read(tmp_path / "b.json")
-    (tmp_path / "c.json").write_text('{"eval": 3}')
-    with pytest.raises(DataError, match=r"c\.json: not an Inspect log"):
-        read(tmp_path / "c.json")
+def members(path: Path, **texts: str) -> None:
+    """A zip of these members; `_` in a name stands for a slash."""
+    with zipfile.ZipFile(path, "w") as archive:
+        for name, text in texts.items():
+            archive.writestr(name.replace("_", "/"), text)
 
 
-def test_a_sample_that_would_fill_the_memory_is_refused(
+def test_damaged_inspect_logs_name_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """What a member of the archive unpacks to is looked at before it is unpacked."""
+    """A cut zip, a member that is no JSON or would fill the memory, a sample without output and a
+    foreign JSON file are refused; a layout that we do not know is left to inspect_ai.
+    """
+    header = json.dumps(head("m"))
+    whole = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
+    (tmp_path / "cut.eval").write_bytes(whole.read_bytes()[:60])
+    members(tmp_path / "bad.eval", **{"header.json": header, "samples_1.json": "{"})
+    members(tmp_path / "chunks.eval", **{"header.json": header, "chunks_0.bin": "x"})
+    plain(tmp_path / "b.json", "m", [{"id": 1, "input": "x"}])
+    (tmp_path / "c.json").write_text('{"eval": 3}')
+    wrong = {
+        "cut.eval": r"not a whole \.eval file",
+        "bad.eval": r"samples/1\.json is damaged",
+        "b.json": r"sample 0: not a sample of Inspect .*'output'",
+        "c.json": "not an Inspect log",
+        "a.eval": r"samples/1_epoch_1\.json has 2,\d{3} bytes; allowed",
+    }
+    if not find_spec("inspect_ai"):
+        wrong["chunks.eval"] = "install inspect_ai, whose own reader is then used"
     monkeypatch.setattr(answer_logs, "LONGEST", 1000)
-    file = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
-    with pytest.raises(DataError, match=r"samples/1_epoch_1\.json has 2,\d{3} bytes; allowed"):
-        read(file)
-
-
-@pytest.mark.skipif(bool(find_spec("inspect_ai")), reason="inspect_ai is installed, and reads it")
-def test_another_layout_is_left_to_inspect_itself(tmp_path: Path) -> None:
-    """A .eval file without a file per sample is read by inspect_ai; without it, one sentence."""
-    with zipfile.ZipFile(tmp_path / "chunks.eval", "w") as archive:
-        archive.writestr("header.json", json.dumps(head("m")))
-        archive.writestr("chunks/0.bin", "x")
-    with pytest.raises(DataError, match="install inspect_ai, whose own reader is then used"):
-        read(tmp_path / "chunks.eval")
+    for name, words in wrong.items():
+        with pytest.raises(DataError, match=rf"{name}: .*{words}"):
+            read(tmp_path / name)
 
 
 # lm-eval
@@ -210,9 +194,7 @@ NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
 
 
 def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> None:
-    """The task comes from the file's name, the model from its folder or from NAME=; a row per
-    filter is one answer.
-    """
+    """The file's name has the task, its folder or NAME= the model; filters share one answer."""
     twice = [row(0, "41"), row(0, "41", filter="flexible-extract"), row(1, "42"), row(2, -3.5)]
     a = lines(tmp_path / "meta__llama" / NAME, twice)
     b = lines(tmp_path / "other" / NAME, [row(0, "6"), row(1, "7")])
@@ -281,20 +263,15 @@ def test_arena_hard_answers(tmp_path: Path) -> None:
 # Together
 
 
-def test_one_id_for_two_questions_is_refused(tmp_path: Path) -> None:
-    """Logs of other samples under the same ids cannot be joined; both places are named."""
-    a = plain(tmp_path / "a.json", "a", [sample(1, "2")])
-    b = plain(tmp_path / "b.json", "b", [sample(1, "2", input="Something else?")])
-    with pytest.raises(
-        DataError, match=r"b\.json: sample 0: .*asks something else than at .*a\.js"
-    ):
-        read(a, b)
-
-
-def test_a_second_answer_is_refused(tmp_path: Path) -> None:
-    """Two logs of one model on one sample need names of their own."""
+def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
+    """Logs of other samples under the same ids cannot be joined, and both places are named; two
+    logs of one model on one sample need names of their own.
+    """
     a = plain(tmp_path / "a.json", "m", [sample(1, "2")])
-    b = plain(tmp_path / "b.json", "m", [sample(1, "3")])
+    b = plain(tmp_path / "b.json", "n", [sample(1, "2", input="Something else?")])
+    with pytest.raises(DataError, match=r"b\.json: sample 0: .*something else than at .*a\.js"):
+        read(a, b)
+    plain(b, "m", [sample(1, "3")])
     with pytest.raises(DataError, match=r"a second answer of m to sums:1.*NAME=LOG"):
         read(a, b)
     assert collect([("first", a), ("second", b)]).entrants == ("first", "second")
@@ -302,12 +279,8 @@ def test_a_second_answer_is_refused(tmp_path: Path) -> None:
 
 def test_names_become_ids(tmp_path: Path) -> None:
     """A sample's or model's name that is no id of ours gets a hash, so that two stay two."""
-    log = plain(
-        tmp_path / "a.json",
-        "my model!",
-        [sample(1, "2", id="a b"), sample(1, "2", id="a/../b"), sample(1, "2", id="a_b")],
-    )
-    answers = read(log)
+    samples = [sample(1, "2", id=name) for name in ("a b", "a/../b", "a_b")]
+    answers = read(plain(tmp_path / "a.json", "my model!", samples))
     ids = [p.prompt_id for p in answers.prompts]
     assert len(set(ids)) == 3
     assert ids[2] == "sums:a_b"

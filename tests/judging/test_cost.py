@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -33,12 +34,11 @@ from arena_kit.runs.tournament.plan import Plan
 from tests.emulator import Emulator, Fault
 from tests.samples import (
     KEY,
-    MATERIAL,
     OPUS,
-    PAIRS,
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
+    judged_by,
     options,
     plan_of,
 )
@@ -48,24 +48,13 @@ SONNET = Price(
 )
 #: Three bytes a token, so that tokens can be counted by eye.
 EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
-N_HEADLINE = 4548
-#: The same after the pre-flight.
-N_ASKED = N_HEADLINE + 18
 
 
-@dataclass(frozen=True, kw_only=True)
-class Text:
+def text(system: int, user: int) -> Any:
     """A request of a given length in tokens of three bytes."""
-
-    system: str
-    user: str
-    request_id: str = "text"
-    seed: int | None = None
-    identity: bytes = b"{}"
-
-
-def text(system: int, user: int) -> Text:
-    return Text(system="sys" * system, user="use" * user)
+    return SimpleNamespace(
+        system="sys" * system, user="use" * user, request_id="text", seed=None, identity=b"{}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -77,8 +66,11 @@ def judges() -> dict[bool, PaidJudge]:
     return {True: AnthropicBatches(**shared, max_tokens=1000), False: live}
 
 
+Budgets = Callable[..., Budget]
+
+
 @pytest.fixture
-def budget(judges: dict[bool, PaidJudge], ledger: Ledger) -> Callable[..., Budget]:
+def budget(judges: dict[bool, PaidJudge], ledger: Ledger) -> Budgets:
     def made(output: int = 100, *, batch: bool = True, cap: float = 0.0) -> Budget:
         return Budget(
             judge=judges[batch], ledger=ledger, estimator=EYE, expected_tokens=output, cap_usd=cap
@@ -124,28 +116,22 @@ def test_the_shipped_prices_are_the_documented_ones(workspace: Path) -> None:
 @pytest.mark.parametrize(
     ("path", "value", "why"),
     [
-        (("currency",), "EUR", "unknown key 'currency'; allowed: date, source, models"),
-        (
-            ("models", "claude-opus-5-5", "outptu"),
-            20,
-            r"unknown key 'models.claude-opus-5-5.outptu'; allowed: input, output, write",
-        ),
-        (("models", "claude-opus-5-5", "output"), -1, "greater than or equal to 0, got '-1'"),
-        (("models", "claude-opus-5-5", "batch_factor"), 2, "less than or equal to 1, got '2'"),
-        (("models", "new"), {"input": 1}, "models.new.output: Field required"),
-        (("date",), "someday", "date: .*got 'someday'"),
+        ("currency", "EUR", "unknown key 'currency'; allowed: date, source, models"),
+        ("models.claude-opus-5-5.outptu", 20, "unknown key 'models.claude-opus-5-5.outptu'"),
+        ("models.claude-opus-5-5.output", -1, "greater than or equal to 0, got '-1'"),
+        ("models.claude-opus-5-5.batch_factor", 2, "less than or equal to 1, got '2'"),
+        ("models.new", {"input": 1}, "models.new.output: Field required"),
+        ("date", "someday", "date: .*got 'someday'"),
     ],
 )
-def test_a_wrong_price_file_is_refused(
-    workspace: Path, path: tuple[str, ...], value: object, why: str
-) -> None:
+def test_a_wrong_price_file_is_refused(workspace: Path, path: str, value: object, why: str) -> None:
     """A misspelt key, a negative price or a missing one is named together with what is allowed."""
     file = workspace / "params" / "prices.yaml"
-    values = yaml.safe_load(file.read_text())
-    inner = values
-    for name in path[:-1]:
+    values = inner = yaml.safe_load(file.read_text())
+    *parents, last = path.split(".")
+    for name in parents:
         inner = inner[name]
-    inner[path[-1]] = value
+    inner[last] = value
     file.write_text(yaml.safe_dump(values))
     with pytest.raises(DataError, match=f"prices.yaml: .*{why}"):
         read_prices(file)
@@ -154,7 +140,6 @@ def test_a_wrong_price_file_is_refused(
 # Forecasts
 
 
-Budgets = Callable[..., Budget]
 TWO = [text(100, 10), text(100, 20)]
 
 
@@ -194,35 +179,29 @@ def test_the_documented_example(budget: Budgets) -> None:
     assert found.usd_all_hits == pytest.approx(117.7605 + one_write, abs=1e-9)
 
 
-def test_tokens_are_counted_by_the_service(emulator: Emulator, ledger: Ledger) -> None:
-    """With a key the ratio is the service's own, from 20 requests at most, and is not billed."""
+def test_tokens_are_counted_by_the_service_or_estimated(emulator: Emulator) -> None:
+    """With a key the ratio is the service's own, from 20 requests at most, and is not billed;
+    without one, offline, or when counting fails, three bytes are a token.
+    """
     requests = TWO_RUBRICS.requests(TWO_DIMENSIONS)
-    found = Estimator.of(batch_judge(emulator), requests)
+    judge, local = batch_judge(emulator), "local estimate, 3 bytes a token"
+    assert Estimator.of(judge, requests, ask=False).tokens_per_byte == pytest.approx(1 / 3)
+    assert Estimator.of(batch_judge(emulator, lacks="A_KEY"), requests).how == local
+    assert emulator.requests == []
+    found = Estimator.of(judge, requests)
     assert found.tokens_per_byte == pytest.approx(1 / 3.2, rel=1e-3)
     assert found.how == "count_tokens on 20 of the requests, scaled by length"
-    assert {row.path for row in emulator.requests} == {"/v1/messages/count_tokens"}
-    assert len(emulator.requests) == 20
+    assert [row.path for row in emulator.requests] == ["/v1/messages/count_tokens"] * 20
     assert emulator.billing.accepted == []
-
-
-def test_tokens_are_estimated_where_nobody_counts(emulator: Emulator) -> None:
-    """Without a key, offline, or when counting fails, three bytes are a token."""
-    requests = MATERIAL.requests(PAIRS)
-    judge = batch_judge(emulator)
-    lacking = batch_judge(emulator, lacks="ANTHROPIC_API_KEY")
-    assert Estimator.of(judge, requests, ask=False).tokens_per_byte == pytest.approx(1 / 3)
-    assert Estimator.of(lacking, requests).how == "local estimate, 3 bytes a token"
-    assert emulator.requests == []
     emulator.faults.add(Fault(on="count_tokens", kind="status", status=500))
-    assert Estimator.of(judge, requests).how == "local estimate, 3 bytes a token"
+    assert Estimator.of(judge, requests).how == local
 
 
 def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: Ledger) -> None:
     """The expected length holds until twenty answers of this model exist; then their mean does."""
     judge = batch_judge(emulator)
-
     budget = Budget(judge=judge, ledger=ledger, estimator=EYE, expected_tokens=400, cap_usd=0)
-    judge_pairs(PAIRS, MATERIAL, judge, ledger, options=options())
+    judged_by(judge, ledger)
     assert budget.output_tokens() == (400, "400 output tokens an answer assumed")
     rigour = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
     judge_pairs(rigour, TWO_RUBRICS, judge, ledger, options=options())
@@ -282,16 +261,12 @@ def test_the_cap_holds_for_all_that_is_forecast(budget: Budgets) -> None:
 
 def answers(price: Price, n: int, hits: int) -> list[Answer]:
     """Answers with a prefix of 1,000 tokens, of which so many were read and the rest written."""
+    read, written = "cache_read_input_tokens", "cache_creation_input_tokens"
     return [
         Answer(
             request_id=str(i),
             status=Status.OK,
-            usage={
-                "cache_read_input_tokens": 1000 if i < hits else 0,
-                "cache_creation_input_tokens": 0 if i < hits else 1000,
-                "input_tokens": 0,
-                "output_tokens": 0,
-            },
+            usage={read if i < hits else written: 1000},
             cost_usd=(price.read if i < hits else price.write) / 1000,
         )
         for i in range(n)
@@ -320,26 +295,11 @@ def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Led
     """Below the model's shortest prefix nothing is written; that is said, and nobody is to blame
     when nothing was asked at all.
     """
-    judge_pairs(PAIRS, MATERIAL, batch_judge(emulator), ledger, options=options())
+    judged_by(batch_judge(emulator), ledger)
     spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
     assert spending.hit_rate is None
     assert spending.warning.startswith("Nothing was cached")
     assert Spending.of([], OPUS, batch=True).warning == ""
-
-
-def test_spending_adds_up_to_the_bill(emulator: Emulator, ledger: Ledger) -> None:
-    """Answers, dollars and every kind of token are those that the service billed."""
-    judge = batch_judge(emulator)
-    judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, options=options(prewarm=True))
-    spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
-    counts = [row.counts for row in emulator.billing.rows]
-    assert spending.answers == len(counts) == 24
-    assert spending.usd == pytest.approx(emulator.billing.total_usd, abs=1e-12)
-    assert spending.input_tokens == sum(c.input for c in counts)
-    assert spending.output_tokens == sum(c.output for c in counts)
-    assert spending.thinking_tokens == sum(c.thinking for c in counts)
-    assert spending.written_tokens == sum(c.write_1h + c.write_5m for c in counts)
-    assert spending.read_tokens == sum(c.read for c in counts)
 
 
 # Before a run
@@ -354,66 +314,40 @@ def cost(*words: str) -> dict[str, Any]:
     return found
 
 
-def test_a_cost_without_a_key_is_an_estimate(
+def test_a_cost_is_an_estimate_or_counted(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a key nothing is sent: 4,548 requests after 18 canaries, estimated by length, $18.26
-    of output.
+    """Without a key nothing is sent: 4,548 requests after 18 canaries, estimated by length. With
+    one the service counts: 3.2 bytes a token here, so 15/16 of the estimate.
     """
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     bank = [json.loads(line) for line in (workspace / "sample/prompts.jsonl").open()]
     gold = sum(1 for prompt in bank if prompt.get("gold_answer"))
-    assert (gold + 2 * len(bank)) * 12 == N_HEADLINE, "6 pairs in 2 orders, 3 dimensions"
-    found = cost()
-    forecast = Forecast(**found["forecast"])
+    n_asked = (gold + 2 * len(bank)) * 12 + 18  # 6 pairs in 2 orders, 3 dimensions; canaries
+    assert n_asked == 4548 + 18
+    found = cost("-p", "judge.base_url", emulator.base_url)
+    estimate = Forecast(**found["forecast"])
     assert found["max_cost_usd"] == 90.0
-    assert (forecast.requests, forecast.answered) == (N_ASKED, 0)
-    assert forecast.counted == "local estimate, 3 bytes a token"
-    assert forecast.output_tokens == N_ASKED * 400
-    prompt_tokens = forecast.system_tokens + forecast.user_tokens
-    no_cache = (prompt_tokens * 4 + N_ASKED * 400 * 20) / 2 / 1e6
-    assert forecast.usd_no_cache == pytest.approx(no_cache, abs=1e-4)
-    assert forecast.usd_all_hits < forecast.usd_no_cache < forecast.usd_no_hits < 90
-    assert emulator.requests == []
-
-
-def test_a_cost_with_a_key_is_counted(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """With a key the service counts: 3.2 bytes a token here, so 15/16 of the estimate."""
-    estimate = cost("-p", "judge.base_url", emulator.base_url)["forecast"]
+    assert (estimate.requests, estimate.answered) == (n_asked, 0)
+    assert estimate.output_tokens == n_asked * 400
+    prompt_tokens = estimate.system_tokens + estimate.user_tokens
+    no_cache = (prompt_tokens * 4 + n_asked * 400 * 20) / 2 / 1e6
+    assert estimate.usd_no_cache == pytest.approx(no_cache, abs=1e-4)
+    assert estimate.usd_all_hits < estimate.usd_no_cache < estimate.usd_no_hits < 90
     assert emulator.requests == []
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    counted = cost("-p", "judge.base_url", emulator.base_url)["forecast"]
-    assert counted["counted"] == "count_tokens on 20 of the requests, scaled by length"
-    assert counted["requests"] == N_ASKED
+    counted = Forecast(**cost("-p", "judge.base_url", emulator.base_url)["forecast"])
+    assert counted.requests == n_asked
     for name in ("system_tokens", "user_tokens"):
-        assert counted[name] / estimate[name] == pytest.approx(15 / 16, rel=1e-3)
+        ratio = getattr(counted, name) / getattr(estimate, name)
+        assert ratio == pytest.approx(15 / 16, rel=1e-3)
     assert {row.path for row in emulator.requests} == {"/v1/messages/count_tokens"}
-    assert emulator.billing.accepted == []
 
 
 def small_plan(emulator: Emulator, **changes: Any) -> Plan:
     """A plan of a few pairs with Claude, at the emulated service."""
-    shared = {
-        "judge": "anthropic",
-        "judge_model": "claude-opus-5-5",
-        "base_url": emulator.base_url,
-        "max_cost_usd": 5.0,
-        "limit_pairs": 2,
-        "preflight": False,
-    }
+    shared = {"judge": "anthropic", "judge_model": "claude-opus-5-5", "limit_pairs": 2}
+    shared |= {"base_url": emulator.base_url, "max_cost_usd": 5.0, "preflight": False}
     return plan_of("pilot", **shared | changes)
-
-
-def judged(plan: Plan, run: str) -> None:
-    judge_pairs(
-        plan.pairing.pairs,
-        plan.material,
-        plan.judge,
-        plan.ledger,
-        options=plan.ask_options(run, lambda text: None),
-    )
 
 
 def test_answers_that_are_known_are_not_forecast(
@@ -421,27 +355,25 @@ def test_answers_that_are_known_are_not_forecast(
 ) -> None:
     """After a run, the same run is forecast at nothing."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    before = small_plan(emulator).forecast
-    assert before is not None
-    assert before.answered == 0
-    judged(small_plan(emulator), "first")
+    plan = small_plan(emulator)
+    assert plan.forecast is not None
+    assert plan.forecast.answered == 0
+    asked = plan.ask_options("first", lambda text: None)
+    judge_pairs(plan.pairing.pairs, plan.material, plan.judge, plan.ledger, options=asked)
     after = small_plan(emulator).forecast
     assert after is not None
-    assert (after.requests, after.answered, after.usd_no_hits) == (0, before.requests, 0.0)
-    spent = small_plan(emulator).ledger.spent("first")
-    assert spent == pytest.approx(emulator.billing.total_usd, abs=1e-12)
+    assert (after.requests, after.answered, after.usd_no_hits) == (0, plan.forecast.requests, 0.0)
+    assert plan.ledger.spent("first") == pytest.approx(emulator.billing.total_usd, abs=1e-12)
 
 
-def test_a_run_that_spends_needs_a_cap(workspace: Path, emulator: Emulator) -> None:
-    """A paid judge without max_cost_usd is refused; offline and a free server need none."""
+def test_a_run_that_spends_needs_a_cap_and_a_price(workspace: Path, emulator: Emulator) -> None:
+    """A paid judge without max_cost_usd is refused, offline and a free server need none; an
+    unpriced model is refused with those that are listed.
+    """
     with pytest.raises(DataError, match="set max_cost_usd"):
         small_plan(emulator, max_cost_usd=0).refuse_without_cap()
     small_plan(emulator, max_cost_usd=0, offline=True).refuse_without_cap()
     free = {"judge": "openai_compatible", "judge_model": "own", "max_cost_usd": 0}
     small_plan(emulator, **free).refuse_without_cap()
-
-
-def test_a_model_without_a_price_is_not_asked(workspace: Path, emulator: Emulator) -> None:
-    """An unpriced model is refused with those that are listed."""
     with pytest.raises(DataError, match=r"no price is known .*'claude-x'; .*claude-opus-5-5"):
         small_plan(emulator, judge_model="claude-x")

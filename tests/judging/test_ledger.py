@@ -1,201 +1,462 @@
-"""The verdict cache: answers are kept once, whole, and under everything that could change them."""
+"""The ledger: answers are kept once, whole, and under everything that could change them; what was
+paid for survives a kill and a copied, a damaged and a write-protected file.
+"""
 
 from __future__ import annotations
 
+import shutil
 import sqlite3
 import subprocess
 import sys
-import threading
 from collections.abc import Mapping
+from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
+from random import Random
 
 import pytest
 
 from arena_kit.files import DataError
+from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts.settle import presentations
-from tests.samples import ScriptedJudge
+from tests.emulator import Emulator, Fault
+from tests.samples import (
+    MATERIAL,
+    PAIRS,
+    ROOT,
+    TWO_RUBRICS,
+    ScriptedJudge,
+    batch_judge,
+    call,
+    judged_by,
+    options,
+    run_unprivileged,
+    sizes,
+    statuses,
+    write_protect,
+)
 
-PAIR = Pair(dimension="tone", prompt_id="q1", entrant_a="ash", entrant_b="beech")
-FORWARD, BACKWARD = presentations(PAIR)
-REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
-
-
-@pytest.fixture
-def ledger(tmp_path: Path) -> Ledger:
-    """A ledger in a folder that does not exist yet."""
-    return Ledger(tmp_path / "cache" / "verdicts.sqlite")
-
-
-def answer(text: str = "B", status: Status = Status.OK) -> Answer:
-    return Answer(
-        request_id="tone|q1|ash|beech#1",
-        status=status,
-        text=text,
-        served_model="judge/x-2026",
-        usage={"input_tokens": 120, "output_tokens": 7},
-        cost_usd=0.0123,
-        detail="end_turn",
-    )
-
-
-def judge(model: str = "judge/x", settings: Mapping[str, object] | None = None) -> ScriptedJudge:
-    return ScriptedJudge(lambda request: None, model=model, settings=settings or {})
-
-
-#: Puts 200 answers one by one, as soon as it is told to begin.
-WRITE_MANY = """
+#: Keeps answers of this name one by one, once told to begin, and says how many there are; then
+#: waits to be ended. A holder has the ledger to itself.
+WRITER = """
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
-path, name = Path(sys.argv[1]), sys.argv[2]
-print("ready", flush=True)
+ledger, name, n = Ledger(Path(sys.argv[1])), sys.argv[2], int(sys.argv[3])
+print(0, flush=True)
 input()
-for i in range(200):
-    answer = Answer(request_id="r", status=Status.OK, text=f"{name} says {i}")
-    Ledger(path).put(name, [(f"{name}-{i}", answer)])
+with ledger.locked("writer") if name == "holder" else nullcontext():
+    for i in range(n):
+        answer = Answer(request_id=f"r{i}", status=Status.OK, text=f"{name} says {i} " * 50)
+        ledger.put(name, [(f"{name}-{i}", answer)])
+        print(i + 1, flush=True)
+    sys.stdin.read()
 """
 
 
+class Writer:
+    """Another process that keeps n answers."""
+
+    def __init__(self, path: Path, n: int, name: str = "holder") -> None:
+        command = [sys.executable, "-c", WRITER, str(path), name, str(n)]
+        pipe = subprocess.PIPE
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True)
+        self.wait(0)
+
+    def begin(self) -> None:
+        print(file=self.process.stdin, flush=True)
+
+    def wait(self, until: int) -> None:
+        """Wait until it has kept so many answers."""
+        assert self.process.stdout is not None
+        while int(self.process.stdout.readline()) < until:
+            pass
+
+    def end(self, *, kill: bool = False) -> None:
+        if kill:
+            self.process.kill()
+        self.process.communicate("", timeout=60)
+
+
+def put_answers(ledger: Ledger, n: int) -> dict[str, Answer]:
+    """Keep n answers of some length; returns them by key."""
+    answers = {
+        f"key{i}": Answer(
+            request_id=f"tone|q{i}|ash|beech#1",
+            status=[*Status][i % len(Status)] if i > 60 else Status.OK,
+            text=f"The calmer one is B ({i}). " * 20,
+            served_model="judge/x-2026",
+            usage={"input_tokens": 100 + i, "output_tokens": i},
+            cost_usd=i / 1000,
+            detail="end_turn",
+            run="first",
+        )
+        for i in range(n)
+    }
+    ledger.put("judge/x", answers.items())
+    return answers
+
+
+# What is kept
+
+
 def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
-    """Text, status, served model, usage, cost and detail survive the round trip exactly; half of a
-    surrogate pair, as a cut-off emoji leaves behind, does not stop the keeping.
+    """All fields survive the round trip exactly, also of more keys than SQLite takes in one
+    statement; half of a surrogate pair, as a cut-off emoji leaves behind, does not stop the
+    keeping. Asking an absent file makes none, and the first answer under a key stays.
     """
-    answers = {str(status): answer(status=status) for status in Status}
-    answers["k1"] = answer("Antwort: 最佳 \x00 \n")
-    ledger.put("judge/x", [*answers.items(), ("k2", answer("Calm \ud83d. Winner: B"))])
-    assert ledger.get(answers) == answers
-    assert len(ledger) == len(answers) + 1
-
-
-def test_unknown_keys_are_left_out(ledger: Ledger) -> None:
-    """Only cached keys come back, and asking an absent file makes none."""
-    assert ledger.get(["k1"]) == {}
+    assert ledger.get(["key1"]) == {}
     assert len(ledger) == 0
     assert not ledger.path.exists()
-    ledger.put("judge/x", [("k1", answer())])
-    assert set(ledger.get(["k1", "k2"])) == {"k1"}
-    assert ledger.get([]) == {}
+    answers = put_answers(ledger, 1_234)
+    odd = {"odd": answers["key1"]._replace(text="Antwort: 最佳 \x00 \n")}
+    cut = answers["key1"]._replace(text="Calm \ud83d. Winner: B")
+    ledger.put("judge/x", [*odd.items(), ("cut", cut), ("key1", cut)])
+    assert ledger.get([*odd, *(f"key{i}" for i in range(40_000))]) == answers | odd
+    assert len(ledger) == 1_234 + 2
 
 
-def test_many_keys_are_found_at_once(ledger: Ledger) -> None:
-    """More keys than SQLite takes in one statement are all looked up."""
-    ledger.put("judge/x", [(f"k{i}", answer(str(i))) for i in range(1_234)])
-    found = ledger.get(f"k{i}" for i in range(40_000))
-    assert {key: kept.text for key, kept in found.items()} == {
-        f"k{i}": str(i) for i in range(1_234)
-    }
+FORWARD, BACKWARD = presentations(PAIRS[0])
+REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
 
 
-def test_a_second_put_does_not_overwrite(ledger: Ledger) -> None:
-    """The first answer under a key stays; new keys beside it are still kept."""
-    ledger.put("judge/x", [("k1", answer("first"))])
-    ledger.put("judge/x", [("k1", answer("second")), ("k2", answer("third"))])
-    assert {k: a.text for k, a in ledger.get(["k1", "k2"]).items()} == {
-        "k1": "first",
-        "k2": "third",
-    }
-
-
-def key_of(judge: ScriptedJudge, request: JudgeRequest) -> str:
+def key_of(
+    request: JudgeRequest, model: str = "judge/x", settings: Mapping[str, object] | None = None
+) -> str:
+    judge = ScriptedJudge(lambda request: None, model=model, settings=settings or {})
     return cache_keys(judge, [request])[0]
 
 
 def test_everything_that_could_change_an_answer_changes_the_key() -> None:
-    """Model, settings, system text, user text, position and attempt each make another key."""
+    """Model, settings, system text, user text, position and attempt each make another key; the
+    order of settings does not, also inside.
+    """
     keys = [
-        key_of(judge(), REQUEST),
-        key_of(judge(model="judge/y"), REQUEST),
-        key_of(judge(settings={"effort": "low"}), REQUEST),
-        key_of(judge(settings={"effort": "high"}), REQUEST),
-        key_of(judge(), REQUEST._replace(system="Be kind.")),
-        key_of(judge(), REQUEST._replace(user="B or A?")),
-        key_of(judge(), REQUEST._replace(system="Be fair.A or B?", user="")),
-        key_of(judge(), REQUEST._replace(presentation=BACKWARD)),
-        key_of(judge(), REQUEST._replace(attempt=2)),
+        key_of(REQUEST),
+        key_of(REQUEST, model="judge/y"),
+        key_of(REQUEST, settings={"effort": "low"}),
+        key_of(REQUEST, settings={"effort": "high"}),
+        key_of(REQUEST._replace(system="Be kind.")),
+        key_of(REQUEST._replace(user="B or A?")),
+        key_of(REQUEST._replace(system="Be fair.A or B?", user="")),
+        key_of(REQUEST._replace(presentation=BACKWARD)),
+        key_of(REQUEST._replace(attempt=2)),
     ]
     assert len(set(keys)) == len(keys)
-    assert key_of(judge(), REQUEST._replace()) == keys[0]
-
-
-def test_the_key_does_not_depend_on_the_order_of_settings() -> None:
-    """The same settings written in another order, also inside, make the same key."""
+    assert key_of(REQUEST._replace()) == keys[0]
     one = {"effort": "low", "limits": {"tokens": 9, "seconds": 5}}
     other = {"limits": {"seconds": 5, "tokens": 9}, "effort": "low"}
-    assert list(one) != list(other)
-    assert key_of(judge(settings=one), REQUEST) == key_of(judge(settings=other), REQUEST)
+    assert key_of(REQUEST, settings=one) == key_of(REQUEST, settings=other)
 
 
-def test_a_file_that_is_not_sqlite_is_one_clear_error(tmp_path: Path) -> None:
-    """A text file in the ledger's place is named, and is left as it was."""
-    path = tmp_path / "verdicts.sqlite"
-    path.write_text("These are not the verdicts you are looking for. " * 50, encoding="utf-8")
-    before = path.read_bytes()
-    ledger = Ledger(path)
+@pytest.mark.parametrize("later", [False, True], ids=["not SQLite", "another schema"])
+def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: bool) -> None:
+    """A text file and the file of a later version are named, and left as they were."""
     words = r"verdicts\.sqlite: the verdict cache cannot be used \(file is not a database\)"
+    ledger.path.write_text("These are not the verdicts you are looking for. " * 50)
+    if later:
+        ledger.path.unlink()
+        put_answers(ledger, 1)
+        with closing(sqlite3.connect(ledger.path)) as con:
+            con.execute("PRAGMA user_version = 99")
+        words = "a ledger of schema 99, and this arena_kit knows 3 only"
+    before = ledger.path.read_bytes()
     with pytest.raises(DataError, match=words):
-        ledger.get(["k1"])
+        ledger.get(["key0"])
     with pytest.raises(DataError, match=words):
-        ledger.put("judge/x", [("k1", answer())])
+        put_answers(ledger, 2)
     with pytest.raises(DataError, match=words):
         len(ledger)
-    assert path.read_bytes() == before
+    assert ledger.path.read_bytes() == before
 
 
-def test_another_schema_is_refused(ledger: Ledger) -> None:
-    """A file made by a later version is refused with both versions and left unchanged."""
-    ledger.put("judge/x", [("k1", answer())])
-    with sqlite3.connect(ledger.path) as con:
-        con.execute("PRAGMA user_version = 99")
-    con.close()
-    with pytest.raises(DataError, match=r"a ledger of schema 99, and this arena_kit knows 3 only"):
-        ledger.get(["k1"])
-    with pytest.raises(DataError, match=r"a ledger of schema 99"):
-        ledger.put("judge/x", [("k2", answer())])
-    with sqlite3.connect(ledger.path) as con:
-        assert con.execute("SELECT key FROM answers").fetchall() == [("k1",)]
-    con.close()
+# Several processes
 
 
-def test_a_new_file_that_another_process_is_preparing_is_waited_for(ledger: Ledger) -> None:
-    """A first put waits for the short lock that another first put holds on the new file."""
-    ledger.path.parent.mkdir()
-    other = sqlite3.connect(ledger.path, isolation_level=None, check_same_thread=False)
-    other.execute("BEGIN IMMEDIATE")
-    release = threading.Timer(0.3, other.execute, ["COMMIT"])
-    release.start()
-    try:
-        ledger.put("judge/x", [("k1", answer())])
-    finally:
-        release.join()
-        other.close()
-    assert ledger.get(["k1"]) == {"k1": answer()}
-
-
-def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger) -> None:
-    """Two processes that start on an absent file with 200 answers each leave all 400."""
-    ledger.path.parent.mkdir()
-    writers = [
-        subprocess.Popen(
-            [sys.executable, "-c", WRITE_MANY, str(ledger.path), name],
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True,
-        )
-        for name in "xy"
-    ]  # fmt: skip
+def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Path) -> None:
+    """Two processes that start on an absent file with 200 answers each leave all 400; a backup
+    made while they write holds all that was kept when it began, and leaves nothing beside it.
+    """
+    writers = [Writer(ledger.path, 200, name) for name in "xy"]
     for writer in writers:
-        assert writer.stdout is not None
-        assert writer.stdout.readline() == "ready\n"
+        writer.begin()
+    writers[0].wait(100)
+    ledger.back_up(tmp_path / "backup.sqlite")
     for writer in writers:
-        assert writer.stdin is not None
-        print(file=writer.stdin, flush=True)
-    for writer in writers:
-        writer.communicate(timeout=60)
-    assert [writer.returncode for writer in writers] == [0, 0]
-    keys = [f"{name}-{i}" for name in "xy" for i in range(200)]
-    found = ledger.get(keys)
-    assert len(found) == len(ledger) == 400
-    assert all(found[key].text == key.replace("-", " says ") for key in keys)
+        writer.end()
+    texts = {f"{name}-{i}": f"{name} says {i} " * 50 for name in "xy" for i in range(200)}
+    assert {key: kept.text for key, kept in ledger.get(texts).items()} == texts
+    backup = Ledger(tmp_path / "backup.sqlite")
+    kept = backup.get(texts)
+    assert 100 <= len(kept) == len(backup) <= 400
+    assert all(answer.text == texts[key] for key, answer in kept.items())
+    assert {f"x-{i}" for i in range(100)} <= kept.keys()
+    left = {path.name for path in tmp_path.iterdir()} - {f"{ledger.path.name}.lock"}
+    assert left == {"backup.sqlite", ledger.path.name}
+
+
+def test_a_copy_of_the_file_alone_has_every_answer(
+    emulator: Emulator, ledger: Ledger, tmp_path: Path
+) -> None:
+    """The ledger file alone, copied when the last group has come, pays for nothing again; what a
+    killed process had kept is in it, without what is beside it.
+    """
+    copy = tmp_path / "copy.sqlite"
+
+    def copy_when_done(done: int, total: int) -> None:
+        if done == total:
+            shutil.copy(ledger.path, copy)
+
+    judge = batch_judge(emulator)
+    judged_by(judge, ledger, on_progress=copy_when_done)
+    assert {*statuses(judged_by(judge, Ledger(copy), run="second"))} == {Status.OK}
+    assert sizes(emulator) == [12]
+    writer = Writer(ledger.path, 20)
+    writer.begin()
+    writer.wait(20)
+    writer.end(kill=True)
+    shutil.copy(ledger.path, copy)
+    assert len(Ledger(copy)) == 12 + 20
+
+
+def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
+    """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
+    answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
+    done = call("ledger", "backup", "copy.sqlite")
+    assert done.exit_code == 0, done.output
+    assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
+    again = call("ledger", "backup", "copy.sqlite")
+    assert again.exit_code == 2
+    assert "there is a file already" in again.stderr
+    assert Ledger(workspace / "copy.sqlite").get(answers) == answers
+    with pytest.raises(DataError, match="there is no ledger"):
+        Ledger(workspace / "none.sqlite").back_up(workspace / "other.sqlite")
+
+
+# An older copy in the ledger's place
+
+
+@pytest.fixture
+def restored(ledger: Ledger, emulator: Emulator) -> Ledger:
+    """Twelve requests are paid for in two batches, then an older copy takes the ledger's place."""
+    judge, older = batch_judge(emulator), ledger.path.with_name("older.sqlite")
+    judged_by(judge, ledger, 3)
+    ledger.back_up(older)
+    judged_by(judge, ledger)
+    replace_file(ledger.path, older.read_bytes())
+    return ledger
+
+
+def test_a_restored_older_ledger_collects_what_it_does_not_know(
+    emulator: Emulator, restored: Ledger
+) -> None:
+    """A batch that only the service knows is collected and booked, with a sentence, also below
+    newer ones that the ledger knows, and where its results end too early without a sign of it;
+    nothing is paid twice.
+    """
+    judge, sentences = batch_judge(emulator), list[str]()
+    rigour = [replace(PAIRS[0], dimension="rigour")]
+    judge_pairs(rigour, TWO_RUBRICS, judge, restored, options=options(run="2"))
+    emulator.faults.add(Fault(on="results", kind="short", times=2))
+    judgments = judged_by(judge, restored, run="3", say=sentences.append)
+    assert {*statuses(judgments)} == {Status.OK}
+    assert sizes(emulator) == [6, 6, 2]
+    spent = sum(restored.spent(run) for run in ("first", "2", "3"))
+    assert spent == pytest.approx(emulator.billing.total_usd)
+    assert "holds 6 of these requests, and the ledger did not know it" in "".join(sentences)
+
+
+def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Ledger) -> None:
+    """Requests beyond a lost batch are sent, alone; one no longer wanted is not taken."""
+    pairs = [*PAIRS[:3], *PAIRS[4:], replace(PAIRS[0], dimension="rigour")]
+    material = replace(MATERIAL, rubrics={**TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
+    asked = options(run="2")
+    judgments = judge_pairs(pairs, material, batch_judge(emulator), restored, options=asked)
+    assert {*statuses(judgments)} == {Status.OK}
+    assert sizes(emulator) == [6, 6, 2]
+    assert len(restored) == 12
+
+
+def test_batches_of_others_are_left_alone(
+    emulator: Emulator, ledger: Ledger, tmp_path: Path
+) -> None:
+    """Batches that another ledger made for other requests are not taken up; running ones are
+    named, for only their results could tell.
+    """
+    judge, sentences = batch_judge(emulator), list[str]()
+    judged_by(judge, ledger, 1)
+    judge_pairs(PAIRS[1:3], MATERIAL, judge, Ledger(tmp_path / "other.sqlite"), options=options())
+    emulator.settings.batch_seconds = 3600
+    running = judge.submit({"theirs": MATERIAL.requests(PAIRS[:1])[0]})
+    emulator.settings.batch_seconds = 0
+    judge_pairs(PAIRS[3:], MATERIAL, judge, ledger, options=options(say=sentences.append))
+    assert sizes(emulator) == [2, 4, 1, 6]
+    assert f"the account runs {running.batch_id}, unknown to this ledger" in sentences[0]
+    assert not [text for text in sentences if "did not know" in text]
+
+
+# Damage
+
+
+def flipped(content: bytes, at: int, mask: int) -> bytes:
+    """The bytes with one of them changed."""
+    return content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :]
+
+
+def replace_file(path: Path, content: bytes) -> None:
+    """Put other bytes in a ledger's place, with nothing beside it."""
+    for name in (f"{path.name}-wal", f"{path.name}-shm"):
+        path.with_name(name).unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
+def damage_text(ledger: Ledger, text: str) -> None:
+    """Change one byte in the middle of a text that the file holds once."""
+    content = ledger.path.read_bytes()
+    assert content.count(text.encode()) == 1
+    replace_file(ledger.path, flipped(content, content.index(text.encode()) + len(text) // 2, 1))
+
+
+def test_no_flipped_byte_changes_or_loses_an_answer_in_silence(ledger: Ledger) -> None:
+    """Over 150 single flipped bytes anywhere in the file, every answer comes back as it was
+    kept, or there is an error; none is changed, and none is missing without one.
+    """
+    random, errors = Random(0), 0
+    answers = put_answers(ledger, 60)
+    content = ledger.path.read_bytes()
+    for _ in range(150):
+        at, mask = random.randrange(len(content)), random.randrange(1, 256)
+        replace_file(ledger.path, flipped(content, at, mask))
+        try:
+            assert ledger.settled(answers) == set(answers), f"byte {at} ^ {mask}"
+            assert ledger.get(answers) == answers, f"byte {at} ^ {mask}"
+        except DataError:
+            errors += 1
+    assert errors >= 30
+
+
+def test_a_flipped_byte_never_makes_another_salt(ledger: Ledger) -> None:
+    """The secret that every cache key depends on comes back as it was, or there is an error."""
+    put_answers(ledger, 3)
+    salt, errors = ledger.salt(), 0
+    content = ledger.path.read_bytes()
+    at_salt = content.index(salt)
+    page = at_salt // 4096 * 4096
+    for at in (*range(at_salt - 12, at_salt + 48), *range(page, page + 12)):
+        for mask in (1, 2, 16, 128):
+            replace_file(ledger.path, flipped(content, at, mask))
+            try:
+                assert ledger.salt() == salt, f"byte {at} ^ {mask}"
+            except DataError:
+                errors += 1
+    assert errors >= 128
+
+
+def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
+    """One damaged answer is an error that names its request and its file; others still come."""
+    answers = put_answers(ledger, 9)
+    damage_text(ledger, answers["key4"].text)
+    words = (
+        r"verdicts\.sqlite: the kept answer to 'tone\|q4\|ash\|beech#1' is damaged and not used; "
+        r"`arena-kit ledger check --forget-damaged` .* again"
+    )
+    for read in (ledger.get, ledger.settled, lambda _: ledger.paid("first")):
+        with pytest.raises(DataError, match=words):
+            read(answers)
+    del answers["key4"]
+    assert ledger.get(answers) == answers
+
+
+def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger: Ledger) -> None:
+    """With one answer damaged nothing is sent; once it is forgotten, it alone is asked again."""
+    judge = batch_judge(emulator)
+    judged_by(judge, ledger, 3)
+    [answer, *_] = ledger.paid("first")
+    with closing(sqlite3.connect(ledger.path, isolation_level=None)) as con:
+        con.execute("UPDATE answers SET text = 'A' WHERE request_id = ?", [answer.request_id])
+    with pytest.raises(DataError, match="is damaged"):
+        judged_by(judge, ledger, run="second")
+    assert sizes(emulator) == [6]
+    assert [damage.request_id for damage in ledger.check().answers] == [answer.request_id]
+    assert ledger.forget_damaged() == (1, pytest.approx(answer.cost_usd))
+    assert {*statuses(judged_by(judge, ledger, run="second"))} == {Status.OK}
+    assert sizes(emulator) == [6, 7]
+
+
+def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Path) -> None:
+    """`ledger check` names damaged answers and ends with 2; `--forget-damaged` removes them and
+    says what asking them again may cost.
+    """
+    ledger = Ledger(workspace / ".arena_kit" / "verdicts.sqlite")
+    answers = put_answers(ledger, 9)
+    damage_text(ledger, answers["key4"].text)
+    damage_text(ledger, answers["key7"].text)
+    done = call("ledger", "check", ledger.path)
+    assert done.exit_code == 2
+    assert "the answer to 'tone|q4|ash|beech#1' is damaged" in done.stdout
+    assert "the answer to 'tone|q7|ash|beech#1' is damaged" in done.stdout
+    assert "--forget-damaged" in done.stderr
+    assert len(ledger) == 9
+    done = call("ledger", "check", "--forget-damaged")
+    assert done.exit_code == 0, done.output
+    assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
+    assert set(ledger.get(answers)) == set(answers) - {"key4", "key7"}
+
+
+def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
+    """`check` finds a key that is damaged in the index or in the table; `--forget-damaged` makes
+    the index anew, which brings the answer back, and forgets one whose own key is damaged.
+    """
+    answers = put_answers(ledger, 9)
+    content = ledger.path.read_bytes()
+    left = []
+    for at in (content.find(b"key5"), content.rfind(b"key5")):  # the index and the table
+        replace_file(ledger.path, flipped(content, at + 3, 8))
+        assert call("ledger", "check", ledger.path).exit_code == 2
+        assert call("ledger", "check", ledger.path, "--forget-damaged").exit_code == 0
+        left.append(ledger.get(answers))
+    without = {key: kept for key, kept in answers.items() if key != "key5"}
+    assert left in ([answers, without], [without, answers])
+
+
+READ = """
+import sys
+from pathlib import Path
+from arena_kit.files import DataError
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
+ledger = Ledger(Path(sys.argv[1]))
+print(len(ledger), len(ledger.get(f"holder-{i}" for i in range(9))), ledger.settled(["holder-1"]))
+try:
+    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
+except DataError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("kill", [True, False])
+def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path, kill: bool) -> None:
+    """Answers come from a write-protected ledger, with and without a `-wal` file beside it, and
+    nothing is left there; keeping an answer is one clear error.
+    """
+    path = tmp_path / "kept" / "verdicts.sqlite"
+    path.parent.mkdir()
+    writer = Writer(path, 9)
+    writer.begin()
+    writer.wait(9)
+    writer.end(kill=kill)
+    before = sorted(path.parent.iterdir())
+    assert kill == (path.with_name("verdicts.sqlite-wal") in before)
+    write_protect(path.parent)
+    done = run_unprivileged(READ, str(path), cwd=ROOT)
+    path.parent.chmod(0o755)
+    assert done.returncode == 0, done.stderr
+    first, second = done.stdout.splitlines()
+    assert first == "9 9 {'holder-1'}"
+    assert second.endswith("cannot be used (attempt to write a readonly database)")
+    assert sorted(path.parent.iterdir()) == before

@@ -35,19 +35,11 @@ def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
     assert read_verdict(text) == (B, "Clear.", None)
 
 
-@pytest.mark.parametrize(
-    ("winner", "slot"),
-    [
-        ("a", A),
-        (" B ", B),
-        ("Tie", TIE),
-        ("C", TIE),
-        ("Response B", B),
-        ("response_a", A),
-        ("(B)", B),
-    ]
-    + [(other, None) for other in ("", "unsure", "A or B", "both", None, True, 1, ["A", "B"])],
-)
+NAMED = {"a": A, " B ": B, "Tie": TIE, "C": TIE, "Response B": B, "response_a": A, "(B)": B}
+UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B"]]
+
+
+@pytest.mark.parametrize(("winner", "slot"), [*NAMED.items(), *((each, None) for each in UNNAMED)])
 def test_the_winner_field_may_drift_and_must_name_one_slot(winner: object, slot: Slot) -> None:
     """Other case and a word before the letter still name the slot; the justification never does."""
     text = json.dumps({"justification": "Response A is better. [[A]]", "winner": winner})

@@ -57,12 +57,9 @@ def shown(
     salt: bytes = SALT,
 ) -> JudgeRequest:
     """A request in which quillwort wrote `first` and zinnia wrote `second`."""
-    texts = {PAIR.entrant_a: first, PAIR.entrant_b: second}
     responses = {
-        (name, prompt.prompt_id): Response(
-            entrant_id=name, prompt_id=prompt.prompt_id, response_text=text
-        )
-        for name, text in texts.items()
+        (name, "q-17"): Response(entrant_id=name, prompt_id="q-17", response_text=text)
+        for name, text in ((PAIR.entrant_a, first), (PAIR.entrant_b, second))
     }
     both = render(PAIR, prompt=prompt, responses=responses, rubric=rubric, salt=salt)
     return next(request for request in both if request.presentation == presentation)
@@ -74,40 +71,25 @@ def plain(text: str) -> str:
     return "".join(kept).replace("&lt;", "<")
 
 
-def test_no_entrant_or_prompt_id_reaches_the_judge() -> None:
-    """Neither text of a request names an entrant or the prompt's id."""
-    for presentation in (FORWARD, BACKWARD):
-        request = shown(presentation)
-        for hidden in ("quillwort", "zinnia", "q-17"):
-            assert hidden not in (request.system + request.user).lower()
-
-
-def test_both_responses_stand_in_the_slots_of_their_order() -> None:
-    """The response of the entrant shown first stands in slot A, in either order."""
-    forward, backward = read_sections(shown(FORWARD)), read_sections(shown(BACKWARD))
-    assert forward == {
+def test_the_judge_sees_texts_and_rubric_and_no_names() -> None:
+    """The response of the entrant shown first stands in slot A, in either order; neither text names
+    an entrant or the prompt's id. The rubric stands in the system text, which is the same for every
+    prompt and order, after warnings of order, self-recognition, anchoring and length.
+    """
+    forward, backward = shown(FORWARD), shown(BACKWARD)
+    sections, others = read_sections(forward), read_sections(backward)
+    assert sections == {
         "question": "How warm is the room?",
         "response_a": "About twenty degrees.",
         "response_b": "It feels warm enough.",
     }
-    assert backward["response_a"] == forward["response_b"]
-    assert backward["response_b"] == forward["response_a"]
-
-
-def test_the_rubric_is_in_the_system_text_only() -> None:
-    """The rubric stands in the system text, which is the same for every prompt and order."""
-    request = shown()
-    assert "Prefer the calmer one." in request.system
-    assert "Prefer the calmer one." not in request.user
-    assert shown(BACKWARD, first="other").system == request.system
-
-
-def test_the_judge_is_warned_of_known_biases() -> None:
-    """The text before every rubric names order, self-recognition, anchoring and length."""
-    system = shown().system
+    assert [others[f"response_{slot}"] for slot in "ba"] == [*sections.values()][1:]
+    for request in (forward, backward):
+        assert not re.search("quillwort|zinnia|q-17", request.system + request.user, re.IGNORECASE)
+    assert RUBRIC.text not in forward.user
+    assert shown(BACKWARD, first="other").system == forward.system
     for bias in ("order in which", "Self-recognition:", "Anchoring:", "Length is not quality"):
-        assert bias in system
-    assert system.index("Anchoring") < system.index(RUBRIC.text)
+        assert 0 <= forward.system.find(bias) < forward.system.index(RUBRIC.text)
 
 
 def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
@@ -136,18 +118,17 @@ def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
 def test_a_reference_is_shown_only_where_the_rubric_says(
     reference: Reference, shows: dict[str, str]
 ) -> None:
-    """The gold answer and the expected behaviour appear for their rubric and for no other."""
-    request = shown(rubric=replace(RUBRIC, reference=reference))
-    sections = read_sections(request)
-    assert {k: v for k, v in sections.items() if k in ("gold_answer", "expected_behavior")} == shows
+    """The gold answer and the expected behaviour appear for their rubric and for no other, and
+    nothing for a prompt without one.
+    """
+    rubric = replace(RUBRIC, reference=reference)
+    request = shown(rubric=rubric)
+    names = ("gold_answer", "expected_behavior")
+    assert {k: v for k, v in read_sections(request).items() if k in names} == shows
     assert ("Twenty degrees." in request.user) == (reference == "gold_answer")
-
-
-def test_a_prompt_without_the_reference_shows_none() -> None:
-    """A rubric that shows the expected behaviour shows nothing for a prompt without one."""
-    rubric = replace(RUBRIC, reference="expected_behavior")
-    request = shown(rubric=rubric, prompt=replace(PROMPT, expected_behavior=None))
-    assert set(read_sections(request)) == {"question", "response_a", "response_b"}
+    if reference == "expected_behavior":
+        bare = shown(rubric=rubric, prompt=replace(PROMPT, expected_behavior=None))
+        assert set(read_sections(bare)) == {"question", "response_a", "response_b"}
 
 
 @settings(max_examples=30, deadline=None)

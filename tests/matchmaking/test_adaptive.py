@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import Rating, Ratings
+from arena_kit import Ratings
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Table
 from arena_kit.rating.base import MIN_QUESTIONS
 from arena_kit.rating.claims.power import chance_decided
+from tests.samples import rated_by_hand
 
 MODELS = ("ash", "birch", "cedar", "dogwood")
 UNIT = 400 / ln(10)
@@ -20,27 +21,8 @@ UNIT = 400 / ln(10)
 
 def ratings(levels: list[float], variance: float, n_battles: int) -> Ratings:
     """Ratings of MODELS whose errors are independent, each with this variance."""
-    rows = [
-        Rating(
-            model=model,
-            rating=float(level),
-            ci_low=level - 1,
-            ci_high=level + 1,
-            n_battles=n_battles,
-        )
-        for model, level in zip(MODELS, levels, strict=True)
-    ]
-    return Ratings(
-        method="bradley-terry",
-        settings={"scale": 400.0},
-        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
-        n_battles=n_battles,
-        dropped={},
-        models=MODELS,
-        traces=np.empty((0, 4)),
-        replicates=np.empty((0, 4)),
-        covariance=variance * np.eye(4),
-    )
+    found = rated_by_hand(dict(zip(MODELS, map(float, levels), strict=True)), variance**0.5)
+    return replace(found, settings={"scale": 400.0}, n_battles=n_battles)
 
 
 def table(prompts: int, made: int = 0) -> Table:
@@ -88,36 +70,29 @@ def test_rounds_repeat_with_their_seed_and_differ_with_another() -> None:
 
 
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
-    """Two tight groups far apart: the calls go to the open neighbours within them."""
-    given = ratings([1300, 1285, 1000, 985], 200.0, 120)
-    calls = table(500, made=20)
+    """Two tight groups far apart: the calls go to the open neighbours within them; nothing is
+    asked where every neighbour is decided.
+    """
+    given, calls = ratings([1300, 1285, 1000, 985], 200.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(), calls, given) == ["open", "decided", "open"]
     per_pair = dict(zip(calls.pairs, AdaptiveRounds().next(calls, given).sum(axis=1), strict=True))
     assert per_pair[0, 1] + per_pair[2, 3] == sum(per_pair.values())
     assert abs(per_pair[0, 1] - per_pair[2, 3]) <= max(per_pair.values()) / 10
+    decided = ratings([1300, 1200, 1100, 1000], 50.0, 120)
+    assert set(standings(AdaptiveRounds(), calls, decided)) == {"decided"}
+    assert not AdaptiveRounds().next(calls, decided).any()
 
 
-def test_nothing_is_asked_when_every_neighbour_is_decided() -> None:
-    given = ratings([1300, 1200, 1100, 1000], 50.0, 120)
-    calls = table(500, made=20)
-    assert set(standings(AdaptiveRounds(), calls, given)) == {"decided"}
-    assert not AdaptiveRounds().next(calls, given).any()
-
-
-def test_neighbours_within_the_margin_are_equivalent() -> None:
-    """A gap of 2 with a standard error of 2 lies within 10 points: 2 + 2.81 x 2 = 7.6."""
-    given = ratings([1002, 1000, 900, 800], 2.0, 120)
-    calls = table(500, made=20)
+def test_neighbours_that_are_equivalent_or_hopeless() -> None:
+    """A gap of 2 with a standard error of 2 lies within 10 points: 2 + 2.81 x 2 = 7.6. With 25 of
+    30 prompts judged, the standard error can only shrink by a tenth.
+    """
+    given, calls = ratings([1002, 1000, 900, 800], 2.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(margin=10), calls, given)[0] == "equivalent"
     assert standings(AdaptiveRounds(margin=7), calls, given)[0] != "equivalent"
-
-
-def test_neighbours_that_all_calls_would_hardly_decide_are_hopeless() -> None:
-    """With 25 of 30 prompts judged, the standard error can only shrink by a tenth."""
     given = ratings([1010, 1000, 900, 800], 200.0, 150)
-    assert standings(AdaptiveRounds(), table(30, made=25), given)[0] == "hopeless"
-    assert standings(AdaptiveRounds(), table(3000, made=25), given)[0] == "open"
-    assert standings(AdaptiveRounds(), table(25, made=25), given)[0] == "hopeless"
+    for prompts, standing in ((30, "hopeless"), (3000, "open"), (25, "hopeless")):
+        assert standings(AdaptiveRounds(), table(prompts, made=25), given)[0] == standing
 
 
 def test_models_without_an_interval_are_open() -> None:

@@ -13,7 +13,7 @@ from arena_kit import Arena, Battle, BattleLog, Outcome
 from arena_kit.matchmaking.decide import Cast, OpenNeighbours
 from arena_kit.matchmaking.matchup import Lane, Matchup
 from arena_kit.matchmaking.scheduler import Scheduler
-from arena_kit.policy.constants import Decide, Exposure, Phase, Policy, Publication
+from arena_kit.policy.constants import Decide, Exposure, Policy, Publication
 from arena_kit.policy.exposure import aimed_votes
 from arena_kit.rating.glicko2.method import GlickoState
 
@@ -99,29 +99,22 @@ def test_ties_tell_more_and_votes_that_do_not_count_tell_nothing() -> None:
     assert twice.more == pytest.approx(2 * most.more, rel=0.01)
 
 
-def test_decided_neighbours_are_left_alone() -> None:
-    """120 of 160 won are 5.7 standard errors: decided, by whichever side votes were cast."""
+def test_neighbours_that_are_left_alone() -> None:
+    """120 of 160 won are 5.7 standard errors: decided, by whichever side votes were cast. 5,010 to
+    4,990 is 0.7 ± 9.8 points: within 20 for sure, and open where no margin is set. 505 to 495 is
+    3 ± 31 points: 100 more votes hardly ever decide it, 20,000 often enough.
+    """
     gap, error = by_hand(120, 40)
     assert gap > DECIDES * error
-    assert pairs(outlook(met(0, 120, 40), met(1, 60, 40))) == [(1, 2)]
-    turned = [Cast(b, a, p, {WON: LOST, LOST: WON}[o]) for a, b, p, o in met(0, 120, 40)]
-    assert pairs(outlook(turned, met(1, 60, 40))) == [(1, 2)]
-
-
-def test_equivalent_neighbours_are_left_alone() -> None:
-    """5,010 to 4,990 is 0.7 ± 9.8 points: within 20 for sure, and open where no margin is set."""
     gap, error = by_hand(5_010, 4_990)
     assert gap + DECIDES * error < 20
-    alike = (met(0, 5_010, 4_990), met(1, 60, 40))
-    assert pairs(outlook(*alike)) == [(1, 2)]
-    assert pairs(outlook(*alike, margin=0.0, hopeless_below=0.0)) == [(1, 2), (0, 1)]
-
-
-def test_hopeless_neighbours_are_left_alone() -> None:
-    """505 to 495 is 3 ± 31 points: 100 more votes hardly ever decide it, 20,000 often enough."""
-    close = (met(0, 505, 495), met(1, 60, 40))
-    assert pairs(outlook(*close, reach=100)) == [(1, 2)]
-    assert pairs(outlook(*close, reach=20_000)) == [(1, 2), (0, 1)]
+    other, decided = met(1, 60, 40), met(0, 120, 40)
+    turned = [Cast(b, a, p, {WON: LOST, LOST: WON}[o]) for a, b, p, o in decided]
+    alike, close = met(0, 5_010, 4_990), met(0, 505, 495)
+    assert [pairs(outlook(each, other)) for each in (decided, turned, alike)] == [[(1, 2)]] * 3
+    assert pairs(outlook(alike, other, margin=0.0, hopeless_below=0.0)) == [(1, 2), (0, 1)]
+    assert pairs(outlook(close, other, reach=100)) == [(1, 2)]
+    assert pairs(outlook(close, other, reach=20_000)) == [(1, 2), (0, 1)]
 
 
 def test_the_closest_to_being_decided_comes_first() -> None:
@@ -156,15 +149,13 @@ def test_claims_about_prompts_like_these_need_more() -> None:
     have a wider gap than claims about these: the setting says which are decided.
     """
     votes = [Cast(0, 1, p, WON if p < 6 else LOST) for p in range(12) for _ in range(20)]
-    these, like = (Policy(claims_about=about, decide=Decide(refresh=len(votes)))
-                   for about in ("these_prompts", "prompts_like_these"))  # fmt: skip
-    half = []
-    for policy in (these, like):
-        found = OpenNeighbours(policy)
+    half = {}
+    for about in ("these_prompts", "prompts_like_these"):
+        found = OpenNeighbours(Policy(claims_about=about, decide=Decide(refresh=len(votes))))
         found.add([*votes[:-1], Cast(0, 1, 0, WON)])
         (pair,) = found.open_pairs(np.ones(2, bool))
-        half.append(pair.half)
-    assert half[1] > 3 * half[0]
+        half[about] = pair.half
+    assert half["prompts_like_these"] > 3 * half["these_prompts"]
 
 
 def test_votes_without_a_prompt_or_a_spread_are_no_error() -> None:
@@ -180,14 +171,6 @@ def test_votes_without_a_prompt_or_a_spread_are_no_error() -> None:
     nothing = OpenNeighbours(policy)
     nothing.add([Cast(0, 1, 0, BAD)] * 100)
     assert nothing.open_pairs(np.ones(2, bool)) == []
-
-
-def test_off_in_phases_1_and_2() -> None:
-    """Before phase 3 the lane is not drawn, and no votes are looked at."""
-    for phase in Phase:
-        live = arena(Policy(phase=phase, decide=Decide(share=0.5, refresh=50)))
-        lanes = {matchup.drawn for matchup in voted(live, 300)}
-        assert (Lane.DECIDE in lanes) is (phase >= Phase.MIGRATION)
 
 
 @pytest.fixture(scope="module")
@@ -214,31 +197,24 @@ def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> No
     assert max(each.target for each in fair) > 1.5 * 2000 / 12, "hence no equal exposure"
 
 
-@pytest.mark.parametrize("aimed", [True, False])
-def test_exposure_goes_first(aimed: bool) -> None:
+@pytest.mark.parametrize("lane", [Lane.DECIDE, Lane.CONTENDER])
+def test_exposure_goes_first(lane: Lane) -> None:
     """Where two open neighbours were shown far more often than all others, by other lanes, the
     coverage lane has the turn; what the decide lane itself has shown is no reason to wait.
     """
-    names = ("a", "b", "c", "d")
-    lane = "decide" if aimed else "contender"
-    open_pair = [("a", "b", n % 10 < 6, lane) for n in range(100)]
-    others = [(x, y, n < 9, "coverage") for x, y in (("b", "c"), ("a", "d")) for n in range(10)]
-    log_ = BattleLog.from_battles(
-        Battle(
-            model_a=a,
-            model_b=b,
-            winner=Outcome.MODEL_A if won else Outcome.MODEL_B,
-            question_id=PROMPTS[n % 15],
-            lane=by,
-        )
-        for n, (a, b, won, by) in enumerate(open_pair + others)
-    )
-    policy = Policy(decide=Decide(share=1.0, refresh=len(log_)))
-    rng, ratings = np.random.default_rng(0), dict.fromkeys(names, GlickoState(1500.0, 60.0, 0.06))
-    scheduler = Scheduler(policy, names, PROMPTS, rng=rng, battles=log_)
+    votes = [("a", "b", n % 10 < 6, lane) for n in range(100)]
+    votes += [(x, y, n < 9, Lane.COVERAGE) for x, y in ("bc", "ad") for n in range(10)]
+    battles = BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=Outcome.MODEL_A if won else Outcome.MODEL_B,
+               question_id=PROMPTS[n % 15], lane=by)
+        for n, (a, b, won, by) in enumerate(votes)
+    )  # fmt: skip
+    policy = Policy(decide=Decide(share=1.0, refresh=len(votes)))
+    rng, ratings = np.random.default_rng(0), dict.fromkeys("abcd", GlickoState(1500.0, 60.0, 0.06))
+    scheduler = Scheduler(policy, "abcd", PROMPTS, rng=rng, battles=battles)
     served = [scheduler.cancel(scheduler.next_matchup(ratings).matchup_id) for _ in range(20)]
-    assert {matchup.lane for matchup in served} == {Lane.DECIDE if aimed else Lane.COVERAGE}
-    assert {matchup.drawn for matchup in served} == {Lane.DECIDE}
+    first = Lane.DECIDE if lane is Lane.DECIDE else Lane.COVERAGE
+    assert {(matchup.lane, matchup.drawn) for matchup in served} == {(first, Lane.DECIDE)}
 
 
 @pytest.mark.parametrize("about", ["these_prompts", "prompts_like_these"])
@@ -260,16 +236,12 @@ def test_a_restart_serves_the_same(about: str) -> None:
 
 
 def test_what_waits_for_its_vote_counts_as_due() -> None:
-    """Forty matchups handed out at once leave what is due and what is shown in balance, and
-    nothing of them is left when they are cancelled.
-    """
-    policy = Policy(decide=Decide(share=0.8, refresh=100))
-    live, other = arena(policy), arena(policy)
-    voted(live, 400)
-    voted(other, 400)
-    waiting = [live.next_matchup().matchup_id for _ in range(40)]
-    for each in waiting:
-        live.scheduler.cancel(each)
+    """Forty matchups handed out at once leave nothing when they are cancelled."""
+    live, other = (arena(Policy(decide=Decide(share=0.8, refresh=100))) for _ in range(2))
+    for each in (live, other):
+        voted(each, 400)
+    for matchup in [live.next_matchup() for _ in range(40)]:
+        live.scheduler.cancel(matchup.matchup_id)
     live.scheduler.rng, other.scheduler.rng = (np.random.default_rng(3) for _ in range(2))
     left, right = (replace(each.next_matchup(), matchup_id="") for each in (live, other))
     assert left == right

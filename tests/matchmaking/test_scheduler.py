@@ -35,13 +35,12 @@ A, B, TIE, BAD = Outcome
 MODELS = [f"m{i:02}" for i in range(20)]
 PROMPTS = [f"p{i:02}" for i in range(15)]
 WRITTEN = Policy(decide=Decide(share=0.0))  # the four lanes alone
-LANES = tuple(lane_weights(WRITTEN))
 FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
 
 
 def only(lane: str, **more: Any) -> Policy:
     """The policy with a single lane."""
-    weights = dict.fromkeys(LANES, 0.0) | {lane: 1.0}
+    weights = dict.fromkeys(lane_weights(WRITTEN), 0.0) | {lane: 1.0}
     return replace(WRITTEN, lanes=LaneWeights(**weights), **more)
 
 
@@ -51,13 +50,17 @@ def arena(
     return Scheduler(policy, models, prompts, rng=np.random.default_rng(7), **more)
 
 
-def ladder(models: Sequence[str] = MODELS, step: float = 40.0) -> dict[str, GlickoState]:
+def ladder(models: Sequence[str] = MODELS) -> dict[str, GlickoState]:
     """Ratings in the order of the models, best first."""
-    return {m: GlickoState(2000.0 - step * i, 60.0, 0.06) for i, m in enumerate(models)}
+    return {m: GlickoState(2000.0 - 40 * i, 60.0, 0.06) for i, m in enumerate(models)}
+
+
+def states(**ratings: tuple[float, float]) -> dict[str, GlickoState]:
+    return {m: GlickoState(*state, 0.06) for m, state in ratings.items()}
 
 
 def votes(
-    pairs: Iterable[tuple[str, str]], prompts: Sequence[str] = PROMPTS, outcome: Outcome = A
+    pairs: Iterable[Sequence[str]], prompts: Sequence[str] = PROMPTS, outcome: Outcome = A
 ) -> BattleLog:
     """One vote of each pair on each prompt."""
     return BattleLog.from_battles(
@@ -72,13 +75,14 @@ def played(scheduler: Scheduler, n: int, ratings: Any = FLAT, outcome: Any = A) 
     done = []
     for _ in range(n):
         done.append(scheduler.next_matchup(ratings))
-        scheduler.record(done[-1].matchup_id, outcome)
+        vote = outcome(done[-1]) if callable(outcome) else outcome
+        scheduler.record(done[-1].matchup_id, vote)
     return done
 
 
-def withdrawn(scheduler: Scheduler, ratings: Any = FLAT) -> Matchup:
-    """The next matchup, cancelled at once."""
-    return scheduler.cancel(scheduler.next_matchup(ratings).matchup_id)
+def withdrawn(scheduler: Scheduler, n: int, ratings: Any = FLAT) -> list[Matchup]:
+    """So many matchups, each cancelled at once."""
+    return [scheduler.cancel(scheduler.next_matchup(ratings).matchup_id) for _ in range(n)]
 
 
 def pair(matchup: Matchup) -> tuple[str, str]:
@@ -86,62 +90,107 @@ def pair(matchup: Matchup) -> tuple[str, str]:
     return first, second
 
 
-def test_6_1_highest_deficit() -> None:
-    """Section 6.1: of models shown equally often the anchor is the one with the fewest votes."""
-    decided, tied = list(combinations("abc", 2)), [(m, "d") for m in "abc"]
-    battles = BattleLog.joined(votes(decided), votes(tied, outcome=TIE))
-    matchup = arena(only("coverage"), list("abcd"), battles=battles).next_matchup(FLAT)
-    assert matchup.reason == (
-        "d was shown 45 times, 45.5 due: lacks most exposure, prompts and opponents together"
-    )
+def most_repeated(prompts: Sequence[str]) -> int:
+    """How often ten meetings in a row hold one prompt, at most."""
+    return max(max(Counter(prompts[n : n + 10]).values()) for n in range(len(prompts) - 9))
 
 
-def test_6_1_breaches_come_first() -> None:
-    """Sections 6.1 and 7.1: a model below the lower bound of exposure is the anchor, though it
-    lacks no votes and the others do.
-    """
-    policy = only("coverage", exposure=Exposure(window=60))
-    before = votes([("x", m) for m in "abc"] * 4)
-    lately = votes([("a", "b"), ("b", "c"), ("a", "c"), ("a", "d")], outcome=BAD)
-    battles = BattleLog.joined(before, lately)
-    matchup = arena(policy, list("abcdx"), battles=battles).next_matchup(FLAT)
-    assert matchup.reason == "x was shown 0 times, 24.4 due: below the bound of 21.5"
+def without_ids(matchups: Iterable[Matchup]) -> list[Matchup]:
+    """The matchups less their ids, which are random."""
+    return [replace(matchup, matchup_id="") for matchup in matchups]
 
 
-def test_7_1_the_furthest_below_is_first() -> None:
-    """Section 7.1: of two models below the bound the one further below is the anchor."""
-    met = [*combinations(["a", "b", "c"], 2), *combinations(["a", "b", "c"], 2), ("a", "d")]
-    scheduler = arena(only("coverage"), list("abcde"), battles=votes(met))
-    assert scheduler.next_matchup(FLAT).reason.startswith("e was shown 0 times")
+@pytest.mark.parametrize(
+    ("models", "window", "battles", "reason"),
+    [
+        (  # 6.1: of models shown equally often, the one with the fewest votes
+            "abcd", 2000, [votes(combinations("abc", 2)), votes(["ad", "bd", "cd"], outcome=TIE)],
+            "d was shown 45 times, 45.5 due: lacks most exposure, prompts and opponents together",
+        ),
+        (  # 7.1: below the lower bound of exposure, though x lacks no votes and the others do
+            "abcdx", 60,
+            [votes(["xa", "xb", "xc"] * 4), votes(["ab", "bc", "ac", "ad"], outcome=BAD)],
+            "x was shown 0 times, 24.4 due: below the bound of 21.5",
+        ),
+        (  # 7.1: of two below the bound, the one further below
+            "abcde", 2000, [votes([*["ab", "ac", "bc"] * 2, "ad"])], "e was shown 0 times",
+        ),
+    ],
+)  # fmt: skip
+def test_6_1_anchor(models: str, window: int, battles: list[BattleLog], reason: str) -> None:
+    """Sections 6.1 and 7.1: the anchor is the model that lacks most, breaches of exposure first."""
+    policy = only("coverage", exposure=Exposure(window=window))
+    scheduler = arena(policy, list(models), battles=BattleLog.joined(*battles))
+    assert scheduler.next_matchup(FLAT).reason.startswith(reason)
 
 
 def test_6_1_opponent_never_met() -> None:
     """Section 6.1: of models shown equally often, the anchor meets the opponent it never met."""
-    met = [("a", "b"), ("a", "c"), ("b", "d"), ("c", "d")] * 2
-    scheduler = arena(only("coverage"), list("abcd"), battles=votes(met))
-    met_next = set()
-    for _ in range(20):
-        met_next.add(pair(withdrawn(scheduler)))
-    assert met_next <= {("a", "d"), ("b", "c")}
+    scheduler = arena(only("coverage"), list("abcd"), battles=votes(["ab", "ac", "bd", "cd"] * 2))
+    assert {pair(each) for each in withdrawn(scheduler, 20)} <= {("a", "d"), ("b", "c")}
 
 
 def test_6_1_prompt_fills_both_gaps() -> None:
-    """Section 6.1: the prompt is one that both lack votes on, though the pair met on it and
-    never on the other.
-    """
-    battles = BattleLog.joined(
-        votes([("a", "x"), ("b", "x")] * 4, ["full"]), votes([("a", "b")], ["short"])
-    )
+    """Section 6.1: the prompt is one that both lack votes on, though only there the pair met."""
+    battles = BattleLog.joined(votes(["ax", "bx"] * 4, ["full"]), votes(["ab"], ["short"]))
     scheduler = arena(only("coverage"), ["a", "b"], ["full", "short"], battles=battles)
     assert scheduler.next_matchup(FLAT).prompt == "short"
+
+
+def test_6_1_newcomers_meet_everybody() -> None:
+    """Sections 6.1 and 7.1: two models that join at once are shown soon, as often as due from then
+    on, and to everybody, not only to each other.
+    """
+    coins = np.random.default_rng(3)
+    running = Arena(WRITTEN, MODELS[:12], PROMPTS, rng=np.random.default_rng(7))
+    met: list[tuple[int, str]] = []
+    for n in range(1200):
+        if n == 600:
+            running.scheduler.enable("x")
+            running.scheduler.enable("y")
+        matchup = running.next_matchup()
+        running.vote(matchup.matchup_id, A if coins.random() < 0.5 else B)
+        met += [(n, other) for other in {*pair(matchup)} - {"x"} if "x" in pair(matchup)]
+    opponents = Counter(other for _, other in met)
+    assert met[0][0] < 610
+    assert len(met) == pytest.approx(600 * 2 / 14, rel=0.12)
+    assert opponents["y"] < 0.3 * len(met)
+    assert len(opponents) >= 12
+
+
+def test_7_1_nobody_is_owed_the_places_of_disabled_models() -> None:
+    """Section 7.1: when models leave, nobody is owed what they were shown."""
+    scheduler = arena(WRITTEN)
+    played(scheduler, 1000, ladder())
+    for name in MODELS[15:]:
+        scheduler.disable(name)
+    reasons = " ".join(each.reason for each in withdrawn(scheduler, 30, ladder()))
+    assert "lacks most" in reasons
+    assert "below the bound" not in reasons
+    assert all(fair.within for fair in scheduler.coverage().fairness(()))
+
+
+def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> None:
+    """Sections 7.1 and 7.3: among 40 models, one that passes through the band is not shown for
+    the floor of its pairs far beyond what a contender is due.
+    """
+    models = [f"m{n:02}" for n in range(40)]
+    scheduler, ratings = arena(WRITTEN, models), ladder(models)
+    played(scheduler, 2000, ratings)
+    for place in range(8):  # at every rank it has other neighbours, whom it has not met
+        ratings["m39"] = GlickoState(1730.0 + 40 * place, 60.0, 0.06)
+        played(scheduler, 60, ratings)
+    fairness = scheduler.coverage().fairness(scheduler.exposure_due(ratings))
+    assert next(fair for fair in fairness if fair.model == "m39").within
 
 
 def test_7_2_contenders_are_held_to_the_top_target() -> None:
     """Section 7.2: of models that all have the floor, and no more, the anchors are contenders."""
     policy = only("coverage", contenders=Contenders(band=2))
-    battles = votes([("a", "b"), ("c", "d")] * 2, PROMPTS[:5])
-    scheduler = arena(policy, list("abcd"), PROMPTS[:5], battles=battles)
-    anchors = {withdrawn(scheduler, ladder("cabd")).reason.split()[0] for _ in range(30)}
+    scheduler = arena(
+        policy, list("abcd"), PROMPTS[:5], battles=votes(["ab", "cd"] * 2, PROMPTS[:5])
+    )
+    anchors = {each.reason.split()[0] for each in withdrawn(scheduler, 30, ladder("cabd"))}
     assert anchors == {"c", "a"}
 
 
@@ -150,56 +199,58 @@ def test_7_3_pairs_below_the_floor_first() -> None:
     scheduler = arena(only("contender"))
     done = played(scheduler, 7 * 12, ladder())
     assert {pair(matchup) for matchup in done[:7]} == set(pairwise(MODELS[:8])), "one by one"
-    met = Counter(pair(matchup) for matchup in done)
-    assert met == dict.fromkeys(pairwise(MODELS[:8]), 12)
+    assert Counter(map(pair, done)) == dict.fromkeys(pairwise(MODELS[:8]), 12)
     assert all(each.meets_floor for each in scheduler.coverage().adjacent(MODELS[:8]))
     assert done[-1].reason.endswith("have 11/12 votes on 11/6 prompts")
     assert "meets" in scheduler.next_matchup(ladder()).reason
 
 
-def test_7_3_six_prompts() -> None:
-    """Section 7.3: 12 votes on 5 prompts are not enough, unless the pair has no more prompts."""
+def test_7_3_the_floor_at_its_bounds() -> None:
+    """Section 7.3: 12 votes on 5 prompts are not enough, unless the pair has no more prompts;
+    matchups that wait for a vote count towards the floor, ties do not.
+    """
     met = votes([("m00", "m01")] * 3, PROMPTS[:5])
     matchup = arena(only("contender"), MODELS[:2], battles=met).next_matchup(ladder())
     assert matchup.reason == "ranks 1 and 2 have 15/12 votes on 5/6 prompts"
     few = arena(only("contender"), MODELS[:2], PROMPTS[:5], battles=met)
     assert "meets a neighbour" in few.next_matchup(ladder()).reason
-
-
-def test_7_3_waits_count_and_ties_do_not() -> None:
-    """Section 7.3: matchups that wait for a vote count towards the floor, ties do not."""
     scheduler = arena(only("contender"), MODELS[:2])
     waiting = [scheduler.next_matchup(ladder()).matchup_id for _ in range(12)]
-    scheduler.cancel(scheduler.next_matchup(ladder()).matchup_id)
+    withdrawn(scheduler, 1, ladder())
     for n, outcome in enumerate([A, B, TIE, BAD]):
         scheduler.record(waiting[n], outcome)
-    reasons = [scheduler.next_matchup(ladder()).reason for _ in range(3)]
-    assert reasons[0] == "ranks 1 and 2 have 10/12 votes on 10/6 prompts"
-    assert reasons[1] == "ranks 1 and 2 have 11/12 votes on 11/6 prompts"
-    assert "meets a neighbour" in reasons[2]
+    ten, eleven, full = (scheduler.next_matchup(ladder()).reason for _ in range(3))
+    assert ten == "ranks 1 and 2 have 10/12 votes on 10/6 prompts"
+    assert eleven == "ranks 1 and 2 have 11/12 votes on 11/6 prompts"
+    assert "meets a neighbour" in full
+
+
+def test_7_3_neighbours_that_always_tie() -> None:
+    """Sections 7.1 and 7.3: a pair that never decides anything goes first for a while only."""
+    twins = ("m00", "m01")
+    done = played(arena(WRITTEN), 1500, ladder(), lambda each: TIE if pair(each) == twins else A)
+    first = [each for each in done if pair(each) == twins and "votes on" in each.reason]
+    assert 12 < len(first) <= 60
+    late = [pair(each) == twins for each in done[500:] if each.lane is Lane.CONTENDER]
+    assert sum(late) < 0.3 * len(late)
 
 
 def test_6_2_whom_contenders_meet() -> None:
-    """Section 6.2: with all floors met, 70 % neighbours, 20 % other contenders, 10 % challengers
-    from ranks 9 to 16.
+    """Section 6.2: with all floors met, 70 % neighbours, 20 % the closest other contenders (ratings
+    are evenly spaced: one place further), 10 % challengers from ranks 9 to 16.
     """
     scheduler = arena(only("contender"), battles=votes(pairwise(MODELS[:9])))
     kinds: Counter[str] = Counter()
-    for matchup in played(scheduler, 3000, ladder()):
+    for matchup in played(scheduler, 2000, ladder()):
         low, high = (MODELS.index(m) for m in pair(matchup))
-        kinds[matchup.reason.split(" meets ")[1]] += 1
-        if "challenger" in matchup.reason:
-            assert low < 8 <= high < 16
-        elif "neighbour" in matchup.reason:
-            assert high == low + 1
-        else:
-            assert high < 8
-            assert high == low + 2, "ratings are evenly spaced, so the closest is one further"
-    shares = {kind: n / 3000 for kind, n in kinds.items()}
-    assert shares == {
-        "a neighbour in rank": pytest.approx(0.7, abs=0.03),
-        "the closest-rated other contender": pytest.approx(0.2, abs=0.03),
-        "a challenger from below the band": pytest.approx(0.1, abs=0.03),
+        kind = matchup.reason.split(" meets ")[1].split()[1]
+        kinds[kind] += 1
+        apart = {"neighbour": high == low + 1, "challenger": low < 8 <= high < 16}
+        assert apart.get(kind, low + 2 == high < 8)
+    assert {kind: n / 2000 for kind, n in kinds.items()} == {
+        "neighbour": pytest.approx(0.7, abs=0.04),
+        "closest-rated": pytest.approx(0.2, abs=0.035),
+        "challenger": pytest.approx(0.1, abs=0.03),
     }
 
 
@@ -210,12 +261,11 @@ def test_6_2_lowest_pair_coverage() -> None:
     battles = BattleLog.joined(
         votes([("m00", "m01")], PROMPTS[:12]), votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
     )
-    scheduler = arena(only("contender"), MODELS[:2], battles=battles)
-    done = played(scheduler, 3, ladder())
+    done = played(arena(only("contender"), MODELS[:2], battles=battles), 3, ladder())
     assert {matchup.prompt for matchup in done} == set(PROMPTS[12:])
 
 
-@pytest.mark.parametrize(("between", "allowed"), [(6, False), (7, False), (8, True)])
+@pytest.mark.parametrize(("between", "allowed"), [(7, False), (8, True)])
 def test_6_2_third_repeat_within_ten(between: int, allowed: bool) -> None:
     """Section 6.2: a prompt met on twice is met on again once it stands in only one of the last
     nine meetings, so that no ten in a row hold it three times.
@@ -242,32 +292,27 @@ def test_6_2_whatever_is_cancelled() -> None:
             else:
                 voted.append(scheduler.record(waiting[n].matchup_id, A).prompt)
     assert len(voted) > 80
-    assert max(max(Counter(voted[n : n + 10]).values()) for n in range(len(voted) - 9)) <= 2
+    assert most_repeated(voted) <= 2
 
 
-def test_too_few_prompts_repeat_as_seldom_as_possible() -> None:
+def test_6_2_too_few_prompts_repeat_as_seldom_as_possible() -> None:
     """With three prompts, ten meetings hold each at most four times, and go on for ever."""
     done = played(arena(WRITTEN, MODELS[:2], PROMPTS[:3]), 60, ladder())
-    prompts = [matchup.prompt for matchup in done]
-    assert max(max(Counter(prompts[n : n + 10]).values()) for n in range(50)) <= 4
+    assert most_repeated([matchup.prompt for matchup in done]) <= 4
     assert len(played(arena(WRITTEN, MODELS[:2], PROMPTS[:1]), 30)) == 30
 
 
 def test_6_3_anchor() -> None:
-    """Section 6.3: anchors are drawn by RD · (2 - coverage).
-
-    With RDs 300 and three times 100 at no coverage, and one of the latter fully covered, the
-    weights are 600, 200, 200 and 100.
+    """Section 6.3: anchors are drawn by RD · (2 - coverage): with RDs 300 and three times 100 at no
+    coverage, and one of the latter fully covered, the weights are 600, 200, 200 and 100.
     """
-    ratings = {m: GlickoState(1500.0, 300.0 if m == "a" else 100.0, 0.06) for m in "abcd"}
-    scheduler = arena(only("uncertainty"), list("abcd"), PROMPTS[:5],
-                      battles=votes([("d", "gone")] * 2, PROMPTS[:5]))  # fmt: skip
-    anchors: Counter[str] = Counter()
-    for _ in range(2000):
-        anchors[withdrawn(scheduler, ratings).reason.split(";")[0]] += 1
-    assert anchors["RD 300.0 at coverage 0.00"] / 2000 == pytest.approx(6 / 11, abs=0.04)
-    assert anchors["RD 100.0 at coverage 0.00"] / 2000 == pytest.approx(4 / 11, abs=0.04)
-    assert anchors["RD 100.0 at coverage 1.00"] / 2000 == pytest.approx(1 / 11, abs=0.03)
+    ratings = states(a=(1500, 300), b=(1500, 100), c=(1500, 100), d=(1500, 100))
+    covered = votes([("d", "gone")] * 2, PROMPTS[:5])
+    scheduler = arena(only("uncertainty"), list("abcd"), PROMPTS[:5], battles=covered)
+    anchors = Counter(each.reason.split(";")[0] for each in withdrawn(scheduler, 2000, ratings))
+    for anchor, share in (("300.0 at coverage 0.00", 6 / 11), ("100.0 at coverage 0.00", 4 / 11),
+                          ("100.0 at coverage 1.00", 1 / 11)):  # fmt: skip
+        assert anchors[f"RD {anchor}"] / 2000 == pytest.approx(share, abs=0.04)
 
 
 def test_6_3_opponent_tells_most() -> None:
@@ -276,17 +321,12 @@ def test_6_3_opponent_tells_most() -> None:
     Against a at 1500, b at 1500 has an even chance and tells 1 + 0.25/11 after ten votes;
     c at 1520 tells 1 - 0.0575 + 0.25 as it never met a.
     """
-    ratings = {"a": GlickoState(1500.0, 5000.0, 0.06), "b": GlickoState(1500.0, 1e-9, 0.06),
-               "c": GlickoState(1520.0, 1e-9, 0.06)}  # fmt: skip
-    policy = only("uncertainty")
-    fresh = arena(policy, list("abc")).next_matchup(ratings)
-    assert pair(fresh) == ("a", "b")
-    met = votes([("a", "b"), ("c", "d"), ("c", "d")], PROMPTS[:10])
+    ratings = states(a=(1500, 5000), b=(1500, 1e-9), c=(1520, 1e-9))
+    policy, met = only("uncertainty"), votes(["ab", "cd", "cd"], PROMPTS[:10])
+    assert pair(arena(policy, list("abc")).next_matchup(ratings)) == ("a", "b")
     later = arena(policy, list("abc"), battles=met).next_matchup(ratings)
     assert later.reason == "RD 5000.0 at coverage 0.00; expected score 0.47 after 0 votes"
-    even = arena(
-        replace(policy, coverage_bonus=0.0), list("abc"), battles=votes([("a", "b"), ("c", "d")])
-    )
+    even = arena(replace(policy, coverage_bonus=0.0), list("abc"), battles=votes(["ab", "cd"]))
     assert pair(even.next_matchup(ratings)) == ("a", "b"), "without the bonus chances alone count"
 
 
@@ -294,70 +334,54 @@ def test_6_3_coverage_is_of_all_active_prompts() -> None:
     """Sections 6.3 and 7.2: a model with responses to 3 of 6 active prompts that has the floor on
     all three is half covered; a vote on an inactive prompt does not count.
     """
-    ratings = {"a": GlickoState(1500.0, 5000.0, 0.06), "b": GlickoState(1500.0, 1e-9, 0.06)}
-    scheduler = arena(only("uncertainty"), ["a", "b"], PROMPTS[:6],
-                      available=[[1, 1, 1, 0, 0, 0], [1, 1, 1, 1, 1, 1]])  # fmt: skip
-    for matchup in played(scheduler, 6, ratings):
-        assert matchup.prompt in PROMPTS[:3]
+    ratings, available = states(a=(1500, 5000), b=(1500, 1e-9)), [[1, 1, 1, 0, 0, 0], [1] * 6]
+    scheduler = arena(only("uncertainty"), ["a", "b"], PROMPTS[:6], available=available)
+    assert {matchup.prompt for matchup in played(scheduler, 6, ratings)} <= set(PROMPTS[:3])
     assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.50")
     scheduler.deactivate(PROMPTS[0])
     assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.40")
 
 
-def test_6_4_inverse_exposure() -> None:
-    """Section 6.4: models are drawn by 1 / (shown + 1): with 1, 1, 1 and 1/31 the last is in
-    2.6 % of matchups and the others in 65.8 % each.
+SHADOW = Policy(phase=Phase.SHADOW)
+
+
+@pytest.mark.parametrize("policy", [only("exploration", exposure=Exposure(window=1)), SHADOW])
+def test_6_4_inverse_exposure(policy: Policy) -> None:
+    """Sections 2 and 6.4: models are drawn by 1 / (shown + 1): with 1, 1, 1 and 1/31 the last is
+    in 2.6 % of matchups and the others in 65.8 % each, in this lane and in the scheme before it.
     """
-    policy = only("exploration", exposure=Exposure(window=1))
-    met = votes([("d", "gone")] * 2), votes([("gone", "away")])
-    scheduler = arena(policy, list("abcd"), battles=BattleLog.joined(*met))
-    drawn: Counter[str] = Counter()
-    for _ in range(2000):
-        drawn.update(pair(withdrawn(scheduler)))
+    met = BattleLog.joined(votes([("d", "gone")] * 2), votes([("gone", "away")]))
+    done = withdrawn(arena(policy, list("abcd"), battles=met), 2000)
+    drawn = Counter(model for matchup in done for model in pair(matchup))
     assert drawn["a"] / 2000 == pytest.approx(0.658, abs=0.04)
     assert drawn["d"] / 2000 == pytest.approx(0.026, abs=0.012)
 
 
 def test_6_4_prompts() -> None:
     """Section 6.4: prompts short of the floor come first, then all alike."""
-    scheduler = arena(only("exploration"), ["a", "b"], battles=votes([("a", "b")] * 2, PROMPTS[:9]))
-    first = {scheduler.next_matchup(FLAT).prompt for _ in range(6)}
-    assert first <= set(PROMPTS[9:])
-    apart = [("a", "x"), ("b", "x")]
-    battles = BattleLog.joined(votes(apart * 2), votes(apart * 5, PROMPTS[:1]))
-    full, drawn = arena(only("exploration"), ["a", "b"], battles=battles), Counter[str]()
-    for _ in range(3000):
-        drawn[withdrawn(full).prompt] += 1
+    scheduler = arena(only("exploration"), ["a", "b"], battles=votes(["ab"] * 2, PROMPTS[:9]))
+    assert {scheduler.next_matchup(FLAT).prompt for _ in range(6)} <= set(PROMPTS[9:])
+    battles = BattleLog.joined(votes(["ax", "bx"] * 2), votes(["ax", "bx"] * 5, PROMPTS[:1]))
+    full = arena(only("exploration"), ["a", "b"], battles=battles)
+    drawn = Counter(matchup.prompt for matchup in withdrawn(full, 3000))
     assert all(drawn[prompt] == pytest.approx(200, abs=55) for prompt in PROMPTS)
 
 
-def test_11_session_gap() -> None:
-    """Section 11: a session sees a pair on a prompt again only after its gap."""
-    scheduler = arena(replace(WRITTEN, repeats=Repeats(session_gap=8)), MODELS[:2])
-    seen = [scheduler.next_matchup(FLAT, session="s").prompt for _ in range(60)]
-    assert all(len(set(seen[n : n + 9])) == 9 for n in range(51))
-    loose = arena(replace(WRITTEN, repeats=Repeats(session_gap=0)), MODELS[:2])
-    seen = [loose.next_matchup(FLAT, session="s").prompt for _ in range(60)]
-    assert any(len(set(seen[n : n + 9])) < 9 for n in range(51)), "0 is no limit"
-
-
-def test_11_session_that_saw_everything() -> None:
-    """Section 11: a session that saw it all is told so, and another session is served."""
-    scheduler = arena(WRITTEN, MODELS[:2], PROMPTS[:3])
-    for _ in range(3):
-        scheduler.next_matchup(FLAT, session="s")
+def test_11_sessions() -> None:
+    """Section 11: a session sees a pair on a prompt again only after its gap (0 is none); one that
+    saw it all is told so, and another is served; the longest silent of too many is forgotten.
+    """
+    for gap, apart in ((8, True), (0, False)):
+        scheduler = arena(replace(WRITTEN, repeats=Repeats(session_gap=gap)), MODELS[:2])
+        seen = [scheduler.next_matchup(FLAT, session="s").prompt for _ in range(60)]
+        assert all(len(set(seen[n : n + 9])) == 9 for n in range(51)) is apart
+    scheduler = arena(WRITTEN, MODELS[:2], PROMPTS[:1])
+    scheduler.next_matchup(FLAT, session="s")
     with pytest.raises(MatchmakingError, match="seen by session 's' in its last 50 matchups"):
         scheduler.next_matchup(FLAT, session="s")
     assert scheduler.next_matchup(FLAT, session="t")
-
-
-def test_11_sessions_are_forgotten() -> None:
-    """Section 11: the longest silent session is forgotten when there are too many."""
-    policy = replace(WRITTEN, repeats=Repeats(sessions=1))
-    scheduler = arena(policy, MODELS[:2], PROMPTS[:1])
-    scheduler.next_matchup(FLAT, session="s")
-    scheduler.next_matchup(FLAT, session="t")
-    assert scheduler.next_matchup(FLAT, session="s")
+    forgets = arena(replace(WRITTEN, repeats=Repeats(sessions=1)), MODELS[:2], PROMPTS[:1])
+    assert all(forgets.next_matchup(FLAT, session=session) for session in "sts")
 
 
 def test_parallel_requests_spread() -> None:
@@ -367,11 +391,6 @@ def test_parallel_requests_spread() -> None:
     assert len({pair(matchup) for matchup in done}) == 10
     assert len({model for matchup in done for model in pair(matchup)}) >= 16
     assert scheduler.pending == tuple(done)
-
-
-def without_ids(matchups: Iterable[Matchup]) -> list[Matchup]:
-    """The matchups less their ids, which are random."""
-    return [replace(matchup, matchup_id="") for matchup in matchups]
 
 
 def test_cancel_leaves_no_trace() -> None:
@@ -387,18 +406,15 @@ def test_cancel_leaves_no_trace() -> None:
         for again in (scheduler.cancel, lambda n: scheduler.record(n, A)):
             with pytest.raises(MatchmakingError, match=f"{matchup.matchup_id}' does not wait"):
                 again(matchup.matchup_id)
-    for each in (scheduler, other):
-        each.rng = np.random.default_rng(3)
-    after = [played(each, 200, ladder()) for each in (scheduler, other)]
-    assert without_ids(after[0]) == without_ids(after[1])
+    scheduler.rng, other.rng = (np.random.default_rng(3) for _ in range(2))
+    after = [without_ids(played(each, 100, ladder())) for each in (scheduler, other)]
+    assert after[0] == after[1]
 
 
 @given(st.lists(st.sampled_from([A, B, TIE, BAD, "cancel", "leave"]), max_size=40))
 @settings(max_examples=20, deadline=None)
 def test_coverage_is_of_votes_cast(what: list[Any]) -> None:
-    """Coverage is that of the log of votes; what waits for its vote or was cancelled is not in
-    it.
-    """
+    """Coverage is that of the log of votes, without what waits for its vote or was cancelled."""
     scheduler, cast = arena(WRITTEN, MODELS[:4], PROMPTS[:5]), []
     for each in what:
         matchup = scheduler.next_matchup(ladder())
@@ -406,143 +422,44 @@ def test_coverage_is_of_votes_cast(what: list[Any]) -> None:
             scheduler.cancel(matchup.matchup_id)
         elif each != "leave":
             cast.append(scheduler.record(matchup.matchup_id, each).battle(each))
-    log = BattleLog.from_battles(cast)
     coverage = scheduler.coverage()
-    whole = Coverage.of(log, models=MODELS[:4], prompts=PROMPTS[:5])
+    whole = Coverage.of(BattleLog.from_battles(cast), models=MODELS[:4], prompts=PROMPTS[:5])
     assert len(scheduler.pending) == what.count("leave")
     for column in ("votes", "decisive", "exposure", "by_pair", "by_prompt", "pair_prompts"):
         assert (getattr(coverage, column) == getattr(whole, column)).all(), column
 
 
-SHADOW = Policy(phase=Phase.SHADOW)
-
-
 def test_12_shadow_serves_the_scheme_before() -> None:
-    """Sections 2 and 12: in phase 1 prompts come up alike, models by 1 / (shown + 1), and neither
-    ratings nor repeats nor sessions matter.
+    """Sections 2 and 12: in phase 1 prompts come up alike, and neither ratings nor repeats nor
+    sessions matter; coverage is counted, and the target of exposure is the equal one, as no lane
+    shows contenders more often.
     """
-    scheduler, other = (arena(SHADOW, list("abcd"), PROMPTS[:2]) for _ in range(2))
+    scheduler, other = (arena(SHADOW, prompts=PROMPTS[:2]) for _ in range(2))
     done = [scheduler.next_matchup(FLAT, session="s") for _ in range(400)]
-    others = [other.next_matchup(ladder(list("dcba")), session="s") for _ in range(400)]
+    others = [other.next_matchup(ladder(MODELS[::-1]), session="s") for _ in range(400)]
     assert without_ids(others) == without_ids(done)
     assert {matchup.lane for matchup in done} == {Lane.BASELINE}
-    prompts = Counter(matchup.prompt for matchup in done)
-    assert prompts[PROMPTS[0]] == pytest.approx(200, abs=40)
-    met = arena(SHADOW, list("abcd"), battles=votes([("d", "gone")] * 2))
-    drawn: Counter[str] = Counter()
-    for _ in range(2000):
-        drawn.update(pair(withdrawn(met)))
-    assert drawn["a"] / 2000 == pytest.approx(0.658, abs=0.04), "as in the exploration lane"
-    assert drawn["d"] / 2000 == pytest.approx(0.026, abs=0.012)
-
-
-def test_12_shadow_computes() -> None:
-    """Section 12: phase 1 counts coverage, and holds exposure against the equal target, as no
-    lane shows contenders more often.
-    """
-    scheduler = arena(SHADOW, [f"m{n:02}" for n in range(40)])
-    done = played(scheduler, 300, ladder(scheduler.enabled))
-    coverage = scheduler.coverage()
-    assert coverage.votes.sum() == 600
-    assert coverage.by_prompt.sum() == 600
-    fairness = coverage.fairness(scheduler.exposure_due(ladder(scheduler.enabled)))
-    assert {each.target for each in fairness} == {each.equal_target for each in fairness} == {15.0}
     assert all(matchup.reason.startswith("a prompt at random") for matchup in done)
+    assert Counter(each.prompt for each in done)[PROMPTS[0]] == pytest.approx(200, abs=40)
+    for matchup in done:
+        scheduler.record(matchup.matchup_id, A)
+    coverage = scheduler.coverage()
+    assert coverage.votes.sum() == coverage.by_prompt.sum() == 800
+    fairness = coverage.fairness(scheduler.exposure_due(ladder()))
+    assert {target for each in fairness for target in (each.target, each.equal_target)} == {40.0}
 
 
 def test_12_later_phases_serve_the_same_lanes() -> None:
     """Phases 2 to 4 differ in what is published, not in what the four lanes match."""
-    by_phase = [without_ids(played(arena(replace(WRITTEN, phase=p)), 100, ladder())) for p in Phase]
+    by_phase = [without_ids(played(arena(replace(WRITTEN, phase=p)), 60, ladder())) for p in Phase]
     assert by_phase[1] == by_phase[2] == by_phase[3] != by_phase[0]
 
 
 def test_equals_are_ranked_by_name() -> None:
     """The scheduler's contenders are the board's, also where scores are equal."""
     scheduler = arena(only("contender"), MODELS[::-1])
-    standings = [Standing(model=m, rating=1500.0, rd=350.0) for m in MODELS]
-    band = contender_band(WRITTEN, standings)
+    band = contender_band(WRITTEN, [Standing(model=m, rating=1500.0, rd=350.0) for m in MODELS])
     assert {pair(scheduler.next_matchup(FLAT)) for _ in range(7)} == set(pairwise(band))
-
-
-def test_6_1_newcomers_do_not_only_meet_each_other() -> None:
-    """Section 6.1: two models that join at once meet everybody, as the opponent is chosen for
-    what the pair lacks and not because it is new as well.
-    """
-    coins = np.random.default_rng(3)
-    running = Arena(WRITTEN, MODELS, PROMPTS, rng=np.random.default_rng(7))
-    met: Counter[str] = Counter()
-    for n in range(2500):
-        if n == 1500:
-            running.scheduler.enable("x")
-            running.scheduler.enable("y")
-        matchup = running.next_matchup()
-        running.vote(matchup.matchup_id, A if coins.random() < 0.5 else B)
-        if "x" in pair(matchup):
-            met.update(set(pair(matchup)) - {"x"})
-    assert met.total() == pytest.approx(1000 * 2 / 22, rel=0.12)
-    assert met["y"] < 0.3 * met.total()
-    assert len(met) >= 18
-
-
-def test_7_3_neighbours_that_always_tie() -> None:
-    """Sections 7.1 and 7.3: a pair that never decides anything goes first for a while only."""
-
-    def outcome(matchup: Matchup) -> Outcome:
-        return TIE if pair(matchup) == ("m00", "m01") else A
-
-    scheduler, done = arena(WRITTEN), []
-    for _ in range(1500):
-        done.append(scheduler.next_matchup(ladder()))
-        scheduler.record(done[-1].matchup_id, outcome(done[-1]))
-    tied = [n for n, matchup in enumerate(done) if pair(matchup) == ("m00", "m01")]
-    first = [n for n in tied if "votes on" in done[n].reason]
-    assert 12 < len(first) <= 60
-    late = [matchup for matchup in done[500:] if matchup.lane is Lane.CONTENDER]
-    assert sum(pair(matchup) == ("m00", "m01") for matchup in late) < 0.3 * len(late)
-
-
-def test_7_1_places_of_disabled_models_are_not_owed() -> None:
-    """Section 7.1: when models leave, nobody is owed what they were shown."""
-    scheduler = arena(WRITTEN)
-    played(scheduler, 1000, ladder())
-    for name in MODELS[15:]:
-        scheduler.disable(name)
-    reasons = [withdrawn(scheduler, ladder()).reason for _ in range(30)]
-    assert any("lacks most" in reason for reason in reasons)
-    assert not any("below the bound" in reason for reason in reasons)
-    assert all(fair.within for fair in scheduler.coverage().fairness(()))
-
-
-def test_newcomers_are_matched_at_once() -> None:
-    """A model enabled later is soon shown, and then as often as it is due from then on: 2/7 of
-    200 matchups among seven models, and nothing of the 300 before it joined.
-    """
-    scheduler = arena(WRITTEN, MODELS[:6])
-    played(scheduler, 300, ladder())
-    scheduler.enable("new")
-    done = played(scheduler, 200, ladder() | {"new": GlickoState(1900.0, 60.0, 0.06)})
-    shown = [n for n, matchup in enumerate(done) if "new" in pair(matchup)]
-    assert shown[0] < 5
-    assert len(shown) == pytest.approx(200 * 2 / 7, rel=0.12)
-    assert scheduler.coverage().prompt_coverage()[-1] == 1.0
-
-
-def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> None:
-    """Sections 7.1 and 7.3: among 40 models, one that passes through the band is not shown for
-    the floor of its pairs far beyond what a contender is due.
-    """
-    models = [f"m{n:02}" for n in range(40)]
-    scheduler, ratings = arena(WRITTEN, models), ladder(models)
-    played(scheduler, 2000, ratings)
-    for place in range(8):  # at every rank it has other neighbours, whom it has not met
-        ratings["m39"] = GlickoState(1730.0 + 40 * place, 60.0, 0.06)
-        played(scheduler, 60, ratings)
-    (climber,) = (
-        fair
-        for fair in scheduler.coverage().fairness(scheduler.exposure_due(ratings))
-        if fair.model == "m39"
-    )
-    assert climber.within
 
 
 def test_disabled_models_and_prompts_rest() -> None:
@@ -556,7 +473,6 @@ def test_disabled_models_and_prompts_rest() -> None:
     assert (scheduler.enabled, len(scheduler.active)) == (("m00", "m01", "m03", "m04"), 5)
     assert scheduler.coverage().votes[2] > 0
     scheduler.enable("m02")
-    scheduler.activate("p03")
     scheduler.activate("p99", models=["m00", "m01"])
     done = played(scheduler, 200, ladder())
     assert any("m02" in pair(matchup) for matchup in done)
@@ -567,8 +483,7 @@ def test_disabled_models_and_prompts_rest() -> None:
 
 def test_only_responses_that_exist() -> None:
     """No model is asked what it has no response to, and models without a common prompt rest."""
-    rng = np.random.default_rng(1)
-    available = rng.random((12, 15)) < 0.4
+    available = np.random.default_rng(1).random((12, 15)) < 0.4
     available[5] = False
     scheduler = arena(WRITTEN, MODELS[:12], available=available)
     for matchup in played(scheduler, 400, ladder()):
@@ -583,10 +498,8 @@ def test_only_responses_that_exist() -> None:
 def test_lanes_fall_through() -> None:
     """A lane without a pair to serve hands on to the next, and the matchup says so."""
     policy = only("contender", contenders=Contenders(band=2))
-    alone, together = np.eye(3, dtype=bool)[:2], np.eye(3, dtype=bool)[[2, 2, 2, 2]]
-    scheduler = arena(
-        policy, list("abcdef"), PROMPTS[:3], available=np.concatenate([alone, together])
-    )
+    available = np.eye(3, dtype=bool)[[0, 1, 2, 2, 2, 2]]
+    scheduler = arena(policy, list("abcdef"), PROMPTS[:3], available=available)
     served = scheduler.next_matchup(ladder("abcdef"))
     assert served.fallen_through == (Lane.CONTENDER,)
     assert (served.drawn, served.lane) == (Lane.CONTENDER, Lane.UNCERTAINTY)

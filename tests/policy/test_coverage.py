@@ -51,19 +51,11 @@ def same(one: Coverage, other: Coverage) -> None:
 
 def test_counted_by_hand() -> None:
     """Section 4: votes of each kind, exposure and pair coverage are counted for both models,
-    whatever side they stood on.
+    whatever side they stood on; a judgment whose orders disagree is not decisive.
     """
-    counted = Coverage.of(
-        log(
-            [
-                ("a", "b", "p", "model_a"),
-                ("b", "a", "p", "model_a"),
-                ("a", "c", "q", "tie"),
-                ("c", "b", "q", "both_bad"),
-                ("c", "a", None, "model_b"),
-            ]
-        )
-    )
+    counted = Coverage.of(log([("a", "b", "p", "model_a"), ("b", "a", "p", "model_a"),
+                               ("a", "c", "q", "tie"), ("c", "b", "q", "both_bad"),
+                               ("c", "a", None, "model_b")]))  # fmt: skip
     assert row(counted, "votes") == {"a": 4, "b": 3, "c": 3}
     assert row(counted, "decisive") == {"a": 3, "b": 2, "c": 1}
     assert row(counted, "ties") == {"a": 1, "b": 0, "c": 1}
@@ -72,42 +64,37 @@ def test_counted_by_hand() -> None:
     assert counted.by_pair.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
     assert counted.pair("b", "a") == PairCoverage(votes=2, prompts=1)
     assert counted.pair("c", "a") == PairCoverage(votes=1, prompts=0), "no prompt, no diversity"
-    assert repr(counted) == "Coverage(3 models, 2 prompts, 5 votes)"
-
-
-def test_4_inconsistent_judgments_are_not_decisive() -> None:
-    """Section 4: a judgment whose orders disagree has no winner, so it is not decisive."""
-    flipped = Battle(
-        model_a="a", model_b="b", winner=Outcome.TIE, question_id="p", inconsistent=True
-    )
-    coverage = Coverage.of(BattleLog.from_battles([flipped]))
-    assert coverage.decisive.tolist() == [0, 0]
+    flipped = Battle(model_a="a", model_b="b", winner=Outcome.TIE, inconsistent=True)
+    assert Coverage.of(BattleLog.from_battles([flipped])).decisive.tolist() == [0, 0]
 
 
 def test_7_1_exposure_in_the_window() -> None:
-    """Section 7.1: only the last W matchups count, and fewer make a smaller target."""
-    policy = replace(Policy(), exposure=Exposure(window=4))
+    """Section 7.1: only the last W matchups count, by time, however the file is ordered; fewer make
+    a smaller target.
+    """
+    policy = Policy(exposure=Exposure(window=4))
     votes = wins("a", "b", "p", 3) + wins("b", "c", "p", 2) + wins("c", "a", "p", 1)
-    coverage = Coverage.of(log(votes), policy)
-    assert row(coverage, "exposure") == {"a": 2, "b": 3, "c": 3}
-    assert coverage.matchups == 4
-    assert [f.equal_target for f in coverage.fairness(())] == pytest.approx([8 / 3] * 3)
+    early = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(n) for n in range(6)]
+    cast = zip(log(votes).to_battles(), early, strict=True)
+    timed = [replace(vote, timestamp=at) for vote, at in cast]
+    for battles in (log(votes), BattleLog.from_battles(timed[::-1])):
+        coverage = Coverage.of(battles, policy)
+        assert row(coverage, "exposure") == {"a": 2, "b": 3, "c": 3}
+        assert coverage.matchups == 4
+        assert [f.equal_target for f in coverage.fairness(())] == pytest.approx([8 / 3] * 3)
     short = Coverage.of(log(votes[:3]), policy, models=["a", "b", "c"])
     assert short.matchups == 3
     assert short.fairness(())[0].equal_target == 2.0
 
 
-@pytest.mark.parametrize(
-    ("extra", "within"), [(0, True), (12, True), (13, False), (-12, True), (-13, False)]
-)
-def test_7_1_tolerance(extra: int, within: bool) -> None:
+def test_7_1_tolerance() -> None:
     """Section 7.1: 88 to 112 exposures lie within 12 % of 100, 87 and 113 do not."""
     coverage = Coverage.of(log(wins("a", "b", "p", 100)))
-    fair = replace(coverage.fairness(("a", "b"))[0], exposure=100 + extra)
-    assert (fair.target, fair.equal_target) == (100, 100)
-    assert fair.within is within
-    assert fair.within_equal is within
-    assert fair.deviation == pytest.approx(extra / 100)
+    for extra, within in ((0, True), (12, True), (13, False), (-12, True), (-13, False)):
+        fair = replace(coverage.fairness(("a", "b"))[0], exposure=100 + extra)
+        assert (fair.target, fair.equal_target) == (100, 100)
+        assert fair.within is fair.within_equal is within
+        assert fair.deviation == pytest.approx(extra / 100)
 
 
 def test_7_1_lane_adjusted_target() -> None:
@@ -130,33 +117,27 @@ def test_7_1_lane_adjusted_target() -> None:
     assert always["m00"] == pytest.approx(fair["m00"].target)
 
 
-def test_7_1_due_from_the_moment_of_joining() -> None:
+@pytest.mark.parametrize(
+    ("window", "parts", "due"),
+    [(2000, (100, 60), [140, 140, 40]), (50, (40, 30), [40, 40, 20])],
+)
+def test_7_1_due_from_the_moment_of_joining(
+    window: int, parts: tuple[int, int], due: list[float]
+) -> None:
     """Section 7.1: of 100 matchups among two models and 60 more among three, the third is due
-    2/3 of 60 exposures and the others 100 + 40 each.
+    2/3 of 60 exposures and the others 100 + 40 each. Of 40 and 30, 20 and 30 remain in a window of
+    50: 20 + 20 are due to the first two, 20 to the third.
     """
-    window = DueWindow(Policy())
-    two, three = (Roster(Policy(), np.array([True, True, third])) for third in (False, True))
-    for roster, matchups in ((two, 100), (three, 60)):
-        for _ in range(matchups):
-            window.note(roster, np.flatnonzero(roster.present))
-    target, equal = window.due(three, np.arange(3))
-    assert target.tolist() == pytest.approx([140, 140, 40])
-    assert equal.tolist() == pytest.approx([140, 140, 40])
-    ahead, _ = window.due(three, np.arange(3), more=30)
-    assert ahead.tolist() == pytest.approx([160, 160, 60])
-
-
-def test_7_1_what_left_the_window_is_not_due() -> None:
-    """Section 7.1: in a window of 50, of 40 matchups of two models and then 30 of three, 20 and
-    30 remain: 20 + 20 are due to the first two, 20 to the third.
-    """
-    policy = replace(Policy(), exposure=Exposure(window=50))
-    window = DueWindow(policy)
+    policy = Policy(exposure=Exposure(window=window))
+    noted = DueWindow(policy)
     two, three = (Roster(policy, np.array([True, True, third])) for third in (False, True))
-    for roster, matchups in ((two, 40), (three, 30)):
+    for roster, matchups in zip((two, three), parts, strict=True):
         for _ in range(matchups):
-            window.note(roster, np.flatnonzero(roster.present))
-    assert window.due(three, np.arange(3))[0].tolist() == pytest.approx([40, 40, 20])
+            noted.note(roster, np.flatnonzero(roster.present))
+    for found in noted.due(three, np.arange(3)):
+        assert found.tolist() == pytest.approx(due)
+    ahead, _ = noted.due(three, np.arange(3), more=30)
+    assert ahead.tolist() == pytest.approx([each + 20 for each in due])
 
 
 @pytest.mark.parametrize("window", [2000, 12])
@@ -190,34 +171,28 @@ def test_7_1_what_decides_two_models_is_due_to_them(window: int) -> None:
 
 
 def test_7_2_prompt_coverage() -> None:
-    """Section 7.2: a prompt is covered from two decisive votes on; inactive ones do not count."""
-    votes = wins("a", "b", "p", 2) + wins("a", "c", "q", 1) + wins("b", "c", "r", 5)
-    coverage = Coverage.of(log(votes))
-    assert coverage.prompt_coverage().tolist() == pytest.approx([1 / 3, 2 / 3, 1 / 3])
-    fewer = Coverage.of(log(votes), prompts=["p", "q"])
-    assert fewer.prompt_coverage().tolist() == [0.5, 0.5, 0.0]
-    more = Coverage.of(log(votes), prompts=["p", "q", "r", "new"])
-    assert more.prompt_coverage().tolist() == [0.25, 0.5, 0.25]
+    """Section 7.2: a prompt is covered from two decisive votes on; inactive ones do not count. A
+    contender lacks what is missing to four votes, others to two.
+    """
+    votes = log(wins("a", "b", "p", 2) + wins("a", "c", "q", 1) + wins("b", "c", "r", 5))
+    for prompts, shares in ((None, [1 / 3, 2 / 3, 1 / 3]), (["p", "q"], [0.5, 0.5, 0.0]),
+                            (["p", "q", "r", "new"], [0.25, 0.5, 0.25])):  # fmt: skip
+        found = Coverage.of(votes, prompts=prompts).prompt_coverage()
+        assert found.tolist() == pytest.approx(shares)
+    votes = log(wins("a", "b", "p", 1) + wins("a", "b", "q", 5))
+    assert Coverage.of(votes).prompt_deficits(band=["a"]).tolist() == [[3, 0], [1, 0]]
+    votes = log(wins("a", "b", "p", 1) + wins("a", "b", "q", 1))
+    assert Coverage.of(votes, prompts=["p"]).prompt_deficits().tolist() == [[1, 0], [1, 0]]
 
 
-def test_7_2_top_band_target() -> None:
-    """Section 7.2: a contender lacks what is missing to four votes, others to two."""
-    coverage = Coverage.of(log(wins("a", "b", "p", 1) + wins("a", "b", "q", 5)), prompts=["p", "q"])
-    assert coverage.prompt_deficits(band=["a"]).tolist() == [[3, 0], [1, 0]]
-    inactive = Coverage.of(log(wins("a", "b", "p", 1) + wins("a", "b", "q", 1)), prompts=["p"])
-    assert inactive.prompt_deficits().tolist() == [[1, 0], [1, 0]]
-
-
-@pytest.mark.parametrize(
-    ("votes", "prompts", "meets"), [(12, 6, True), (11, 6, False), (12, 5, False), (30, 6, True)]
-)
-def test_7_3_adjacent_floor(votes: int, prompts: int, meets: bool) -> None:
+def test_7_3_adjacent_floor() -> None:
     """Section 7.3: neighbours need 12 decisive votes on 6 prompts."""
-    cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
-    adjacent = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
-    assert [(pair.above, pair.below) for pair in adjacent] == [("b", "a"), ("a", "c")]
-    assert (adjacent[0].votes, adjacent[0].prompts) == (votes, prompts)
-    assert [pair.meets_floor for pair in adjacent] == [meets, False]
+    for votes, prompts, meets in ((12, 6, True), (11, 6, False), (12, 5, False), (30, 6, True)):
+        cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
+        pairs = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
+        assert [(pair.above, pair.below) for pair in pairs] == [("b", "a"), ("a", "c")]
+        assert (pairs[0].votes, pairs[0].prompts) == (votes, prompts)
+        assert [pair.meets_floor for pair in pairs] == [meets, False]
 
 
 def test_9_2_pair_coverage_score() -> None:
@@ -237,25 +212,12 @@ def test_9_2_pair_coverage_score() -> None:
 
 def test_disabled_models_keep_their_votes() -> None:
     """A disabled model is not judged for fairness, and its votes still count for others."""
-    coverage = Coverage.of(
-        log(wins("a", "b", "p", 2) + wins("a", "gone", "p", 2)), models=["a", "b"]
-    )
+    votes = log(wins("a", "b", "p", 2) + wins("a", "gone", "p", 2))
+    coverage = Coverage.of(votes, models=["a", "b"])
     assert coverage.models == ("a", "b", "gone")
     assert coverage.enabled.tolist() == [True, True, False]
     assert [f.model for f in coverage.fairness(())] == ["a", "b"]
     assert coverage.pair("a", "gone").votes == 2
-
-
-def test_window_goes_by_time() -> None:
-    """The window holds the latest votes by timestamp, however the file is ordered."""
-    start = datetime(2026, 1, 1, tzinfo=UTC)
-    rows = [
-        Battle(model_a="a", model_b=other, winner=Outcome.MODEL_A, timestamp=start + timedelta(n))
-        for n, other in [(3, "late"), (2, "late"), (1, "early")]
-    ]
-    policy = replace(Policy(), exposure=Exposure(window=2))
-    coverage = Coverage.of(BattleLog.from_battles(rows), policy)
-    assert row(coverage, "exposure") == {"a": 2, "early": 0, "late": 2}
 
 
 def test_empty_log() -> None:

@@ -25,9 +25,7 @@ from arena_kit.rating.claims.claims import (
     single_rank_ranges,
     summary,
     tiers,
-    win_rates,
 )
-from tests.naive import chances
 from tests.samples import rated_by_hand as board
 
 UNIT = 400 / math.log(10)
@@ -97,17 +95,6 @@ def test_two_models_by_hand(method: BradleyTerry) -> None:
     assert found.above[0, 1] == pytest.approx(student_t.cdf(gap / error, 39), abs=1e-7)
 
 
-def test_a_gap_is_not_two_intervals() -> None:
-    """Of two models each is known half as well as the gap: their intervals overlap although the
-    gap is surely not 0, for one is up exactly where the other is down.
-    """
-    found = BradleyTerry(prior=0)(two(30, 14))
-    between = gaps(found)
-    apart = student_t.ppf(0.975, 43) * math.sqrt(2) * found["x"].extra["se"]
-    assert between.low[0, 1] > 0
-    assert between.high[0, 1] - between.gap[0, 1] == pytest.approx(math.sqrt(2) * apart, rel=1e-6)
-
-
 # What holds for every method
 
 
@@ -170,30 +157,6 @@ def test_resamples_without_one_of_the_two_do_not_count() -> None:
         lead = lead[~np.isnan(lead)]
         assert between.above[i, j] == pytest.approx((lead > 0).mean(), abs=1e-12)
         assert between.low[i, j] == pytest.approx(np.quantile(lead, 0.025), abs=1e-4)
-
-
-def test_gaps_hold_what_is_true() -> None:
-    """Over 150 samples of 40 questions, each told three times over, the 95 % interval of the gap
-    holds the true one in about 95 % of them: counting battles instead of questions would hold
-    it in about 74 %.
-    """
-    rng = np.random.default_rng(12)
-    truth, held = 0.6, 0
-    for _ in range(150):
-        won = rng.random(40) < 1 / (1 + math.exp(-truth))
-        log = BattleLog.from_battles(
-            Battle(
-                model_a="x",
-                model_b="y",
-                winner="model_a" if first else "model_b",  # type: ignore[arg-type]
-                question_id=f"q{q}",
-            )
-            for q, first in enumerate(won)
-            for _ in range(3)
-        )
-        found = gaps(BradleyTerry()(log))
-        held += bool(found.low[0, 1] < truth * UNIT < found.high[0, 1])
-    assert 0.90 <= held / 150 <= 0.99
 
 
 # Where the evidence does not reach
@@ -356,22 +319,6 @@ def test_ranks_at_once_take_wider_intervals_than_ranks_of_one() -> None:
         assert single_rank_ranges(found)["x"] == single
         assert rank_ranges(found)["x"] == once
         assert rank_ranges(found, repeated=True)["x"] == (1, 2)
-
-
-# Who would win
-
-
-@pytest.mark.parametrize("ties", ["davidson", "rao-kupper"])
-@pytest.mark.parametrize("scale", [400.0, 100.0])
-def test_win_rates_under_a_model_of_ties(ties: str, scale: float) -> None:
-    """The share is the chance of a win and half that of a tie, as the papers define them."""
-    found = BradleyTerry(ties=ties, scale=scale)(LEAGUE)  # type: ignore[arg-type]
-    rates = win_rates(found)
-    for i, one in enumerate(found.models):
-        for j, other in enumerate(found.models):
-            eta = (found[one].rating - found[other].rating) * math.log(10) / scale
-            win, tie, _ = chances(ties, eta, found.fit["tie"])
-            assert rates[i, j] == pytest.approx(win + tie / 2, abs=1e-10)
 
 
 # Shrinkage

@@ -21,23 +21,15 @@ def covariance(rng: np.random.Generator, n: int, size: float) -> np.ndarray:
 
 def two(seed: int, n: int = 6, judge_noise: float = 0.0, error: float = 25.0) -> TwoRatings:
     """Ratings by people and by a judge that spreads models twice as far and errs by 25 points."""
-    rng = np.random.default_rng(seed)
+    rng, every = np.random.default_rng(seed), np.ones(n, bool)
     truth = rng.normal(0, 100, n)
     noise = covariance(rng, n, 30.0)
     judged = covariance(rng, n, judge_noise) if judge_noise else np.zeros((n, n))
     people = truth + rng.multivariate_normal(np.zeros(n), noise)
     judge = 2 * (truth + rng.normal(0, error, n))
-    everyone = np.ones(n, bool)
-    return TwoRatings(
-        people=people - people.mean(),
-        judge=judge - judge.mean(),
-        people_noise=noise,
-        judge_noise=judged,
-        shared=np.zeros((n, n)),
-        voted=everyone,
-        judged=everyone,
-        center=everyone,
-    )
+    return TwoRatings(people=people - people.mean(), judge=judge - judge.mean(), people_noise=noise,
+                      judge_noise=judged, shared=np.zeros((n, n)), voted=every, judged=every,
+                      center=every)  # fmt: skip
 
 
 @pytest.mark.parametrize("seed", [1, 2])
@@ -51,9 +43,7 @@ def test_the_posterior_is_the_integral(seed: int) -> None:
 
 
 def test_a_surprise_is_the_deleted_residuals() -> None:
-    """How surprising a model is comes from the others alone: the posterior without its rating,
-    by brute force, gives the same probability.
-    """
+    """Surprise comes from the others alone: the posterior without its rating, by brute force."""
     pair = two(4)
     people = pair.people + 300 * (np.arange(6) == 2)
     found = combined(replace(pair, people=people))
@@ -89,44 +79,35 @@ def test_the_error_of_a_fixed_slope_is_the_integral() -> None:
 
 def test_without_noise_it_is_students_t() -> None:
     """Differences that are known exactly predict the next one as in any textbook: Student's t with
-    n - 1 degrees of freedom, times s · sqrt(1 + 1/n).
+    n - 1 degrees of freedom, times s · sqrt(1 + 1/n). Models on which people and judge happen to
+    agree to the point leave an error as large as their noise possible: it is never zero.
     """
     gap = np.array([-31.0, -4.0, 3.0, 12.0, 20.0])
     found = judge_variance(gap - gap.mean(), 1e-6 * (np.eye(5) - 1 / 5))
     expected = stats.t.ppf(0.975, 4) * gap.std(ddof=1) * np.sqrt(1 + 1 / 5)
     assert found.half_width(0.0, 5) == pytest.approx(expected, rel=1e-3)
+    lucky = judge_variance(np.zeros(5), 400 * (np.eye(5) - 1 / 5))
+    assert 5 < lucky.sd < 20
+    assert lucky.half_width() > 20
 
 
-def test_agreement_by_luck_is_not_certainty() -> None:
-    """Five models on which people and judge happen to agree to the point leave an error as large as
-    their noise possible: it is never taken to be zero.
+def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> None:
+    """With an endless error, ratings and covariance are people's alone. With no error and no noise
+    they are the judge's, on the scale that people give them by generalised least squares, and only
+    that scale is uncertain.
     """
-    found = judge_variance(np.zeros(5), 400 * (np.eye(5) - 1 / 5))
-    assert 5 < found.sd < 20
-    assert found.half_width() > 20
-
-
-@pytest.mark.parametrize("judge_noise", [0.0, 10.0])
-def test_a_judge_that_may_err_without_bound_is_ignored(judge_noise: float) -> None:
-    """With an endless error, ratings and covariance are people's alone."""
-    pair = two(6, judge_noise=judge_noise)
-    rating, covariance = JudgeLine.of(pair, 0.5).at(1e9)
-    assert rating == pytest.approx(pair.people, abs=1e-3)
-    assert covariance == pytest.approx(pair.people_noise, abs=0.01)
-
-
-def test_a_judge_that_never_errs_is_believed() -> None:
-    """With no error and no noise the ratings are the judge's, on the scale that people give them
-    by generalised least squares, and only that scale is uncertain.
-    """
-    pair = two(7)
-    rating, covariance = JudgeLine.of(pair, 0.5).at(1e-9)
-    q = contrasts(6)
+    for judge_noise in (0.0, 10.0):
+        pair = two(6, judge_noise=judge_noise)
+        rating, spread = JudgeLine.of(pair, 0.5).at(1e9)
+        assert rating == pytest.approx(pair.people, abs=1e-3)
+        assert spread == pytest.approx(pair.people_noise, abs=0.01)
+    pair, q = two(7), contrasts(6)
+    rating, spread = JudgeLine.of(pair, 0.5).at(1e-9)
     inverse = q.T @ np.linalg.inv(q @ pair.people_noise @ q.T) @ q
     steep = pair.judge @ inverse @ pair.judge
     slope = pair.judge @ inverse @ pair.people / steep
     assert rating == pytest.approx(slope * pair.judge, abs=1e-5)
-    assert covariance == pytest.approx(np.outer(pair.judge, pair.judge) / steep, abs=1e-4)
+    assert spread == pytest.approx(np.outer(pair.judge, pair.judge) / steep, abs=1e-4)
 
 
 def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
@@ -155,20 +136,12 @@ def test_noise_that_both_share_and_models_without_votes() -> None:
     """With a noisy judge, noise that people and judge share, and two models without votes, ratings
     and covariance are those of the whole joint normal distribution, conditioned on the votes.
     """
-    pair = two(8, n=8, judge_noise=20.0)
     voted = np.array([True] * 6 + [False] * 2)
     keep = np.diag(voted) - np.outer(voted, voted) / 6
     both = covariance(np.random.default_rng(9), 16, 40.0)
-    people_noise, judge_noise = keep @ both[:8, :8] @ keep, both[8:, 8:]
+    noises = {"people_noise": keep @ both[:8, :8] @ keep, "judge_noise": both[8:, 8:]}
     shared = keep @ both[:8, 8:]
-    pair = replace(
-        pair,
-        voted=voted,
-        center=voted,
-        people_noise=people_noise,
-        judge_noise=judge_noise,
-        shared=shared,
-    )
+    pair = replace(two(8, 8, 20.0), voted=voted, center=voted, shared=shared, **noises)
     rating, spread = JudgeLine.of(pair, 0.5).at(300.0)
     expected, left = blup(pair, 0.5, 300.0)
     assert rating == pytest.approx(expected, abs=0.05)
@@ -176,9 +149,7 @@ def test_noise_that_both_share_and_models_without_votes() -> None:
 
 
 def test_a_model_the_judge_never_saw_keeps_its_votes() -> None:
-    """Where noise is independent, the gap between two such models, and its standard error, are
-    people's alone.
-    """
+    """With independent noise, the gap of two such models and its error are people's alone."""
     pair = two(10, n=9)
     unseen = np.arange(9) >= 7
     noise = 900 * (np.eye(9) - 1 / 9)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,8 +13,6 @@ import pytest
 from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, Source, claims, read_battles
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from tests.samples import shared_log
-
-METHOD = BradleyTerry()
 
 
 class Board:
@@ -62,68 +62,61 @@ def width(found: HybridRatings, model: str, *, alone: bool = False) -> float:
     return row.ci_high - row.ci_low
 
 
-def test_a_good_judge_is_worth_votes() -> None:
+def test_a_good_judge_is_worth_votes_and_a_useless_one_does_not_hurt() -> None:
     """With a judge that errs by 15 points, 600 votes on 12 models come as near to the planted
-    skills as two and a half times as many would, and the result says so.
+    skills as two and a half times as many would, and the result says so. With one whose ratings
+    have nothing to do with people's, no interval is wider and ratings are as near as by votes.
     """
-    alone, both, said = [], [], []
+    good, useless, said = [], [], []
     for seed in range(8):
         board = Board(seed)
-        found = Hybrid()(board.human(600), board.judged())
-        errors = board.errors(found)
-        alone.append(errors[0])
-        both.append(errors[1])
+        votes = board.human(600)
+        found = Hybrid()(votes, board.judged())
+        good.append(board.errors(found))
         said.append(found.effective_sample / 600)
-    assert np.mean(alone) / np.mean(both) > 2.5
-    assert 2 < np.mean(said) < 1.5 * np.mean(alone) / np.mean(both)
-
-
-def test_a_useless_judge_does_not_hurt() -> None:
-    """With a judge whose ratings have nothing to do with people's, no interval is wider than by
-    votes alone, and ratings are as near to the planted skills.
-    """
-    alone, both = [], []
-    for seed in range(8):
-        board = Board(seed)
         other = np.random.default_rng(seed + 100).normal(0, 120, 12)
-        found = Hybrid()(board.human(600), board.judged(other))
+        found = Hybrid()(votes, board.judged(other))
+        useless.append(board.errors(found))
         for model in board.names:
             assert width(found, model) <= width(found, model, alone=True) * 1.000001
-        errors = board.errors(found)
-        alone.append(errors[0])
-        both.append(errors[1])
-    assert np.mean(both) < 1.05 * np.mean(alone)
-
-
-def test_verdicts_that_repeat_the_votes_add_nothing() -> None:
-    """A judge that copies every vote is no second witness: ratings and intervals are people's."""
-    board = Board(3)
-    votes = board.human(6000)
-    found = Hybrid()(votes, votes.of_source(Source.LLM_JUDGE))
-    for model in board.names:
-        assert found.ratings[model].rating == pytest.approx(found.people[model].rating, abs=0.01)
-        assert found.gain(model) == pytest.approx(1, abs=0.01)
+    alone, both = np.mean(good, axis=0)
+    assert alone / both > 2.5
+    assert 2 < np.mean(said) < 1.5 * alone / both
+    alone, both = np.mean(useless, axis=0)
+    assert both < 1.05 * alone
 
 
 def test_a_new_model_is_placed_by_the_judge() -> None:
     """A model without votes stands where the judge's line puts it: the slope times its distance to
-    the mean of the models that people rate; its interval holds the judge's error.
+    the mean of the models that people rate; its interval holds the judge's error. It is worth the
+    votes that would leave its standard error, c / se² with c the median variance times votes; one
+    with votes its own times what they gained.
     """
     board = Board(4)
     human, judged = without(board.human(3000), "m05"), board.judged()
     found = Hybrid()(human, judged)
+    people = found.people
     mean = np.mean([found.judge[m].rating for m in human.models])
     expected = 1000 + found.slope * (found.judge["m05"].rating - mean)
     assert found.ratings["m05"].rating == pytest.approx(expected, abs=3)
     assert width(found, "m05") > 3.9 * found.error.sd
     assert found.gain("m05") is None
     assert found.ratings["m05"].extra["votes"] == 0
-    assert "m05" not in found.people.models
+    assert "m05" not in people.models
+    single = np.median([people[m].extra["se"] ** 2 * people[m].n_battles for m in people.models])
+    se = width(found, "m05") / (2 * 1.959964)
+    assert found.as_votes("m05") == pytest.approx(single / se**2, rel=1e-5)
+    gained = (width(found, "m03", alone=True) / width(found, "m03")) ** 2
+    assert found.as_votes("m03") == pytest.approx(people["m03"].n_battles * gained)
+    middle = np.median([row.n_battles for row in people.ratings])
+    assert found.judge_share == pytest.approx(1 / (1 + middle / found.worth.votes))
+    assert found.follows_people
 
 
 def test_models_with_few_votes_are_listed() -> None:
     """Votes on a model with fewer than `min_battles` are set aside and counted; the judge places
-    it. The mean of the models that people rate stays the center.
+    it. The mean of the models that people rate stays the center. Verdicts that repeat the votes
+    are no second witness: ratings and intervals are people's.
     """
     board = Board(5)
     human = board.human(1500)
@@ -133,12 +126,15 @@ def test_models_with_few_votes_are_listed() -> None:
     assert "m07" in found.ratings.models
     rated = [found.ratings[m].rating for m in found.people.models]
     assert np.mean(rated) == pytest.approx(1000)
+    votes = board.human(6000)
+    found = Hybrid()(votes, votes.of_source(Source.LLM_JUDGE))
+    for model in board.names:
+        assert found.ratings[model].rating == pytest.approx(found.people[model].rating, abs=0.01)
+        assert found.gain(model) == pytest.approx(1, abs=0.01)
 
 
 def test_a_model_that_stands_out_is_named() -> None:
-    """Where the judge puts one model 400 points too high, that model alone is named, below what
-    the judge lets expect.
-    """
+    """A model that the judge puts 400 points too high is named alone, below its expectation."""
     board = Board(7, n=16, battles=8000, slope=1.0)
     skill = board.judge + 400 * (np.arange(16) == 9)
     found = Hybrid()(board.human(4000), board.judged(skill))
@@ -176,29 +172,32 @@ def test_the_exchange_rate_by_hand() -> None:
 
 def test_names_sides_and_input() -> None:
     """Renaming models renames ratings, swapping every battle's sides changes nothing, the same
-    input gives the same output, and the input stays as it was.
+    input gives the same output, and the input stays as it was. A result is JSON, says how it was
+    made, and feeds claims about order.
     """
     board = Board(9, battles=3000)
-    human, judged = board.human(900), board.judged()
-    before = human.outcome.copy(), judged.outcome.copy()
-    first = Hybrid()(human, judged)
-    again = Hybrid()(human, judged)
-    assert first.as_dict() == again.as_dict()
+    logs = human, judged = board.human(900), board.judged()
+    before = [each.outcome.copy() for each in logs]
+    first = Hybrid(min_battles=20)(human, judged)
+    plain = json.loads(json.dumps(first.as_dict(), allow_nan=False))
+    assert (plain["method"], plain["settings"]["min_battles"]) == ("hybrid", 20)
+    assert {"worth", "disagreements", "left_out", "effective_sample"} <= plain.keys()
+    best, worst = (first.ratings.models.index(first.ratings.order[i]) for i in (0, -1))
+    assert claims.above(first.ratings)[best, worst] > 0.99
+    assert Hybrid(min_battles=20)(human, judged).as_dict() == first.as_dict()
     turned = [
-        replace(log, a=log.b, b=log.a, outcome=(1 - log.outcome).astype(np.int8))
-        for log in (human, judged)
+        replace(each, a=each.b, b=each.a, outcome=(1 - each.outcome).astype(np.int8))
+        for each in logs
     ]
-    renamed = [
-        replace(log, models=tuple(f"x{11 - i:02d}" for i in range(12))) for log in (human, judged)
-    ]
-    renamed = [BattleLog.from_battles(log.to_battles()) for log in renamed]
-    for other, name in ((Hybrid()(*turned), "m{:02d}"), (Hybrid()(*renamed), "x{:02d}")):
-        for i, model in enumerate(board.names):
-            mine = other.ratings[name.format(i if name[0] == "m" else 11 - i)]
-            assert mine.rating == pytest.approx(first.ratings[model].rating, abs=1e-5)
-            assert mine.ci_low == pytest.approx(first.ratings[model].ci_low, abs=1e-5)
-    assert np.array_equal(human.outcome, before[0])
-    assert np.array_equal(judged.outcome, before[1])
+    other = tuple(f"x{11 - i:02d}" for i in range(12))
+    renamed = [BattleLog.from_battles(replace(x, models=other).to_battles()) for x in logs]
+    for both, names in ((turned, board.names), (renamed, other)):
+        found = Hybrid(min_battles=20)(*both).ratings
+        for model, name in zip(board.names, names, strict=True):
+            assert found[name].rating == pytest.approx(first.ratings[model].rating, abs=1e-5)
+            assert found[name].ci_low == pytest.approx(first.ratings[model].ci_low, abs=1e-5)
+    for log, outcome in zip(logs, before, strict=True):
+        assert np.array_equal(log.outcome, outcome)
 
 
 def test_a_center_of_ones_own() -> None:
@@ -224,27 +223,8 @@ def test_a_center_of_ones_own() -> None:
         Hybrid(method=BradleyTerry(center_on=("m01", "oak")))(human, judged)
 
 
-def test_a_model_in_votes() -> None:
-    """A model without votes is worth the votes that would leave its standard error, c / se² with c
-    the median variance times votes; one with votes its own times what they gained.
-    """
-    board = Board(4)
-    found = Hybrid()(without(board.human(3000), "m05"), board.judged())
-    people = found.people
-    single = np.median([people[m].extra["se"] ** 2 * people[m].n_battles for m in people.models])
-    se = width(found, "m05") / (2 * 1.959964)
-    assert found.as_votes("m05") == pytest.approx(single / se**2, rel=1e-5)
-    gained = (width(found, "m03", alone=True) / width(found, "m03")) ** 2
-    assert found.as_votes("m03") == pytest.approx(people["m03"].n_battles * gained)
-    middle = np.median([row.n_battles for row in people.ratings])
-    assert found.judge_share == pytest.approx(1 / (1 + middle / found.worth.votes))
-    assert found.follows_people
-
-
 def test_what_is_refused() -> None:
-    """Too few models that both rated, and settings that have no meaning here, are refused in one
-    sentence.
-    """
+    """Too few models that both rated, and settings without meaning here, are refused."""
     board = Board(11, battles=3000)
     human, judged = board.human(900), board.judged()
     few = without(judged, *board.names[4:])
@@ -253,12 +233,14 @@ def test_what_is_refused() -> None:
     strangers = replace(judged, models=tuple(f"x{i:02d}" for i in range(12)))
     with pytest.raises(RatingError, match=r"share no model: people voted on m00, .* on x00, x01"):
         Hybrid()(human, strangers)
-    with pytest.raises(ValueError, match="min_battles must be 1 or more, not 0"):
-        Hybrid(min_battles=0)
-    with pytest.raises(ValueError, match="ties 'half'"):
-        Hybrid(method=BradleyTerry(ties="davidson"))
-    with pytest.raises(ValueError, match="interval 'sandwich'"):
-        Hybrid(method=BradleyTerry(interval="percentile"))
+    settings: list[tuple[dict[str, Any], str]] = [
+        ({"min_battles": 0}, "min_battles must be 1 or more, not 0"),
+        ({"method": BradleyTerry(ties="davidson")}, "ties 'half'"),
+        ({"method": BradleyTerry(interval="percentile")}, "interval 'sandwich'"),
+    ]
+    for wrong, why in settings:
+        with pytest.raises(ValueError, match=why):
+            Hybrid(**wrong)
 
 
 def test_a_thousand_real_votes(data: Path) -> None:
@@ -268,13 +250,10 @@ def test_a_thousand_real_votes(data: Path) -> None:
     file = data / "chatbot_arena_27k" / "battles.csv.gz"
     human = read_battles(file, winner="human").of_source(Source.HUMAN)
     judged = read_battles(file, winner="gpt-4-0125-preview").of_source(Source.LLM_JUDGE)
-    truth = METHOD(human)
+    truth = BradleyTerry()(human)
     rows = np.random.default_rng(27).permutation(len(human))[:1000]
     found = Hybrid()(human.select(rows), judged)
-    inside = [
-        (row.ci_low or 0) <= truth[row.model].rating <= (row.ci_high or 0)
-        for row in found.ratings.ratings
-    ]
+    inside = [r.ci_low <= truth[r.model].rating <= r.ci_high for r in found.ratings.ratings]
     assert sum(inside) >= 18
     assert found.effective_sample > 2000
     assert 100 < found.worth.votes < 1000

@@ -8,16 +8,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, claims
+from arena_kit import BradleyTerry, claims
 from benchmarks.claims import (
     QUESTIONS,
     RANGES,
     VOTERS,
-    all_pairs,
     covered,
-    labels,
     ranks_held,
-    tallied,
 )
 from benchmarks.claims import drawn as worlds
 from benchmarks.intervals import (
@@ -105,23 +102,3 @@ def test_all_true_ranks_lie_in_their_ranges_at_once() -> None:
     single = np.mean([ranks_held(claims.single_rank_ranges(r), value)[0] for r, value in found])
     assert at_once >= 0.94
     assert single < at_once
-
-
-def test_a_season_is_tallied_as_its_votes() -> None:
-    """The season's table of counts is rated as the votes that it counts."""
-    rng = np.random.default_rng(0)
-    pair, outcome = rng.integers(0, 6, 400), rng.integers(0, 3, 400)
-    prompt = rng.integers(0, 12, 400)
-    table = np.zeros((12, 6, 3))
-    np.add.at(table, (prompt, pair, outcome), 1)
-    a, b = all_pairs(4)[:, pair]
-    votes = BattleLog(
-        models=tallied(table, 4).models,
-        a=a,
-        b=b,
-        outcome=outcome.astype(np.int8),
-        question_id=labels(prompt, 12),
-    )
-    one, other = BradleyTerry()(votes), BradleyTerry()(tallied(table, 4))
-    np.testing.assert_allclose(other.covariance, one.covariance, rtol=1e-8)
-    assert [r.extra["df"] for r in other.ratings] == [11.0] * 4

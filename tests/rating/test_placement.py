@@ -5,14 +5,18 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import product
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from scipy.optimize import brentq
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Placement, RatingError, Source
+from arena_kit.rating.claims.claims import gaps
+from arena_kit.rating.with_judge.calibration import JudgeError
 from tests.samples import NEW, all_pairs, drawn, judged, won
 from tests.samples import log_of as log
 
@@ -22,15 +26,6 @@ ALWAYS = BradleyTerry(prior_when="always")
 PLAIN = BradleyTerry(prior=0)
 
 
-def rooted(rise: Callable[[float], float]) -> float:
-    """Where a falling function crosses zero, by bisection."""
-    low, high = -60.0, 60.0
-    for _ in range(200):
-        middle = (low + high) / 2
-        low, high = (middle, high) if rise(middle) > 0 else (low, middle)
-    return (low + high) / 2
-
-
 def place_of(
     anchors: Mapping[str, float], games: Sequence[tuple[str, float, float]], prior: float
 ) -> float:
@@ -38,12 +33,10 @@ def place_of(
     every = [*games, *((m, 0.5, 2 * prior) for m in {m for m, _, _ in games})]
 
     def surplus(rating: float) -> float:
-        return sum(
-            weight * (share - 1 / (1 + 10 ** ((anchors[m] - 1000 * rating) / 400)))
-            for m, share, weight in every
-        )
+        chances = {m: 1 / (1 + 10 ** ((anchors[m] - rating) / 400)) for m, _, _ in every}
+        return sum(weight * (share - chances[m]) for m, share, weight in every)
 
-    return 1000 * rooted(surplus)
+    return float(brentq(surplus, -60_000, 60_000, xtol=1e-10))
 
 
 ARENA = log(won("x", "y", 30, 10))
@@ -66,51 +59,30 @@ def test_one_opponent_by_hand() -> None:
         assert gap == pytest.approx(400 * math.log10(odds))
 
 
-def test_the_others_keep_the_ratings_of_people() -> None:
-    """With the others held fixed, they have exactly the rows of the fit to human votes alone."""
-    found = placement()(TRIO, TO_TRIO)
-    people = SANDWICH(TRIO)
-    for model in ("x", "y", "z"):
-        assert found.anchored[model] == found.human[model] == people[model]
-    assert set(found.anchored.models) == {NEW, "x", "y", "z"}
-    assert [r.rating for r in found.anchored.ratings] == sorted(
-        (r.rating for r in found.anchored.ratings), reverse=True
-    )
-
-
 outcomes = st.sampled_from(["model_a", "model_b", "tie"])
 weights = st.sampled_from([1.0, 1.0, 0.5, 3.0])
 shares = st.none() | st.floats(0, 1)
-verdict_lists = st.lists(
-    st.tuples(st.sampled_from("xyz"), outcomes, weights, shares, st.booleans()),
-    min_size=1,
-    max_size=25,
-)
+verdict_rows = st.tuples(st.sampled_from("xyz"), outcomes, weights, shares, st.booleans())
+OTHER = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
+TAKEN = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 
 
 @settings(max_examples=30, deadline=None)
-@given(verdict_lists, st.sampled_from([0.1, 0.5, 3.0]))
+@given(st.lists(verdict_rows, min_size=1, max_size=25), st.sampled_from([0.1, 0.5, 3.0]))
 def test_the_place_solves_its_equation(
     rows: list[tuple[str, str, float, float | None, bool]], prior: float
 ) -> None:
     """The place is where the wins expected against fixed opponents equal the wins taken: ties,
-    weights, soft outcomes and the prior included. Bisection finds the same.
+    weights, soft outcomes and the prior included. Brent's method finds the same.
     """
-    other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
     battles, games = [], []
     for n, (opponent, winner, weight, share, turned) in enumerate(rows):
-        taken = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}[winner] if share is None else share
-        games.append((opponent, taken, weight))
-        battles.append(
-            Battle(
-                model_a=opponent if turned else NEW,
-                model_b=NEW if turned else opponent,
-                winner=other[winner] if turned else winner,  # type: ignore[arg-type]
-                question_id=f"j{n}",
-                weight=weight,
-                share_a=None if share is None else 1 - share if turned else share,
-            )
-        )
+        games.append((opponent, TAKEN[winner] if share is None else share, weight))
+        a, b = (opponent, NEW) if turned else (NEW, opponent)
+        seen = OTHER[winner] if turned else winner
+        side = 1 - share if share is not None and turned else share
+        battles.append(Battle(model_a=a, model_b=b, winner=seen, question_id=f"j{n}",  # type: ignore[arg-type]
+                              weight=weight, share_a=side))  # fmt: skip
     method = BradleyTerry(prior=prior, prior_when="always")
     found = placement(method=method)(TRIO, BattleLog.from_battles(battles))
     anchors = {m: found.human[m].rating for m in ("x", "y", "z")}
@@ -134,80 +106,67 @@ def test_the_standard_error_by_hand() -> None:
 
 def test_anchors_pull_as_finite_differences_say() -> None:
     """The covariance of the place with each anchor is that of the anchors, carried over by how
-    the place moves when one of them is moved a little.
+    the place moves when one of them is moved a little; the others keep people's rows exactly.
     """
-    found = placement(method=ALWAYS)(TRIO, TO_TRIO)
+    found, people = placement(method=ALWAYS)(TRIO, TO_TRIO), ALWAYS(TRIO)
+    assert set(found.anchored.models) == {NEW, "x", "y", "z"}
+    for model in ("x", "y", "z"):
+        assert found.anchored[model] == found.human[model] == people[model]
     anchors = {m: found.human[m].rating for m in ("x", "y", "z")}
-    share = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
     games = [
-        (b.model_b, share[b.winner], 1.0)
-        if b.model_a == NEW
-        else (b.model_a, 1 - share[b.winner], 1.0)
+        (b.model_b, TAKEN[b.winner], 1.0) if b.model_a == NEW
+        else (b.model_a, 1 - TAKEN[b.winner], 1.0)
         for b in TO_TRIO.to_battles()
-    ]
-    pull = np.array(
-        [
-            (
-                place_of(anchors | {m: anchors[m] + 0.5}, games, 0.5)
-                - place_of(anchors | {m: anchors[m] - 0.5}, games, 0.5)
-            )
-            for m in ("x", "y", "z")
-        ]
-    )
+    ]  # fmt: skip
+
+    def moved(model: str, by: float) -> float:
+        return place_of(anchors | {model: anchors[model] + by}, games, 0.5)
+
+    pull = np.array([moved(m, 0.5) - moved(m, -0.5) for m in ("x", "y", "z")])
     assert pull.sum() == pytest.approx(1, abs=1e-5), "all anchors up is the place up"
-    people = ALWAYS(TRIO).covariance
     covariance = found.anchored.covariance
-    assert people is not None
+    assert people.covariance is not None
     assert covariance is not None
     rest = [found.anchored.models.index(m) for m in ("x", "y", "z")]
     at = found.anchored.models.index(NEW)
-    assert covariance[at, rest] == pytest.approx(pull @ people, rel=1e-4)
-    assert covariance[np.ix_(rest, rest)] == pytest.approx(people)
+    assert covariance[at, rest] == pytest.approx(pull @ people.covariance, rel=1e-4)
+    assert covariance[np.ix_(rest, rest)] == pytest.approx(people.covariance)
 
 
 def test_intervals_cover_the_truth() -> None:
-    """Of 80 simulated arenas the 95 % interval holds the planted rating of the placed model in
-    at least 88 % (three standard errors below 95 %), both ways of placing.
+    """Of 60 simulated arenas the 95 % interval holds the planted rating of the placed model in
+    at least 87 % (three standard errors below 95 %), both ways of placing.
     """
     skill = {f"m{i}": 1000 + 60.0 * (i - 2.5) for i in range(6)}
     pairs, rng = all_pairs(list(skill)), np.random.default_rng(7)
     meets = [(NEW, m) for m in ("m0", "m2", "m5")]
     covered = np.zeros(2)
-    for _ in range(80):
+    for _ in range(60):
         arena = drawn(rng, skill, pairs, 400)
         verdicts = drawn(rng, skill | {NEW: 1080.0}, meets, 120, "j", Source.LLM_JUDGE)
         found = placement(method=PLAIN)(arena, verdicts)
         rows = [found.joint[NEW], found.anchored[NEW]]
         covered += [row.ci_low <= 1080 <= row.ci_high for row in rows]
-    assert (covered / 80 >= 0.88).all(), covered
+    assert (covered / 60 >= 0.866).all(), covered
 
 
 @pytest.mark.parametrize(("votes", "counted"), [(499, False), (500, True)])
 def test_enough_battles(votes: int, counted: bool) -> None:
-    """A model with 500 human battles is ranked, one with 499 is left out and listed."""
-    rows = won("x", "y", 400, 200) + won("z", "x", votes - votes // 2, votes // 2)
-    verdicts = judged(won(NEW, "x", 10, 10) + won(NEW, "z", 7, 5))
-    found = Placement(model=NEW, method=SANDWICH)(log(rows), verdicts)
+    """A model with 500 human battles is ranked, one with 499 is left out; judged battles against
+    it, of other models and of strangers move nothing and are counted.
+    """
+    people = log(won("x", "y", 400, 200) + won("z", "x", votes - votes // 2, votes // 2))
+    used, of_z = won(NEW, "x", 10, 10), won(NEW, "z", 7, 5)
+    extra = won("x", "y", 50, 0) + won("stranger", NEW, 5, 0)
+    place = Placement(model=NEW, method=SANDWICH)
+    found = place(people, judged(used + of_z + extra))
     assert ("z" in found.human.models) is counted
     assert found.left_out == ({} if counted else {"z": 499})
-    assert found.unused == {
-        "judged, of other models": 0,
-        "judged, against a model left out": 0 if counted else 12,
-    }
+    of_rare = 0 if counted else 12
+    left = {"judged, of other models": 50, "judged, against a model left out": 5 + of_rare}
+    assert found.unused == left
     assert found.n_judged == (32 if counted else 20)
-
-
-def test_what_is_not_used_is_counted() -> None:
-    """Judged battles of other models, and those against a model that people hardly know or do
-    not know at all, count for nothing and are counted.
-    """
-    votes = log(won("x", "y", 30, 20) + won("rare", "x", 1, 2))
-    extra = won(NEW, "rare", 3, 1) + won("x", "y", 50, 0) + won("stranger", NEW, 5, 0)
-    used = won(NEW, "x", 9, 6)
-    found = placement(min_battles=10)(votes, judged(used + extra))
-    plain = placement(min_battles=10)(votes, judged(used))
-    assert found.left_out == {"rare": 3}
-    assert found.unused == {"judged, of other models": 50, "judged, against a model left out": 9}
+    plain = place(people, judged(used + of_z if counted else used))
     assert found.joint.ratings == plain.joint.ratings
     assert found.anchored.ratings == plain.anchored.ratings
 
@@ -220,24 +179,18 @@ HIDDEN = log(won(NEW, "x", 20, 5) + won("z", NEW, 3, 19), "hidden")
     [
         lambda hidden: hidden.select([]),
         lambda hidden: replace(hidden, outcome=1 - hidden.outcome),
-        lambda hidden: BattleLog.joined(hidden, hidden, hidden),
         lambda hidden: replace(hidden, weight=np.full(len(hidden), 900.0)),
     ],
-    ids=["removed", "turned round", "three times", "weighted"],
+    ids=["removed", "turned round", "weighted"],
 )
 @pytest.mark.parametrize("least", [0, 86])
 def test_votes_on_the_model_are_set_aside(
     change: Callable[[BattleLog], BattleLog], least: int
 ) -> None:
-    """Whatever people voted on the placed model, nothing but `hidden` moves: no rating, no
-    interval, and not who is left out.
-    """
-    verdicts = TO_TRIO
-    method = BradleyTerry(interval="percentile", resamples=100)
-    one, other = (
-        placement(min_battles=least, method=method)(BattleLog.joined(TRIO, votes), verdicts)
-        for votes in (HIDDEN, change(HIDDEN))
-    )
+    """Votes on the placed model move nothing but `hidden`, not who is left out."""
+    place = placement(min_battles=least, method=BradleyTerry(interval="percentile", resamples=100))
+    logs = (BattleLog.joined(TRIO, votes) for votes in (HIDDEN, change(HIDDEN)))
+    one, other = (place(each, TO_TRIO) for each in logs)
     assert one.joint.ratings == other.joint.ratings
     assert np.array_equal(one.joint.replicates, other.joint.replicates)
     assert one.anchored.ratings == other.anchored.ratings
@@ -246,113 +199,97 @@ def test_votes_on_the_model_are_set_aside(
     assert one.hidden != other.hidden
 
 
-def test_both_bad_and_inconsistent_follow_the_method() -> None:
-    """A both-bad verdict and an inconsistent judgment are half a win or nothing, as the method
-    says, and what is dropped is counted.
+def test_hidden_is_what_people_say() -> None:
+    """`hidden` is the model's rating in the fit of all human votes, on the arena's scale; None
+    where people have not voted on it, or only against models that are left out.
     """
+    votes = BattleLog.joined(TRIO, HIDDEN)
+    found = placement()(votes, TO_TRIO).hidden
+    assert found == replace(SANDWICH, center_on=("x", "y", "z"))(votes)[NEW]
+    assert placement()(TRIO, TO_TRIO).hidden is None
+    elsewhere = BattleLog.joined(TRIO, log(won(NEW, "rare", 5, 5), "hidden"))
+    assert placement(min_battles=20)(elsewhere, TO_TRIO).hidden is None
+
+
+def test_both_bad_and_inconsistent_follow_the_method() -> None:
+    """Both-bad and inconsistent are half a win or nothing, as the method says, and counted."""
+    odd = {"model_a": NEW, "model_b": "x"}
     rows = [
-        *(Battle(model_a=NEW, model_b="x", winner=w, question_id=f"j{n}")  # type: ignore[arg-type]
-          for n, (_, _, w) in enumerate(won(NEW, "x", 6, 2))),
-        Battle(model_a=NEW, model_b="x", winner="both_bad", question_id="b"),  # type: ignore[arg-type]
-        Battle(model_a="x", model_b=NEW, winner="tie", question_id="i", inconsistent=True),  # type: ignore[arg-type]
-    ]  # fmt: skip
-    verdicts = BattleLog.from_battles(rows)
-    for both_bad, inconsistent, won_lost in (
-        ("tie", "tie", (7, 3)),
-        ("tie", "drop", (6.5, 2.5)),
-        ("exclude", "tie", (6.5, 2.5)),
-        ("exclude", "drop", (6, 2)),
-    ):
+        Battle(**odd, winner="both_bad", question_id="b"),  # type: ignore[arg-type]
+        Battle(**odd, winner="tie", question_id="i", inconsistent=True),  # type: ignore[arg-type]
+    ]
+    verdicts = BattleLog.joined(judged(won(NEW, "x", 6, 2)), BattleLog.from_battles(rows))
+    for both_bad, inconsistent in product(("tie", "exclude"), ("tie", "drop")):
         method = replace(PLAIN, both_bad=both_bad, inconsistent=inconsistent)
         found = placement(method=method)(ARENA, verdicts)
-        gap = 400 * math.log10(won_lost[0] / won_lost[1])
+        dropped = {"both_bad": both_bad == "exclude", "inconsistent": inconsistent == "drop"}
+        half = (2 - sum(dropped.values())) / 2
+        gap = 400 * math.log10((6 + half) / (2 + half))
         assert found.anchored[NEW].rating - found.human["x"].rating == pytest.approx(gap)
-        assert found.anchored.dropped == found.joint.dropped
-        assert found.anchored.dropped == {
-            "tie": 0,
-            "both_bad": int(both_bad == "exclude"),
-            "inconsistent": int(inconsistent == "drop"),
-        }
+        assert found.anchored.dropped == found.joint.dropped == {"tie": 0} | dropped
 
 
 def test_order_sides_and_names_do_not_matter() -> None:
     """Battles in reverse, with sides swapped and models renamed, place the model alike."""
-    before = placement()(TRIO, TO_TRIO)
+    names = {"x": "one", "y": "two", "z": "a third", NEW: "4"}
 
     def turned(battles: BattleLog) -> BattleLog:
-        other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
-        names = {"x": "one", "y": "two", "z": "a third", NEW: "4"}
         return BattleLog.from_battles(
-            replace(
-                b, model_a=names[b.model_b], model_b=names[b.model_a], winner=other[b.winner]
-            )
+            replace(b, model_a=names[b.model_b], model_b=names[b.model_a], winner=OTHER[b.winner])
             for b in reversed(list(battles.to_battles()))
-        )  # fmt: skip
+        )
 
-    after = placement(model="4")(turned(TRIO), turned(TO_TRIO))
+    before, after = placement()(TRIO, TO_TRIO), placement(model="4")(turned(TRIO), turned(TO_TRIO))
     for mine, theirs in ((before.joint, after.joint), (before.anchored, after.anchored)):
-        assert theirs["4"].rating == pytest.approx(mine[NEW].rating, abs=1e-8)
-        assert theirs["4"].extra["se"] == pytest.approx(mine[NEW].extra["se"])
-        assert theirs["a third"].rating == pytest.approx(mine["z"].rating, abs=1e-8)
+        for old, new in names.items():
+            assert theirs[new].rating == pytest.approx(mine[old].rating, abs=1e-8)
+            assert theirs[new].extra["se"] == pytest.approx(mine[old].extra["se"])
 
 
 def test_votes_on_one_question_give_no_interval() -> None:
     """Where all human votes are on one question nobody knows how sure the anchors are; then the
     place has no interval either (and never a NaN, which no JSON holds).
     """
-    votes = BattleLog.from_battles(
-        Battle(model_a=a, model_b=b, winner=w, question_id="only")  # type: ignore[arg-type]
-        for a, b, w in won("x", "y", 30, 10)
-    )
+    votes = BattleLog.from_battles(replace(b, question_id="only") for b in ARENA.to_battles())
     found = placement()(votes, judged(won(NEW, "x", 24, 16))).anchored[NEW]
     assert math.isfinite(found.rating)
-    assert found.ci_low is None
-    assert found.extra["se"] is None
+    assert (found.ci_low, found.extra["se"]) == (None, None)
 
 
-@pytest.mark.parametrize("result", ["won", "lost"])
-def test_without_a_prior_straight_results_have_no_place(result: str) -> None:
-    """A model that won (or lost) every battle has no finite place without a prior; the sentence
-    says what to do, with a prior there is a place.
+FLIPPED = BattleLog.from_battles(
+    Battle(model_a=NEW, model_b="x", winner="tie", question_id=f"j{n}", inconsistent=True)  # type: ignore[arg-type]
+    for n in range(30)
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "votes", "verdicts", "why"),
+    [
+        ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 12, 0)), r"set a prior above 0$"),
+        ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 0, 12)), r"set a prior above 0$"),
+        (
+            {"model": "oak"},
+            TRIO,
+            TO_TRIO,
+            r"no judged .*'oak'.*judged models:.*new.*arena:.*x, y",
+        ),
+        ({}, TRIO, FLIPPED, r"new.*30 inconsistent dropped"),
+        ({"min_battles": 500}, TRIO, TO_TRIO, r"no two models have 500 human battles.*is 91$"),
+        ({"min_battles": 1}, TRIO.select([]), TO_TRIO, "no two models have 1 human"),
+    ],
+    ids=["won", "lost", "unknown", "nothing counts", "few votes", "no votes"],
+)
+def test_what_has_no_place_is_refused(
+    changes: dict[str, object], votes: BattleLog, verdicts: BattleLog, why: str
+) -> None:
+    """A model that won or lost every battle (without a prior), is not judged or only
+    inconsistently, and an arena of nobody: one sentence says why; with a prior there is a place.
     """
-    rows = won(NEW, "x", 12, 0) if result == "won" else won(NEW, "x", 0, 12)
-    with pytest.raises(RatingError, match=r"set a prior above 0$"):
-        placement(method=PLAIN)(ARENA, judged(rows))
-    assert math.isfinite(placement()(ARENA, judged(rows)).anchored[NEW].rating)
-
-
-def one_sentence(error: BaseException) -> bool:
-    return "\n" not in str(error) and len(str(error)) > 20
-
-
-def test_a_model_that_the_judge_does_not_know() -> None:
-    """The sentence names the model, those that were judged, and the arena."""
-    with pytest.raises(
-        RatingError, match=r"no judged battle of 'oak'.*judged models:.*arena:"
-    ) as e:
-        placement(model="oak")(TRIO, TO_TRIO)
-    assert one_sentence(e.value)
-    assert all(name in str(e.value) for name in ("new", "x", "y", "z"))
-
-
-def test_nothing_of_the_model_counts() -> None:
-    """A model with inconsistent judgments only has no rating, and the sentence says so."""
-    verdicts = BattleLog.from_battles(
-        Battle(model_a=NEW, model_b="x", winner="tie", question_id=f"j{n}", inconsistent=True)  # type: ignore[arg-type]
-        for n in range(30)
-    )
-    with pytest.raises(RatingError, match=r"new.*30 inconsistent dropped") as caught:
-        placement()(TRIO, verdicts)
-    assert one_sentence(caught.value)
-
-
-def test_an_arena_of_nobody() -> None:
-    """No two models with enough votes: the sentence says how many the most had."""
-    with pytest.raises(RatingError, match=r"no two models have 500 human battles.*is 91$") as e:
-        Placement(model=NEW)(TRIO, TO_TRIO)
-    assert one_sentence(e.value)
-    with pytest.raises(RatingError, match="no two models have 1 human"):
-        placement(min_battles=1)(TRIO.select([]), TO_TRIO)
+    with pytest.raises(RatingError, match=why) as caught:
+        placement(**changes)(votes, verdicts)
+    assert "\n" not in str(caught.value)
+    if "method" in changes:
+        assert math.isfinite(placement()(votes, verdicts).anchored[NEW].rating)
 
 
 @pytest.mark.parametrize(
@@ -372,3 +309,30 @@ def test_wrong_settings_are_refused(changes: dict[str, object], why: str) -> Non
 
 
 # What is known beside the evidence
+
+
+@pytest.mark.parametrize("interval", ["sandwich", "percentile"])
+def test_what_is_shown_holds_the_judges_error(interval: str) -> None:
+    """A judge's error of 120 points makes the shown interval, all gaps to the model and so its
+    ranks and probabilities wider, by the variances' sum; nobody else's, and no rating.
+    """
+    method = BradleyTerry(interval=interval, resamples=500)  # type: ignore[arg-type]
+    plain = placement(method=method)(TRIO, TO_TRIO)
+    placed = replace(plain, judge_error=JudgeError(sd=120.0, n_models=6, n_shared=300))
+    assert plain.shown is plain.joint
+    for shown, evidence in ((placed.shown, placed.joint), (placed.shown_anchored, placed.anchored)):
+        wide, narrow = gaps(shown), gaps(evidence)
+        at = shown.models.index(NEW)
+        others = [i for i in range(len(shown.models)) if i != at]
+        assert shown.order == evidence.order
+        for i in others:
+            half = (narrow.high[at, i] - narrow.low[at, i]) / 2
+            wanted = math.hypot(half, 1.959963984540054 * 120)
+            assert (wide.high[at, i] - wide.low[at, i]) / 2 == pytest.approx(wanted, rel=0.05)
+            assert abs(wide.above[at, i] - 0.5) < abs(narrow.above[at, i] - 0.5) + 0.02
+            assert shown[shown.models[i]] == evidence[shown.models[i]]
+        pairs = np.ix_(others, others)
+        assert np.array_equal(wide.low[pairs], narrow.low[pairs])
+        se = math.hypot(evidence[NEW].extra["se"] or 0, 120)
+        assert shown[NEW].extra["se"] == pytest.approx(se)
+        assert shown[NEW].ci_high == pytest.approx(shown[NEW].rating + 1.959963984540054 * se)

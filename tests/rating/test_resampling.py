@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from scipy.stats import poisson
 
 from arena_kit.rating import compiled, resampling
-from arena_kit.rating.elo.k_stability import _down_to
+from arena_kit.rating.elo.method import _down_to
 from arena_kit.rating.resampling import (
     RESAMPLES,
     Games,

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import math
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,16 +14,12 @@ from arena_kit import (
     Battle,
     BattleLog,
     BradleyTerry,
-    DataError,
     PermutationElo,
     Ratings,
-    read_battles,
-    write_battles,
 )
 from tests import naive
 from tests.naive import Naive, centred
 
-KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
 parts = st.integers(0, 1000).map(lambda n: n / 1000)
 quick = settings(max_examples=25, deadline=None)
 
@@ -53,41 +47,26 @@ def tournaments(draw: st.DrawFn) -> list[tuple[str, str, float]]:
 # What a share means
 
 
-def test_two_models_have_the_odds_of_their_shares() -> None:
-    """Shares of 0.9, 0.6 and 0.75 are 2.25 wins against 0.75: odds of 3:1."""
-    battles = soft(("x", "y", 0.9), ("y", "x", 0.4), ("x", "y", 0.75))
-    found = ratings(BradleyTerry(prior=0)(battles))
-    assert found["x"] - found["y"] == pytest.approx(400 * math.log10(3), abs=1e-9)
+ELO = PermutationElo(ties="half", n_perms=20, evidence_replicates=20)
+DRAWN = BradleyTerry(interval="percentile", resamples=100)
 
 
 @pytest.mark.parametrize(
     ("method", "questions"),
-    [
-        (BradleyTerry(), True),
-        (BradleyTerry(), False),
-        (BradleyTerry(interval="percentile", resamples=100), True),
-        (PermutationElo(ties="half", n_perms=20, evidence_replicates=20), True),
-        (PermutationElo(ties="half", n_perms=20, evidence_replicates=20), False),
-    ],
+    [(BradleyTerry(), True), (BradleyTerry(), False), (DRAWN, True), (ELO, True), (ELO, False)],
 )
 def test_whole_shares_are_hard_outcomes(
     method: BradleyTerry | PermutationElo, questions: bool
 ) -> None:
     """A share of 1, 0 or 0.5 rates, with its interval, as the win, loss or tie that it is."""
     rng = np.random.default_rng(4)
-    names = {1.0: "model_a", 0.0: "model_b", 0.5: "tie"}
-    hard, shared = [], []
+    shares = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
+    hard = []
     for n in range(80):
-        a, b = rng.choice(["w", "x", "y", "z"], 2, replace=False)
-        share = float(rng.choice([1.0, 0.0, 0.5]))
-        battle = Battle(
-            model_a=str(a),
-            model_b=str(b),
-            winner=names[share],  # type: ignore[arg-type]
-            question_id=f"q{n % 25}" if questions else None,
-        )
-        hard.append(battle)
-        shared.append(replace(battle, share_a=share))
+        (a, b), winner = rng.choice([*"wxyz"], 2, replace=False), rng.choice([*shares])
+        sides = {"model_a": str(a), "model_b": str(b), "winner": str(winner)}
+        hard.append(Battle(**sides, question_id=f"q{n % 25}" if questions else None))  # type: ignore[arg-type]
+    shared = [replace(each, share_a=shares[each.winner]) for each in hard]
     plain, by_share = (method(BattleLog.from_battles(rows)) for rows in (hard, shared))
     for model in plain.models:
         assert by_share[model].rating == pytest.approx(plain[model].rating, abs=1e-9)
@@ -111,6 +90,23 @@ def test_a_share_splits_a_battle(rows: list[tuple[str, str, float]]) -> None:
 
 
 WHEN = [("needed", 0.0), ("always", 0.5)]
+
+
+def test_a_share_below_one_needs_no_prior() -> None:
+    """Shares of 0.9, 0.6 and 0.75 are 2.25 wins against 0.75, odds of 3:1. Four of 0.9 are 9:1 by
+    default, and 4.1:0.9 with half wins each way; shares of 1 have no finite odds and get the half
+    wins by default, 4.5:0.5.
+    """
+    found = ratings(BradleyTerry()(soft(("x", "y", 0.9), ("y", "x", 0.4), ("x", "y", 0.75))))
+    assert found["x"] - found["y"] == pytest.approx(400 * math.log10(3), abs=1e-8)
+    for share, method, odds in (
+        (0.9, BradleyTerry(), 9),
+        (0.9, BradleyTerry(prior_when="always"), 4.1 / 0.9),
+        (1.0, BradleyTerry(), 4.5 / 0.5),
+        (0.0, BradleyTerry(), 0.5 / 4.5),
+    ):
+        found = ratings(method(soft(*[("x", "y", share)] * 4)))
+        assert found["x"] - found["y"] == pytest.approx(400 * math.log10(odds), abs=1e-8)
 
 
 @pytest.mark.parametrize(("when", "prior"), WHEN)
@@ -150,39 +146,3 @@ def test_elo_in_order_counts_shares(rows: list[tuple[str, str, float]]) -> None:
     games = [(int(a[1]), int(b[1]), share) for a, b, share in rows]
     expected = naive.elo(games, 4, k=16, initial=1400)
     assert [found[f"m{n}"] for n in range(4)] == pytest.approx(expected, abs=1e-9)
-
-
-# Records and logs
-
-
-@pytest.mark.parametrize("share", [-0.01, 1.01, math.nan, math.inf])
-def test_a_share_is_from_0_to_1(share: float) -> None:
-    """A share out of range makes no battle."""
-    with pytest.raises(DataError, match=r"share_a .* is not a number from 0 to 1"):
-        Battle(model_a="x", model_b="y", winner="tie", share_a=share)  # type: ignore[arg-type]
-
-
-# Files
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_shares_survive_their_file(kind: str, tmp_path: Path) -> None:
-    """Written and read again, every share is the same to the last bit; a missing one is missing."""
-    given_shares = [0.1, None, 1.0, 0.0, 1 / 3, 5e-324, None, 0.9999999999999999]
-    path = tmp_path / f"soft{kind}"
-    write_battles(path, soft(*[("x", "y", share) for share in given_shares]))
-    assert [battle.share_a for battle in read_battles(path).to_battles()] == given_shares
-
-
-@pytest.mark.parametrize("wrong", ["1.5", "-0.1", "half", "NaN", "inf"])
-def test_a_wrong_share_is_named_with_its_line(wrong: str, tmp_path: Path) -> None:
-    """In a CSV file and in JSONL, the line and the value are told, and what was allowed."""
-    csv = tmp_path / "soft.csv"
-    csv.write_text(f"model_a,model_b,winner,share_a\nx,y,tie,0.5\nx,y,tie,\nx,y,tie,{wrong}\n")
-    with pytest.raises(DataError, match=rf"soft\.csv:4: share_a '{wrong}' is not a number from 0"):
-        read_battles(csv)
-    lines = [{"model_a": "x", "model_b": "y", "winner": "tie", "share_a": s} for s in (1, wrong)]
-    jsonl = tmp_path / "soft.jsonl"
-    jsonl.write_text("".join(json.dumps(each) + "\n" for each in lines))
-    with pytest.raises(DataError, match=rf"soft\.jsonl:2: share_a '{wrong}' is not a number from"):
-        read_battles(jsonl)

@@ -123,23 +123,39 @@ def test_the_three_chances_are_the_papers_and_sum_to_one(ties: str, eta: float, 
 # Two models have closed forms
 
 
-@quick
-@given(counts, counts, counts)
-def test_two_models_under_davidson(wins: int, ties: int, losses: int) -> None:
-    """The gap is ln(wins / losses), whatever the ties; nu is ties / sqrt(wins · losses)."""
-    found = BradleyTerry(prior=0, ties="davidson")(two(wins, ties, losses))
-    assert gap(found) == pytest.approx(math.log(wins / losses), abs=1e-7)
-    assert found.fit["tie"] == pytest.approx(math.log(ties / math.sqrt(wins * losses)), abs=1e-7)
+def closed(ties: str, wins: float, tied: float, losses: float) -> tuple[float, float]:
+    """Gap and tie parameter of two models. Davidson: ln(wins / losses), and nu is ties / sqrt(wins
+    · losses). Rao and Kupper: two logistic curves, the gap apart and ln(theta) off.
+    """
+    if ties == "davidson":
+        return math.log(wins / losses), math.log(tied / math.sqrt(wins * losses))
+    n = wins + tied + losses
+    first, second = logit(wins / n), logit(losses / n)
+    return (first - second) / 2, -(first + second) / 2
 
 
+@pytest.mark.parametrize("model", OWN)
 @quick
 @given(counts, counts, counts)
-def test_two_models_under_rao_kupper(wins: int, ties: int, losses: int) -> None:
-    """Wins and losses have the shares of two logistic curves, the gap apart and ln(theta) off."""
-    n = wins + ties + losses
-    found = BradleyTerry(prior=0, ties="rao-kupper")(two(wins, ties, losses))
-    assert gap(found) == pytest.approx((logit(wins / n) - logit(losses / n)) / 2, abs=1e-7)
-    assert found.fit["tie"] == pytest.approx(-(logit(wins / n) + logit(losses / n)) / 2, abs=1e-7)
+def test_two_models(model: str, wins: int, ties: int, losses: int) -> None:
+    """Gap and tie parameter are those of the closed form."""
+    found = BradleyTerry(prior=0, ties=model)(two(wins, ties, losses))  # type: ignore[arg-type]
+    expected = closed(model, wins, ties, losses)
+    assert (gap(found), found.fit["tie"]) == pytest.approx(expected, abs=1e-7)
+
+
+def test_the_interval_of_two_models_by_hand() -> None:
+    """Of 50 wins, 30 ties and 20 losses, Davidson's gap has the variance 1/50 + 1/20. That of Rao
+    and Kupper, half a difference of two logits, has by the delta method the multinomial's with
+    slopes 1/(2 u(1-u)) and -1/(2 v(1-v)). Each model is half of it away from their mean.
+    """
+    u, v, n = 0.5, 0.2, 100
+    by_u, by_v = 1 / (2 * u * (1 - u)), -1 / (2 * v * (1 - v))
+    spread = by_u**2 * u * (1 - u) + by_v**2 * v * (1 - v) - 2 * by_u * by_v * u * v
+    for ties, variance in (("davidson", 1 / 50 + 1 / 20), ("rao-kupper", spread / n)):
+        found = BradleyTerry(prior=0, ties=ties)(two(50, 30, 20))  # type: ignore[arg-type]
+        se = UNIT * math.sqrt(variance * n / (n - 1)) / 2
+        assert found["x"].extra["se"] == pytest.approx(se, rel=1e-8)
 
 
 @pytest.mark.parametrize("ties", OWN)
@@ -159,15 +175,6 @@ def test_the_prior_adds_wins_and_no_ties(ties: str) -> None:
         expected_gap, expected_tie = closed(ties, *counted)
         assert gap(found) == pytest.approx(expected_gap, abs=1e-7)
         assert found.fit["tie"] == pytest.approx(expected_tie, abs=1e-7)
-
-
-def closed(ties: str, wins: float, tied: float, losses: float) -> tuple[float, float]:
-    """Gap and tie parameter of two models in closed form."""
-    if ties == "davidson":
-        return math.log(wins / losses), math.log(tied / math.sqrt(wins * losses))
-    n = wins + tied + losses
-    first, second = logit(wins / n), logit(losses / n)
-    return (first - second) / 2, -(first + second) / 2
 
 
 @pytest.mark.parametrize(
@@ -190,34 +197,6 @@ def test_a_model_that_tied_and_never_lost_may_have_a_rating(
         theta, size = (best, size) if naive.total(best) > naive.total(theta) else (theta, size / 2)
     assert np.abs(theta).max() < 3
     assert naive.parameters(replace(method, ties=ties)(battles)) == pytest.approx(theta, abs=1e-5)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("questions", [True, False])
-def test_the_interval_of_two_models_under_davidson_by_hand(questions: bool) -> None:
-    """The log-odds of wins to losses have the standard error sqrt(1/W + 1/L), by votes or by
-    counts; each model is half of it away from their mean.
-    """
-    wins, ties, losses = 50, 30, 20
-    rows = [("x", "y", "model_a")] * wins + [("x", "y", "tie")] * ties
-    rows += [("x", "y", "model_b")] * losses
-    battles = two(wins, ties, losses)
-    if questions:
-        battles = log(*rows, questions=[f"q{n}" for n in range(100)])
-    found = BradleyTerry(prior=0, ties="davidson")(battles)
-    se = UNIT * math.sqrt((1 / wins + 1 / losses) * 100 / 99) / 2
-    assert found["x"].extra["se"] == pytest.approx(se, rel=1e-8)
-
-
-def test_the_interval_of_two_models_under_rao_kupper_by_hand() -> None:
-    """The gap is half a difference of two logits, whose variance the delta method gives from
-    the multinomial: slopes 1/(2 u(1-u)) and -1/(2 v(1-v)).
-    """
-    u, v, n = 0.5, 0.2, 100
-    by_u, by_v = 1 / (2 * u * (1 - u)), -1 / (2 * v * (1 - v))
-    spread = by_u**2 * u * (1 - u) + by_v**2 * v * (1 - v) - 2 * by_u * by_v * u * v
-    found = BradleyTerry(prior=0, ties="rao-kupper")(two(50, 30, 20))
-    se = UNIT * math.sqrt(spread / n * n / (n - 1)) / 2
-    assert found["x"].extra["se"] == pytest.approx(se, rel=1e-8)
 
 
 # More models, against the naive likelihood
@@ -266,20 +245,21 @@ def test_the_covariance_is_the_sandwich(ties: str, cluster: str, prior: float) -
         assert found[model].extra["se"] == pytest.approx(math.sqrt(expected[n, n]), rel=1e-3)
 
 
-# What must not matter
-
-
 # What has no answer
 
 
 @pytest.mark.parametrize("ties", OWN)
-def test_without_a_tie_there_is_nothing_to_fit(ties: str) -> None:
-    """No tie among the battles that count is an error, also when the ties were left out."""
+def test_what_a_model_of_ties_cannot_use(ties: str) -> None:
+    """Battles without a tie, also where ties were left out, and shares of a win are refused."""
     method = BradleyTerry(ties=ties, both_bad="exclude")  # type: ignore[arg-type]
-    for battles in (two(5, 0, 3), BattleLog.from_counts(["x"], ["y"], [5.0], [3.0], 0, [4.0])):
-        with pytest.raises(
-            RatingError, match=f"ties='{ties}' cannot be fitted: no battle is a tie"
-        ):
+    tieless = BattleLog.from_counts(["x"], ["y"], [5.0], [3.0], 0, [4.0])
+    soft = replace(two(1, 1, 1), share_a=np.array([0.4, 0.5, 0.6]))
+    for battles, why in (
+        (two(5, 0, 3), "cannot be fitted: no battle is a tie"),
+        (tieless, "cannot be fitted: no battle is a tie"),
+        (soft, "needs wins, losses and ties, not soft"),
+    ):
+        with pytest.raises(RatingError, match=f"ties='{ties}' {why}"):
             method(battles)
 
 
@@ -294,13 +274,3 @@ def test_a_side_that_never_won_has_no_rating_without_a_prior(
     with pytest.raises(RatingError):
         BradleyTerry(prior=0, ties=ties)(two(*outcomes))  # type: ignore[arg-type]
     assert math.isfinite(BradleyTerry(ties=ties)(two(*outcomes))["x"].rating)  # type: ignore[arg-type]
-
-
-@pytest.mark.parametrize("ties", OWN)
-def test_soft_outcomes_are_refused(ties: str) -> None:
-    """A share of a win is neither win nor tie, so a model of ties cannot use it."""
-    soft = BattleLog.from_battles(
-        [Battle(model_a="x", model_b="y", winner="tie", share_a=0.4)] * 3  # type: ignore[arg-type]
-    )
-    with pytest.raises(RatingError, match=f"ties='{ties}' needs wins, losses and ties, not soft"):
-        BradleyTerry(ties=ties)(soft)  # type: ignore[arg-type]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,17 +13,34 @@ import pytest
 from arena_kit import Source
 from arena_kit.battles.log import Labels
 from arena_kit.battles.write import write_battles
+from arena_kit.judging.pairs.prompts import responses_file
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import (
-    HOSTILE,
-    all_pairs,
-    crowd,
-    drawn,
-    edited,
-    report_of,
-)
+from tests.samples import HOSTILE, SAMPLE, all_pairs, drawn, edited, parameters, report_of
+
+
+def crowd(root: Path, entrants: Sequence[str], dimensions: Sequence[str], prompts: int) -> None:
+    """Make the workspace's tournament one of these entrants, each with responses of its own
+    quality: a share of the gold answer's words.
+    """
+    bank = [json.loads(line) for line in (SAMPLE / "prompts.jsonl").read_text().splitlines()]
+    bank = [row for row in bank if row.get("gold_answer")][:prompts]
+    (root / "sample" / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bank))
+    rng = np.random.default_rng(0)
+    for n, entrant in enumerate(entrants):
+        rows = []
+        for row in bank:
+            words = row["gold_answer"].split()
+            kept = [w for w in words if rng.random() < 0.35 + 0.6 * n / len(entrants)]
+            text = " ".join(kept or words[:1])
+            rows.append({"entrant_id": entrant, "prompt_id": row["prompt_id"],
+                         "response_text": text})  # fmt: skip
+        file = responses_file(root / "sample" / "responses", entrant)
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    rubric = {"rubric": "params/rubrics/factuality.md", "version": "2", "reference": "gold_answer"}
+    edited(root, entrants=[*entrants], dimensions=dict.fromkeys(dimensions, rubric))
+
 
 PHONE, DESK = (390, 844), (1280, 800)
 #: Texts that act, mislead or do not fit where they are shown as they are.
@@ -154,7 +172,7 @@ def test_a_hostile_placement(browser: Browser, workspace: Path) -> None:
     write_battles(workspace / "judged.jsonl", replace(log, judge_model=judge))
     given = {"model": placed, "human": "votes.jsonl", "human_note": ALL, "judged": "judged.jsonl",
              "min_battles": 10, "n_bootstraps": 100, "soft": False}  # fmt: skip
-    check(browser, report_of("placement", workspace, **given))
+    check(browser, report_of("placement", workspace, **parameters("placement", **given)))
     assert "PWNED" in browser.text()
 
 

@@ -45,7 +45,9 @@ def terminal(shown: Table) -> str:
 
 
 def test_text() -> None:
-    """Columns are aligned, a group is named once, what is missing is a dash, notes follow."""
+    """Columns are aligned, numbers right and text left where nothing else is said; a group is
+    named once, what is missing is a dash, notes follow; labels may be hidden.
+    """
     assert table().text.splitlines() == [
         "group  model         rating  gap",
         "taste  ann             1400   +3",
@@ -53,10 +55,6 @@ def test_text() -> None:
         "smell  new (Stable)       1  -12",
         "ann is first.",
     ]
-
-
-def test_default_alignment() -> None:
-    """Numbers stand right and text left, where nothing else is said; labels may be hidden."""
     rows = [{"a": "x", "b": 5}, {"a": "long", "b": 10}]
     assert Table(rows=rows, title="T").text == "T\na      b\nx      5\nlong  10"
     assert facts({"votes": 12, "arena": "x"}, name="facts").text == "votes  12\narena  x"
@@ -73,15 +71,21 @@ def test_terminal() -> None:
 
 
 def test_html() -> None:
-    """In HTML the cell is its own HTML, groups head their rows, and a note stands below."""
-    html = table().html
+    """In HTML the cell is its own HTML, groups head their rows, and notes stand escaped after the
+    box in which a wide table scrolls by itself; a notebook gets HTML, and the text beside it.
+    """
+    shown = table("a <b> name")
+    html = shown.html
     assert "<b>new</b> <span>Stable</span></td>" in html
     assert "(Stable)" not in html
     heads = re.findall(r"<th [^>]*>([^<]*)</th>", html)
     assert heads == ["model", "rating", "gap", "taste", "smell"]
     sides = re.findall(r"<td [^>]*text-align: (\w+)[^>]*>", html.split("<tbody")[1])
     assert sides[:3] == ["left", "right", "right"]
-    assert "ann is first." in html
+    before, _, notes = html.partition("</table>")
+    assert "overflow-x: auto" in before
+    assert notes.index("</div>") < notes.index("a &lt;b&gt; name is first.</p>")
+    assert shown._repr_mimebundle_() == {"text/html": html, "text/plain": shown.text}
 
 
 def test_looks() -> None:
@@ -100,9 +104,14 @@ def test_looks() -> None:
 
 
 def test_csv() -> None:
-    """CSV has every value as it is: numbers unformatted, nothing where there is none."""
+    """CSV has every value as it is: numbers unformatted, nothing where there is none. Text that a
+    spreadsheet would calculate stands after an apostrophe, a column's name too; a number is a
+    number, also where it is negative or came as text.
+    """
     rows = [{"a": 0.1 + 0.2, "b": None, "c": Cell("text", "<b>html</b>")}]
     assert Table(rows=rows).csv == "a,b,c\n0.30000000000000004,,text\n"
+    formula = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
+    assert formula.csv == "'=a,b,c,d\n'=1+1,-1.5,-2.5,'@x\n"
 
 
 def test_markdown() -> None:
@@ -152,13 +161,6 @@ def test_no_rows() -> None:
     assert bare.csv.count("\n") == 1
 
 
-def test_notebooks_get_both() -> None:
-    """A notebook gets HTML, and the text beside it."""
-    shown = table()
-    bundle = shown._repr_mimebundle_()
-    assert bundle == {"text/html": shown.html, "text/plain": shown.text}
-
-
 def test_numbers_in_words() -> None:
     """A number, a share and a range are written as asked, and as a dash where there is none."""
     assert (number(2.5, ".2f"), number(3, "", "%"), percent(0.125, ".1f")) == (
@@ -187,19 +189,3 @@ def test_a_plot_knows_its_words(tmp_path: Path) -> None:
     assert bundle["text/plain"] == "Two lines that cross"
     assert about == {"image/png": {"width": 400, "alt": "Two lines that cross"}}
     assert lines([]).figure.texts[0].get_text().startswith("Nothing to show")
-
-
-def test_no_cell_of_csv_is_a_formula() -> None:
-    """In CSV, text that a spreadsheet would calculate stands after an apostrophe, a column's name
-    too; a number is a number, also where it is negative or came as text.
-    """
-    table = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
-    assert table.csv == "'=a,b,c,d\n'=1+1,-1.5,-2.5,'@x\n"
-
-
-def test_notes_do_not_scroll_with_a_wide_table() -> None:
-    """The table is in a box that scrolls by itself; its notes stand after that box, escaped."""
-    html = Table(rows=[{"model": "x"}], notes=["a <b> note"]).html
-    table, _, notes = html.partition("</table>")
-    assert "overflow-x: auto" in table
-    assert notes.index("</div>") < notes.index("a &lt;b&gt; note</p>")

@@ -19,7 +19,7 @@ from arena_kit import (
     read_judges,
     tournament_tables,
 )
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from arena_kit.judging.quality.judge import agree, cheapest

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -69,9 +70,7 @@ def drawn(texts: RecordedTexts, n: int, **changes: Any) -> ArenaSample:
     ],
 )
 def test_what_cannot_be_used_is_counted(changes: dict[str, Any], why: str) -> None:
-    """A battle without texts, of another kind, or at odds with an earlier one is left out by its
-    reason, and leaves no answer behind.
-    """
+    """A battle that cannot be used is left out by its reason, and leaves no answer behind."""
     rows = arena(("x", "y", "q1", {}), ("x", "z", "q1", changes))
     texts = RecordedTexts.of_file(*rows, languages=["en"])
     assert texts.left_out == {why: 1}
@@ -81,58 +80,41 @@ def test_what_cannot_be_used_is_counted(changes: dict[str, Any], why: str) -> No
 
 def test_filters_can_be_lifted() -> None:
     """Without filters, conversations of any language and length lend their first answers; a file
-    that does not count turns is taken for single ones.
+    that does not count turns is taken for single ones. A filter that leaves nothing is refused
+    with the counts and the languages that there are.
     """
     rows = arena(("x", "y", "q1", {"turns": 3, "language": "de"}), ("x", "y", "q2", {"turns": 0}))
     assert len(RecordedTexts.of_file(*rows, single_turn=False).battles) == 2
     assert RecordedTexts.of_file(*rows).battles == [RecordedBattle("q2", "x", "y")]
-
-
-def test_nothing_is_left() -> None:
-    """A filter that leaves nothing is refused with the counts and the languages that there are."""
-    rows = arena(("x", "y", "q1", {"language": "de"}), ("x", "y", "q2", {"language": "fr"}))
-    with pytest.raises(DataError, match=r"no battle .*: 2 another language.*named: de, fr$"):
-        RecordedTexts.of_file(*rows, languages=["en"])
+    with pytest.raises(DataError, match=r"no battle .*: 1 .*1 another language.*named: de, en$"):
+        RecordedTexts.of_file(*rows, languages=["fr"])
 
 
 @pytest.mark.parametrize("n", [1, 7, 35, 60, 200])
 def test_opponents_are_balanced_and_prompts_new(n: int) -> None:
     """Opponents have equally many battles or one more, prompts come again only when all have
-    come and then about equally often, and no opponent is met twice on one prompt.
+    come and then about equally often, and no opponent is met twice on one prompt. One whose
+    answers are used up is made up for; more battles than answers are refused with both numbers.
     """
     sample = drawn(grid(7, 40), n)
     counts = list(sample.opponents.values())
     assert sum(counts) == n
     assert max(counts) - min([*counts, 0] if n < 7 else counts) <= 1
-    assert len({pair.prompt_id for pair in sample.battles}) == min(n, 40)
-    assert len(set(sample.battles)) == n
     uses = Counter(pair.prompt_id for pair in sample.battles)
+    assert (len(uses), len(set(sample.battles))) == (min(n, 40), n)
     assert max(uses.values()) - min(uses.values()) <= 2
-
-
-def test_an_opponent_with_few_answers_gives_way() -> None:
-    """An opponent whose answers are used up is made up for by the others."""
     rows = [("x", "y", f"q{i}", {}) for i in range(10)] + [("z", "x", "q0", {})]
     sample = drawn(RecordedTexts.of_file(*arena(*rows)), 9)
     assert sample.opponents == {"x": 4, "y": 4, "z": 1}
-
-
-def test_too_many_are_refused() -> None:
-    """More battles than recorded answers is refused with both numbers."""
-    with pytest.raises(DataError, match=r"n_battles is 15, .*only 14 recorded answers") as caught:
+    with pytest.raises(DataError, match=r"n_battles is 15, .*only 14 recorded answers"):
         drawn(grid(7, 2), 15)
-    assert "\n" not in str(caught.value)
 
 
 def test_the_seed_decides() -> None:
     """The same seed draws the same battles whatever the order of the file; another one others."""
     texts = grid(5, 60)
-    turned = RecordedTexts(
-        prompts=dict(reversed(texts.prompts.items())),
-        answers=dict(reversed(texts.answers.items())),
-        battles=texts.battles,
-        left_out={},
-    )
+    prompts, answers = (dict(reversed(x.items())) for x in (texts.prompts, texts.answers))
+    turned = replace(texts, prompts=prompts, answers=answers)
     assert drawn(texts, 30).battles == drawn(turned, 30).battles
     assert drawn(texts, 30).battles != drawn(texts, 30, seed=1).battles
 
@@ -175,9 +157,7 @@ def test_shared_battles_are_among_few_models() -> None:
 
 
 def test_names_that_are_no_ids_come_back() -> None:
-    """Models and questions with any name are judged under safe ids, and battles have the arena's
-    names again.
-    """
+    """Any names are judged under safe ids, and battles have the arena's names again."""
     rows = [("GPT-4 (turbo)", "y", f"q {i}?", {}) for i in range(3)]
     sample = draw(RecordedTexts.of_file(*arena(*rows)), "new model", ["GPT-4 (turbo)", "y"],
                   dimension="taste", n_battles=6)  # fmt: skip
@@ -206,9 +186,7 @@ def test_questions_without_an_id_are_known_by_their_prompt() -> None:
 
 
 def test_a_bank_of_ones_own() -> None:
-    """Votes that name their question take prompts and responses from a bank, gold answers too;
-    what the bank lacks is counted.
-    """
+    """A bank lends prompts, responses and gold answers to votes; what it lacks is counted."""
     bank = [
         Prompt(prompt_id="q1", text="One?", source="s", gold_answer="1"),
         Prompt(prompt_id="q2", text="Two?", source="s"),

@@ -13,14 +13,8 @@ from typing import Any
 
 import pytest
 
-from arena_kit import (
-    BattleLog,
-    DataError,
-    publish_policy,
-    read_season,
-    write_battles,
-)
-from arena_kit.cli.show import show_board
+from arena_kit import BattleLog, DataError, publish_policy, read_season, write_battles
+from arena_kit.cli.records import show_board
 from arena_kit.runs.policy import Season
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.files import validated
@@ -43,6 +37,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         (root / "params" / name).write_bytes((ROOT / "params" / name).read_bytes())
     write_battles(root / "votes.csv", timed(season(n=2400)))
     write_battles(root / "plain.csv", season(n=600))
+    write_battles(root / "counts.csv", BattleLog.from_counts(["x"], ["y"], [3.0], [4.0]))
+    rows = [f"x,y,{won},{d},q" for d in ("one", "two") for won in ("model_a", "model_b", "tie")]
+    header = "model_a,model_b,winner,dimension,question_id"
+    (root / "two.csv").write_text("\n".join([header, *rows]) + "\n")
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
@@ -138,107 +136,91 @@ def test_pages(home: Path) -> None:
     assert record.read()["status"] == "finished"
 
 
-class TestParameters:
-    """What a report may be told."""
+def test_12_phase_and_weeks(home: Path) -> None:
+    """12: a phase of the parameters goes before the policy file's. Weeks are ISO weeks or
+    dates, also where YAML has read a date.
+    """
+    shadow = opened(phase=1, week="2026-W38", compare_week="2026-09-08")
+    facts = shadow.facts(shadow.report())
+    values = found(published(shadow), "validity.json")
+    assert (values["phase"], values["published"]) == (1, False)
+    assert facts["rollout phase"].startswith("1, shadow")
+    assert facts["compared with"] == "2026-W37"
+    assert "800 later votes do not count" in facts["week"]
+    assert validated(PolicyParams, {"week": date(2026, 9, 14)}, "x").week == "2026-09-14"
 
-    def test_phase_and_weeks(self, home: Path) -> None:
-        """12: a phase of the parameters goes before the policy file's. Weeks are ISO weeks or
-        dates, also where YAML has read a date.
-        """
-        shadow = opened(phase=1, week="2026-W38", compare_week="2026-09-08")
-        facts = shadow.facts(shadow.report())
-        values = found(published(shadow), "validity.json")
-        assert (values["phase"], values["published"]) == (1, False)
-        assert facts["rollout phase"].startswith("1, shadow")
-        assert facts["compared with"] == "2026-W37"
-        assert "800 later votes do not count" in facts["week"]
-        assert validated(PolicyParams, {"week": date(2026, 9, 14)}, "x").week == "2026-09-14"
 
-    def test_retired(self, home: Path) -> None:
-        """What is retired leaves the board, and the report names it."""
-        read = opened(retired=["m0", "q00"])
-        report = read.report()
-        assert "m0" not in report.now.order
-        assert read.facts(report)["models"].endswith("; retired: m0")
-        assert read.facts(report)["prompts"].endswith("; retired: q00")
+def test_retired_and_no_timestamps(home: Path) -> None:
+    """What is retired leaves the board, and the report names it; a file without timestamps has
+    everything but the comparison.
+    """
+    read = opened(battles="plain.csv", retired=["m0", "q00"])
+    report = read.report()
+    facts, values = read.facts(report), found(published(read), "validity.json")
+    assert "m0" not in report.now.order
+    assert facts["models"].endswith("; retired: m0")
+    assert facts["prompts"].endswith("; retired: q00")
+    assert facts["compared with"].startswith("No weeks can be compared")
+    assert (values["week"], values["top_rank_churn"]) == (None, None)
+    assert values["pair_completeness"]
 
-    def test_earlier_board(self, home: Path) -> None:
-        """Ranks are compared with an earlier record, unless its method was another (12)."""
-        v2, elo = (published(opened(week="2026-W37", phase=p)) for p in (4, 2))
-        now = opened(earlier=str(v2.path.relative_to(home))).report().now
-        assert all(row.rank_change is not None for row in now.rows)
-        other = opened(earlier=str(elo.path))
-        report = other.report()
-        assert all(row.rank_change is None for row in report.now.rows)
-        assert "change of method" in other.facts(report)["ranks compared"]
 
-    def test_no_timestamps(self, home: Path) -> None:
-        """A file without timestamps has everything but the comparison."""
-        read = opened(battles="plain.csv")
-        assert read.facts(read.report())["compared with"].startswith("No weeks can be compared")
-        values = found(published(read), "validity.json")
-        assert (values["week"], values["top_rank_churn"]) == (None, None)
-        assert values["pair_completeness"]
+def test_12_earlier_board(home: Path) -> None:
+    """Ranks are compared with an earlier record, unless its method was another (12)."""
+    v2, elo = (published(opened(week="2026-W37", phase=p)) for p in (4, 2))
+    now = opened(earlier=str(v2.path.relative_to(home))).report().now
+    assert all(row.rank_change is not None for row in now.rows)
+    other = opened(earlier=str(elo.path))
+    report = other.report()
+    assert all(row.rank_change is None for row in report.now.rows)
+    assert "change of method" in other.facts(report)["ranks compared"]
 
-    @pytest.mark.parametrize(
-        ("change", "said"),
-        [
-            ({"battles": "nowhere.csv"}, "no such file"),
-            ({"phase": 5}, "phase"),
-            ({"unknown": 1}, "unknown"),
-            ({"dimension": "taste"}, "no dimension 'taste'"),
-            ({"policy": "params/none.yaml"}, "no such file"),
-            ({"winner": "human"}, "human"),
-            ({"retired": ["nobody"]}, "retired: 'nobody' is no model or prompt of votes.csv"),
-            ({"retired": [f"m{n}" for n in range(5)]}, "1 of 6 models are left, 2 needed"),
-        ],
-    )
-    def test_refused_at_the_door(self, home: Path, change: dict[str, Any], said: str) -> None:
-        """What cannot work is refused in a sentence, before a record is made."""
-        before = set((home / "runs").glob("*"))
-        with pytest.raises(DataError, match=said):
-            opened(**change)
-        assert set((home / "runs").glob("*")) == before
 
-    @pytest.mark.parametrize(
-        ("change", "said"),
-        [
-            ({"week": "soon"}, "'soon' is not a week"),
-            ({"battles": "plain.csv", "week": "2026-W38"}, "cannot be told"),
-            (
-                {"mode": "model_pages", "models": ["nobody"]},
-                "models: no model 'nobody' on the board",
-            ),
-            ({"earlier": "votes.csv"}, "not valid JSON"),
-        ],
-    )
-    def test_refused_later(self, home: Path, change: dict[str, Any], said: str) -> None:
-        """What the votes do not allow is refused in a sentence, and the record says so."""
-        read = opened(**change)
-        with pytest.raises(DataError, match=said):
-            read.pages(read.report())
-        assert read.record.read()["status"] == "failed"
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"battles": "nowhere.csv"}, "no such file"),
+        ({"battles": "two.csv"}, r"has several dimensions \(one, two\); name one"),
+        ({"battles": "counts.csv"}, "counts single votes"),
+        ({"phase": 5}, "phase"),
+        ({"unknown": 1}, "unknown"),
+        ({"dimension": "taste"}, "no dimension 'taste'"),
+        ({"policy": "params/none.yaml"}, "no such file"),
+        ({"winner": "human"}, "human"),
+        ({"retired": ["nobody"]}, "retired: 'nobody' is no model or prompt of votes.csv"),
+        ({"retired": [f"m{n}" for n in range(5)]}, "1 of 6 models are left, 2 needed"),
+    ],
+)
+def test_refused_at_the_door(home: Path, change: dict[str, Any], why: str) -> None:
+    """What cannot work is refused in a sentence, before a record is made."""
+    before = set((home / "runs").glob("*"))
+    with pytest.raises(DataError, match=why):
+        opened(**change)
+    assert set((home / "runs").glob("*")) == before
 
-    def test_several_dimensions_and_pair_counts(self, home: Path) -> None:
-        """Of several dimensions one must be named; rows that stand for many votes are refused."""
-        rows = [
-            {"model_a": "x", "model_b": "y", "winner": w, "dimension": d, "question_id": "q"}
-            for d in ("one", "two")
-            for w in ("model_a", "model_b", "tie")
-        ]
-        lines = [",".join(rows[0]), *(",".join(row.values()) for row in rows)]
-        (home / "two.csv").write_text("\n".join(lines) + "\n")
-        with pytest.raises(DataError, match=r"has several dimensions \(one, two\); name one"):
-            opened(battles="two.csv")
-        assert len(opened(battles="two.csv", dimension="two").battles) == 3
-        write_battles(home / "counts.csv", BattleLog.from_counts(["x"], ["y"], [3.0], [4.0]))
-        with pytest.raises(DataError, match="counts single votes"):
-            opened(battles="counts.csv")
 
-    def test_one_pair(self, home: Path) -> None:
-        """A file in which one pair met has a board of two."""
-        write_battles(home / "two_models.csv", timed(log(*[("x", "y", "a", "q")] * 9)))
-        assert opened(battles="two_models.csv").report().now.order == ("x", "y")
+@pytest.mark.parametrize(
+    ("change", "why"),
+    [
+        ({"week": "soon"}, "'soon' is not a week"),
+        ({"battles": "plain.csv", "week": "2026-W38"}, "cannot be told"),
+        ({"mode": "model_pages", "models": ["nobody"]}, "models: no model 'nobody' on the board"),
+        ({"earlier": "votes.csv"}, "not valid JSON"),
+    ],
+)
+def test_refused_later(home: Path, change: dict[str, Any], why: str) -> None:
+    """What the votes do not allow is refused in a sentence, and the record says so."""
+    read = opened(**change)
+    with pytest.raises(DataError, match=why):
+        read.pages(read.report())
+    assert read.record.read()["status"] == "failed"
+
+
+def test_small_files(home: Path) -> None:
+    """One dimension of several can be named; a file in which one pair met has a board of two."""
+    assert len(opened(battles="two.csv", dimension="two").battles) == 3
+    write_battles(home / "two_models.csv", timed(log(*[("x", "y", "a", "q")] * 9)))
+    assert opened(battles="two_models.csv").report().now.order == ("x", "y")
 
 
 def test_real_votes(data: Path, home: Path) -> None:

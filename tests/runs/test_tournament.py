@@ -24,7 +24,7 @@ from arena_kit import (
     to_battles,
     tournament_plots,
 )
-from arena_kit.cli.show import show_board
+from arena_kit.cli.records import show_board
 from arena_kit.files import LockedError, read_json
 from arena_kit.reporting import tournament_tables as tables
 from tests.samples import (

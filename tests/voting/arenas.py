@@ -14,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -61,9 +62,19 @@ def live_arena(
 def vote(
     arena: LiveArena, session: str, choice: Choice | str = "A", voter: str | None = None
 ) -> Receipt:
-    """One vote of a session on the matchup that it is shown."""
+    """One vote of a session on the matchup that it is shown. Whatever the test: before the vote no
+    field names a model, not even through the ticket; after it both names come, left and right as
+    the store kept them, and none after a skip.
+    """
     shown = arena.issue(session=session, voter=voter)
-    return arena.cast(shown.ticket, session=session, choice=choice, digest=shown.digest)
+    assert not leaks(str(asdict(shown)))
+    assert re.fullmatch("[0-9a-f]{32}", shown.ticket)
+    receipt = arena.cast(shown.ticket, session=session, choice=choice, digest=shown.digest)
+    kept = arena.store.votes()[-1].ticket
+    names = (kept.model_a, kept.model_b)
+    assert (receipt.left, receipt.right) == ((None, None) if choice == "SKIP" else names)
+    assert (shown.prompt, shown.left, shown.right) == arena.texts.shown(kept.prompt, *names)
+    return receipt
 
 
 def answers(shown: Sequence[Shown], choice: Choice = Choice.A) -> list[BallotVote]:

@@ -109,7 +109,7 @@ class Evidence:
     @classmethod
     def _counted(cls, log: BattleLog) -> Evidence:
         """The evidence of votes that stand for themselves, a row for those alike."""
-        single, counts = Cells.counted(log)
+        single, counts = Cells.summed(log).single_votes()
         n = len(log.models)
         seen = np.bincount(np.append(single.a, single.b), np.tile(counts, 2), n).astype(float)
         return cls(rows=single.with_weights(counts), clusters=None, counts=counts, seen=seen)

@@ -86,13 +86,6 @@ class Cells:
             x=np.zeros((len(low), 0)),
         )
 
-    @classmethod
-    def counted(cls, log: BattleLog) -> tuple[Cells, Floats]:
-        """A cell for a single vote of each pair and outcome, and how many there were; for logs of
-        plain wins, losses and ties.
-        """
-        return cls.summed(log).single_votes()
-
     def with_weights(self, weights: Floats) -> Cells:
         """The same cells, each outcome times a weight."""
         won, tied, lost = (weights * each for each in self.outcomes)
@@ -364,8 +357,8 @@ def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> F
     return bordered(laplacian(cells, terms.eta_eta, n), border, corner)
 
 
-def laplacian(cells: Cells, weights: Floats, n: int) -> Floats:
-    """The Laplacian of the graph whose edges are the cells, each with its weight."""
+def laplacian(cells: Cells | BattleLog, weights: Floats, n: int) -> Floats:
+    """The Laplacian of the graph whose edges are the cells (or battles), each with its weight."""
     weight = np.bincount(cells.a * n + cells.b, weights, n * n).reshape(n, n)
     weight = weight + weight.T
     np.fill_diagonal(weight, 0)

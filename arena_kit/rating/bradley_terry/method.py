@@ -194,9 +194,6 @@ class BradleyTerry:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
-        excluded = self.both_bad == "exclude" or battles.inconsistent is not None
-        if not excluded and battles.all_take_part():
-            return battles, dict.fromkeys(("tie", "both_bad", "inconsistent"), 0)
         masks = kinds(battles)
         out = {
             "both_bad": masks["both_bad"] & (self.both_bad == "exclude"),

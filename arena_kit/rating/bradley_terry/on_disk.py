@@ -159,7 +159,7 @@ def _board(method: BradleyTerry, cells: CellTable, rows: NDArray[np.intp], first
     dropped = {kind: int(count[out & mask].sum()) for kind, mask in kinds(log).items()}
     kept = replace(kept, covariates=None, dimension=None)
     check_kept(log, kept, dropped)
-    votes, counts = Cells.counted(kept)
+    votes, counts = Cells.summed(kept).single_votes()
     cell_of = np.full(len(cells), -1, np.int32)
     cell_of[rows[own]] = first + _cells_of(kept, votes)
     return Board(

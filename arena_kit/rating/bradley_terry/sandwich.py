@@ -186,15 +186,12 @@ class Influence:
         rows = np.tile(log.clusters(), 2)
         sides = np.concatenate([log.a, log.b])
         shape = (int(rows.max()) + 1, size)
-        curve = np.bincount(log.a * size + log.b, weight * chance * (1 - chance), size * size)
-        curve = curve.reshape(size, size)
-        curve = curve + curve.T
-        laplacian = np.diag(curve.sum(axis=1)) - curve
+        information = laplacian(log, weight * chance * (1 - chance), size)
         return cls(
             models=log.models,
             questions=_questions(log),
             pulls=csr_array((np.concatenate([pull, -pull]), (rows, sides)), shape=shape),
-            bread=unit * np.linalg.pinv(laplacian, hermitian=True),
+            bread=unit * np.linalg.pinv(information, hermitian=True),
         )
 
     def shared(self, other: Influence) -> Floats:

@@ -26,19 +26,17 @@ class Terms(NamedTuple):
 
 Outcomes = Callable[[Floats, float, Floats, Floats, Floats], Terms]
 Values = Callable[[Floats, float, Floats, Floats, Floats], Floats]
-Shares = Callable[[Floats, float], Floats]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieModel:
     """One treatment of ties: where its parameter starts (None: it has none), the log-likelihood
-    and its terms, the share of a win that a gap predicts, and whether the parameter stays above 0.
+    and its terms, and whether the parameter stays above 0.
     """
 
     start: float | None
     value: Values
     terms: Outcomes
-    share: Shares
     positive: bool = False
 
 
@@ -102,20 +100,6 @@ def _rao_kupper_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Fl
     return value + tied * (2 * t + float(np.log(-np.expm1(-2 * t))))
 
 
-def _half_share(eta: Floats, _: float) -> Floats:
-    return _sigmoid(eta)
-
-
-def _davidson_share(eta: Floats, t: float) -> Floats:
-    win, _, loss = _davidson_chances(eta, t)
-    share: Floats = (1 + win - loss) / 2
-    return share
-
-
-def _rao_kupper_share(eta: Floats, t: float) -> Floats:
-    return (1 + _sigmoid(eta - t) - _sigmoid(-eta - t)) / 2
-
-
 def _sigmoid(x: Floats) -> Floats:
     share: Floats = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
     return share
@@ -127,13 +111,7 @@ def _log_sigmoid(x: Floats) -> Floats:
 
 
 TIE_MODELS = {
-    "half": TieModel(start=None, value=_half_value, terms=_half, share=_half_share),
-    "davidson": TieModel(start=0.0, value=_davidson_value, terms=_davidson, share=_davidson_share),
-    "rao-kupper": TieModel(
-        start=0.5,
-        value=_rao_kupper_value,
-        terms=_rao_kupper,
-        share=_rao_kupper_share,
-        positive=True,
-    ),
+    "half": TieModel(start=None, value=_half_value, terms=_half),
+    "davidson": TieModel(start=0.0, value=_davidson_value, terms=_davidson),
+    "rao-kupper": TieModel(start=0.5, value=_rao_kupper_value, terms=_rao_kupper, positive=True),
 }

@@ -15,7 +15,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import ceil
-from math import log as ln
 from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
@@ -24,7 +23,6 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
-from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
 from arena_kit.rating.critical_values import normal_score, span_scores, t_score, widening
 
 Floats = NDArray[np.float64]
@@ -270,15 +268,6 @@ def gap_errors(ratings: Ratings) -> Floats:
         spread = np.full((len(ratings.models),) * 2, np.nan)
     unknown = _unknown(ratings)
     return np.where(unknown[:, None] | unknown[None, :], np.nan, spread)
-
-
-def win_rates(ratings: Ratings) -> Floats:
-    """The share of a win that the row's model is expected to take from the column's, ties as
-    half of one.
-    """
-    eta = _gap(ratings) * ln(10) / ratings.settings.get("scale", 400.0)
-    model = TIE_MODELS[str(ratings.settings.get("ties"))] if "tie" in ratings.fit else None
-    return (model or TIE_MODELS["half"]).share(eta, ratings.fit.get("tie", 0.0))
 
 
 def shrinkage(ratings: Ratings, reference: Ratings) -> float:

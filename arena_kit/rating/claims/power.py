@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, RatingError, Ratings, check_kept
+from arena_kit.rating.base import MIN_QUESTIONS, RatingError, Ratings, check_kept, components
 from arena_kit.rating.bradley_terry.bootstrap import refitted
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
@@ -136,7 +136,7 @@ class _Board:
 
     @classmethod
     def of(cls, log: BattleLog, method: BradleyTerry) -> _Board:
-        votes, counts = Cells.counted(log)
+        votes, counts = Cells.summed(log).single_votes()
         n = len(log.models)
         pairs = Pairs.of(votes, n)
         pooled = pairs.pooled(votes.with_weights(counts))
@@ -389,8 +389,7 @@ def true_variance(ratings: Ratings) -> float:
 
 def connected(met: Floats) -> bool:
     """Whether a chain of meetings joins all models."""
-    reach = np.linalg.matrix_power((met > 0) + np.eye(len(met)), len(met))
-    return bool((reach > 0).all())
+    return len(np.unique(components(len(met), *np.nonzero(met)))) == 1
 
 
 def _worth(ratings: Ratings) -> Floats:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from math import inf, isfinite, isnan, sqrt
-from math import log as ln
 from typing import Literal
 
 import numpy as np
@@ -30,14 +29,12 @@ from arena_kit.rating.base import (
 )
 from arena_kit.rating.glicko2.replay import (
     SCALE,
-    GlickoRule,
-    Running,
+    Limits,
     States,
-    damping,
-    evidence,
+    columns,
     replay,
     replay_sets,
-    settled,
+    replay_votes,
 )
 from arena_kit.rating.resampling import Games, evidence_sets, interval
 
@@ -53,12 +50,6 @@ class GlickoState:
     rating: float
     rd: float
     volatility: float
-
-    def __post_init__(self) -> None:
-        if not (isfinite(self.rating) and 0 < self.rd < inf and 0 < self.volatility < inf):
-            raise ValueError(
-                f"a Glicko-2 state needs finite numbers, RD and volatility above 0, not {self}"
-            )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -156,7 +147,7 @@ class Glicko2:
         self._check(battles, log, dropped)
         games, period = _games(log), self._periods(log)
         final = self.in_points(
-            replay(games, self.start(games.n_models), self.rule(), period=period)
+            replay(games, self.start(games.n_models), self.limits(), period=period)
         )
         replicates = self._replicates(log, games, period)
         return Ratings(
@@ -185,7 +176,9 @@ class Glicko2:
         rows = replay_order(battles, ~self._left_out(battles)["inconsistent"])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
-        states = replay(games, self.start(games.n_models), self.rule(), period=period, traced=True)
+        states = replay(
+            games, self.start(games.n_models), self.limits(), period=period, traced=True
+        )
         rating, rd, volatility = self.in_points(states)
         return GlickoHistory(
             models=log.models,
@@ -198,40 +191,7 @@ class Glicko2:
 
     def running(self) -> RunningGlicko2:
         """An arena without votes yet, to be rated as they come."""
-        running = Running(self.rule(), var=(self.rd / SCALE) ** 2, s=self.volatility**2)
-        return RunningGlicko2(running, GlickoState(self.initial, self.rd, self.volatility), self)
-
-    def updated(
-        self, a: GlickoState, b: GlickoState, score_a: float
-    ) -> tuple[GlickoState, GlickoState]:
-        """Both models after one vote, of which the first got `score_a` (1, 0, or between)."""
-        _check_score(score_a)
-        gap = (a.rating - b.rating) / SCALE
-        for_a = evidence(gap, damping((b.rd / SCALE) ** 2), score_a)
-        for_b = evidence(-gap, damping((a.rd / SCALE) ** 2), 1.0 - score_a)
-        return self._after(a, *for_a), self._after(b, *for_b)
-
-    def period(
-        self, state: GlickoState, opponents: Sequence[GlickoState], scores: Sequence[float]
-    ) -> GlickoState:
-        """One model after a rating period: games against these opponents, with these scores.
-
-        Without a game its RD grows by its volatility.
-        """
-        info = pull = 0.0
-        for other, score in zip(opponents, scores, strict=True):
-            _check_score(score)
-            gap = (state.rating - other.rating) / SCALE
-            more_info, more_pull = evidence(gap, damping((other.rd / SCALE) ** 2), score)
-            info += more_info
-            pull += more_pull
-        return self._after(state, info, pull)
-
-    def _after(self, state: GlickoState, info: float, pull: float) -> GlickoState:
-        s = state.volatility**2
-        var, _, s = settled((state.rd / SCALE) ** 2, ln(s), s, info, pull, self.tau)
-        rd = min(self.rd_max, max(self.rd_min, SCALE * sqrt(var)))
-        return GlickoState(state.rating + SCALE * var * pull, rd, sqrt(s))
+        return RunningGlicko2(self)
 
     def _left_out(self, battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
         masks = kinds(battles)
@@ -252,10 +212,9 @@ class Glicko2:
                     f"but {missing} of {len(given)} have none"
                 )
 
-    def rule(self) -> GlickoRule:
+    def limits(self) -> Limits:
         """What updates obey."""
-        least, most = (self.rd_min / SCALE) ** 2, (self.rd_max / SCALE) ** 2
-        return GlickoRule(tau=self.tau, least=least, most=most)
+        return float(self.tau), (self.rd_min / SCALE) ** 2, (self.rd_max / SCALE) ** 2
 
     def start(self, n_models: int) -> States:
         """Models that have not played."""
@@ -280,11 +239,11 @@ class Glicko2:
         out = [np.empty((0, games.n_models))]
         if not self.evidence_replicates:
             return out[0]
-        start, rule = self.start(games.n_models), self.rule()
+        start, limits = self.start(games.n_models), self.limits()
         for sets, sizes, rated in evidence_sets(
             games, log.clusters(), self.evidence_replicates, seed=self.seed
         ):
-            mu = replay_sets(games, start, rule, sets, sizes, period=period)
+            mu = replay_sets(games, start, limits, sets, sizes, period=period)
             out.append(np.where(rated, self.initial + SCALE * mu, np.nan))
         return np.concatenate(out)
 
@@ -300,33 +259,33 @@ class RunningGlicko2:
     last digit. A model without a vote that counts stands where new ones begin.
     """
 
-    def __init__(self, running: Running, fresh: GlickoState, method: Glicko2) -> None:
-        self._running, self._method = running, method
+    def __init__(self, method: Glicko2) -> None:
+        self._method = method
         self._numbers: dict[str, int] = {}
+        self._new = [float(column[0]) for column in columns(method.start(1))]
+        self._state: tuple[list[float], list[float], list[float], list[float], list[float]]
+        self._state = ([], [], [], [], [])
+        fresh = GlickoState(method.initial, method.rd, method.volatility)
         self.states: dict[str, GlickoState] = defaultdict(lambda: fresh)
 
     def play(self, votes: Iterable[tuple[str, str, float]]) -> None:
         """Take in votes in their order: two models, and what the first got; NaN moves nothing."""
         counted = [vote for vote in votes if not isnan(vote[2])]
-        for name in (name for a, b, _ in counted for name in (a, b)):
-            if name not in self._numbers:
-                self._numbers[name] = self._running.join()
-        a = [self._numbers[vote[0]] for vote in counted]
-        b = [self._numbers[vote[1]] for vote in counted]
-        self._running.play(a, b, [vote[2] for vote in counted])
-        names = {name for a, b, _ in counted for name in (a, b)}
-        self.states |= {name: self._in_points(*self._running.state(self._numbers[name]))
-                        for name in names}  # fmt: skip
+        names = dict.fromkeys(name for a, b, _ in counted for name in (a, b))
+        for name in (name for name in names if name not in self._numbers):
+            self._numbers[name] = len(self._numbers)
+            for column, value in zip(self._state, self._new, strict=True):
+                column.append(value)
+        a = [self._numbers[first] for first, _, _ in counted]
+        b = [self._numbers[second] for _, second, _ in counted]
+        played = (list(range(len(a))), a, b, [vote[2] for vote in counted])
+        replay_votes(played, self._method.limits(), self._state, ([], [], []))
+        self.states |= {name: self._in_points(self._numbers[name]) for name in names}
 
-    def _in_points(self, mu: float, var: float, s: float) -> GlickoState:
-        rule = self._method
-        rd = min(rule.rd_max, max(rule.rd_min, SCALE * sqrt(var)))
-        return GlickoState(rule.initial + SCALE * mu, rd, sqrt(s))
-
-
-def _check_score(score: float) -> None:
-    if not 0 <= score <= 1:
-        raise ValueError(f"a score must be from 0 to 1, not {score!r}")
+    def _in_points(self, model: int) -> GlickoState:
+        (mu, var, _, _, s), method = self._state, self._method
+        rd = min(method.rd_max, max(method.rd_min, SCALE * sqrt(var[model])))
+        return GlickoState(method.initial + SCALE * mu[model], rd, sqrt(s[model]))
 
 
 def replay_order(log: BattleLog, keep: NDArray[np.bool_] | None = None) -> NDArray[np.intp]:

@@ -40,7 +40,7 @@ Floats: TypeAlias = list[float] | NDArray[np.float64]
 Ints: TypeAlias = list[int] | NDArray[Any]
 #: Which votes in which order, first models, second models, scores (NaN moves nothing).
 Votes: TypeAlias = tuple[Ints, Ints, Ints, Floats]
-#: tau, least var, most var.
+#: How far volatility may move at a time (tau), and the least and most that var may be.
 Limits: TypeAlias = tuple[float, float, float]
 #: mu, var, damp, log_s and s of each model.
 State: TypeAlias = tuple[Floats, Floats, Floats, Floats, Floats]
@@ -174,15 +174,6 @@ def replay_periods(
 _votes_kernel = Kernel(replay_votes, parts=(damping, evidence, settled, move))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class GlickoRule:
-    """How far volatility may move at a time, and the least and most that `var` may be."""
-
-    tau: float
-    least: float
-    most: float
-
-
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
 class States:
     """Where models stand, one entry of each array per model (or per side of a vote)."""
@@ -197,40 +188,13 @@ class States:
         return cls(mu=np.zeros(n_models), var=np.full(n_models, var), s=np.full(n_models, s))
 
 
-class Running:
-    """Models that go on playing: each vote moves them as `replay` would, to the last digit."""
-
-    def __init__(self, rule: GlickoRule, *, var: float, s: float) -> None:
-        self._limits = (float(rule.tau), float(rule.least), float(rule.most))
-        fresh = _columns(States.fresh(1, var=var, s=s))
-        self._fresh: list[float] = [float(column[0]) for column in fresh]
-        self._state: tuple[list[float], ...] = ([], [], [], [], [])
-
-    def join(self) -> int:
-        """The number of one more model, which has not played."""
-        for column, value in zip(self._state, self._fresh, strict=True):
-            column.append(value)
-        return len(self._state[0]) - 1
-
-    def play(self, a: list[int], b: list[int], score: list[float]) -> None:
-        """Play votes in their order; NaN moves nothing."""
-        mu, var, damp, log_s, s = self._state
-        votes = (list(range(len(a))), a, b, score)
-        replay_votes(votes, self._limits, (mu, var, damp, log_s, s), ([], [], []))
-
-    def state(self, model: int) -> tuple[float, float, float]:
-        """`mu`, `var` and `s` of a model."""
-        mu, var, _, _, s = self._state
-        return mu[model], var[model], s[model]
-
-
 Play = Callable[[NDArray[Any], States, int], tuple[States, States]]
 
 
 def replay(
     games: Games,
     start: States,
-    rule: GlickoRule,
+    limits: Limits,
     *,
     period: NDArray[np.int64] | None = None,
     traced: bool = False,
@@ -243,7 +207,7 @@ def replay(
     forces one engine; None picks by the amount of work.
     """
     n = len(games.a)
-    play = _engine(games, rule, period, _compiled(n, period, compiled))
+    play = _engine(games, limits, period, _compiled(n, period, compiled))
     final, trace = play(np.arange(n, dtype=np.int32), start, n if traced else 0)
     if not traced:
         return final
@@ -254,7 +218,7 @@ def replay(
 def replay_sets(
     games: Games,
     start: States,
-    rule: GlickoRule,
+    limits: Limits,
     sets: NDArray[np.int32],
     sizes: NDArray[np.int32],
     *,
@@ -269,7 +233,7 @@ def replay_sets(
     compiled = _compiled(int(sizes.sum(dtype=np.int64)), period, compiled)
 
     def share(some: slice) -> NDArray[np.float64]:
-        play = _engine(games, rule, period, compiled)
+        play = _engine(games, limits, period, compiled)
         rows = zip(sets[some], sizes[some], strict=True)
         return np.stack([play(row[:size], start, 0)[0].mu for row, size in rows])
 
@@ -283,20 +247,17 @@ def _compiled(votes: int, period: NDArray[np.int64] | None, wanted: bool | None)
     return period is None and (numba_pays(votes, COMPILED_FROM) if wanted is None else wanted)
 
 
-def _engine(
-    games: Games, rule: GlickoRule, period: NDArray[np.int64] | None, compiled: bool
-) -> Play:
+def _engine(games: Games, limits: Limits, period: NDArray[np.int64] | None, compiled: bool) -> Play:
     """A function that plays some of the games from a start, and gives (final, traced) states."""
     box: Callable[[NDArray[Any]], Any] = np.ndarray.tolist
     if compiled:
         box = _plain_array
     votes: Callable[..., None] = _votes_kernel if compiled else replay_votes
-    columns = tuple(box(column) for column in (games.a, games.b, games.score))
-    limits = (float(rule.tau), float(rule.least), float(rule.most))
+    games_columns = tuple(box(column) for column in (games.a, games.b, games.score))
 
     def play(order: NDArray[Any], start: States, n_traced: int) -> tuple[States, States]:
-        played = (box(order), *columns)
-        state = tuple(box(column) for column in _columns(start))
+        played = (box(order), *games_columns)
+        state = tuple(box(column) for column in columns(start))
         trace = tuple(box(np.empty(2 * n_traced)) for _ in range(3))
         if period is None:
             votes(played, limits, state, trace)
@@ -307,7 +268,7 @@ def _engine(
     return play
 
 
-def _columns(start: States) -> tuple[NDArray[np.float64], ...]:
+def columns(start: States) -> tuple[NDArray[np.float64], ...]:
     """What the steps keep of each model: mu, var, damp, log_s and s."""
     damp = 1.0 / np.sqrt(1.0 + DAMPING * start.var)
     return start.mu.copy(), start.var.copy(), damp, np.log(start.s), start.s.copy()

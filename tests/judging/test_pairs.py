@@ -1,0 +1,268 @@
+"""Prompts, responses and pairs: what each accepts, which pairs are judged, which prompts a run
+draws, and what is lost for want of a response.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from itertools import combinations, product
+from math import comb
+from typing import Any
+
+import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
+
+from arena_kit.files import DataError
+from arena_kit.judging.pairs.pairing import build_pairs, select_subset
+from arena_kit.judging.pairs.prompts import (
+    ExpectedBehavior,
+    Pair,
+    Prompt,
+    Response,
+    read_prompts,
+    read_responses,
+)
+from tests.samples import ENTRANTS, SAMPLE
+
+GOLD_ONLY = {"facts": True, "tone": False}
+
+
+def prompt(prompt_id: Any = "p1", source: Any = "plain", **changes: Any) -> Prompt:
+    shared = {"text": "Is it so?", "gold_answer": "Yes."} | changes
+    return Prompt(prompt_id=prompt_id, source=source, **shared)
+
+
+def response(**changes: Any) -> Response:
+    shared = {"entrant_id": "ash", "prompt_id": "p1", "response_text": "So."}
+    return Response(**(shared | changes))
+
+
+def cells(entrants: list[str], prompts: list[Prompt]) -> set[tuple[str, str]]:
+    return set(product(entrants, [p.prompt_id for p in prompts]))
+
+
+def bank(**sizes: int) -> list[Prompt]:
+    return [prompt(f"{source}-{i:02d}", source) for source, n in sizes.items() for i in range(n)]
+
+
+# Records
+
+
+def test_the_words_on_disk_become_members() -> None:
+    """A behaviour given as text is a member, and a list of tags is a fixed tuple."""
+    read = prompt(expected_behavior="abstain", tags=["heart", "dose"])
+    assert read.expected_behavior is ExpectedBehavior.ABSTAIN
+    assert read.tags == ("heart", "dose")
+
+
+BAD_IDS = ["", "../x", "a..b", "p 1", "p1\n", "<b>", "é", "x" * 129, 1, None]
+REFUSED: dict[tuple[Callable[..., object], str, str], list[object]] = {
+    (prompt, "prompt_id", r"prompt_id .* is not a valid id; allowed: 1 to 128"): BAD_IDS,
+    (prompt, "source", "source .* is not a valid id"): BAD_IDS,
+    (response, "entrant_id", "entrant_id .* is not a valid id"): BAD_IDS,
+    (response, "prompt_id", "prompt_id .* is not a valid id"): BAD_IDS,
+    (prompt, "expected_behavior", r"unknown expected_behavior .*hedge, answer, abstain"): [
+        "HEDGE", "", "refuse", 1, ["hedge"]
+    ],
+    (prompt, "text", "the text of prompt p1 must be a non-empty"): ["", " \n\t", None, 5, ["Why?"]],
+    (prompt, "tags", "tags"): ["heart", 5, [1, 2]],
+    (response, "response_text", "response_text of p1 must be a"): [None, 5, ["So."]],
+}  # fmt: skip
+
+
+ROWS = [(*key, value) for key, values in REFUSED.items() for value in values]
+
+
+@pytest.mark.parametrize(("made", "name", "words", "value"), ROWS)
+def test_what_cannot_be_used_is_refused_by_name(
+    made: Callable[..., object], name: str, words: str, value: object
+) -> None:
+    """Ids end up in file names and HTML, so only safe ones pass; a behaviour outside the three, a
+    blank text, and one word in place of a list of tags do not.
+    """
+    with pytest.raises(DataError, match=words):
+        made(**{name: value})
+
+
+@settings(max_examples=30, deadline=None)
+@given(st.floats() | st.integers(-2, 2) | st.sampled_from(["0.5", True, [0.5]]))
+def test_p_correct_is_a_probability(value: Any) -> None:
+    """A number from 0 to 1 passes, with both ends; nothing else does, NaN included."""
+    if type(value) in (int, float) and 0 <= value <= 1:
+        assert response(p_correct=value).p_correct == value
+    else:
+        with pytest.raises(DataError, match=r"p_correct .* is not a number from 0 to 1"):
+            response(p_correct=value)
+
+
+ids = st.text(st.sampled_from("ab:/"), min_size=1, max_size=5)
+
+
+@settings(max_examples=30, deadline=None)
+@example(["a", "b", "b:c", "c"], {"p", "p:a"})  # p, a, b:c reads like p:a, b, c
+@given(st.lists(ids, min_size=2, max_size=4, unique=True), st.sets(ids, min_size=1, max_size=3))
+def test_every_pair_has_its_own_id(entrants: list[str], prompts: set[str]) -> None:
+    """Within a tournament no two pairs share an id, whatever characters ids are made of; a pair is
+    in name order, so there is one way to write it.
+    """
+    pairs = [
+        Pair(dimension=dimension, prompt_id=prompt_id, entrant_a=a, entrant_b=b)
+        for a, b in combinations(sorted(entrants), 2)
+        for prompt_id in prompts
+        for dimension in ("facts", "tone")
+    ]
+    assert len({p.pair_id for p in pairs}) == len(pairs)
+    for first, second in [("b", "a"), ("a", "a")]:
+        with pytest.raises(DataError, match="two entrants in name order"):
+            Pair(dimension="d", prompt_id="p", entrant_a=first, entrant_b=second)
+
+
+# Pairing
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    entrants=st.permutations(["e1", "e2", "e3", "e4", "e5"]).flatmap(
+        lambda names: st.integers(2, 5).map(lambda n: names[:n])
+    ),
+    n_prompts=st.integers(1, 4),
+)
+def test_pairs_are_all_combinations_whatever_the_order_of_entrants(
+    entrants: list[str], n_prompts: int
+) -> None:
+    """N entrants on m prompts make m times n-choose-2 distinct pairs, in name order."""
+    prompts = bank(plain=n_prompts)
+    pairing = build_pairs(prompts, entrants, cells(entrants, prompts), {"tone": False})
+    assert len(set(pairing.pairs)) == len(pairing.pairs) == n_prompts * comb(len(entrants), 2)
+    assert all(pair.entrant_a < pair.entrant_b for pair in pairing.pairs)
+
+
+def test_barred_entrants_meet_nobody_and_are_counted_apart_from_what_is_missing() -> None:
+    """Without cherry one pair is left on each prompt, and two are counted as barred; a response
+    that is missing besides is counted as before.
+    """
+    prompts = [prompt("q1"), prompt("q2")]
+    have = cells(ENTRANTS, prompts) - {("ash", "q2")}
+    pairing = build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry"})
+    assert [(p.prompt_id, p.entrant_a, p.entrant_b) for p in pairing.pairs] == [
+        ("q1", "ash", "beech")
+    ]
+    assert (pairing.barred, pairing.dropped_pairs) == ({"tone": 4}, {"tone": 1})
+    with pytest.raises(DataError, match="of the judge's own family"):
+        build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry", "ash"})
+
+
+@pytest.mark.parametrize(
+    ("missing", "kept", "counts", "lost_prompts", "lost_pairs"),
+    [
+        ("listwise", set(), (3, 3), ("q2", "q3"), (3, 6)),
+        ("pairwise", {("q2", "ash", "cherry"), ("q3", "beech", "cherry")}, (4, 5), (), (2, 4)),
+    ],
+)
+def test_a_missing_response_costs_its_prompt_or_its_pairs(
+    missing: Any, kept: set[Any], counts: tuple[int, int], lost_prompts: Any, lost_pairs: Any
+) -> None:
+    """Listwise, one missing response costs all pairs of its prompt in every dimension; pairwise,
+    two of the three. A prompt without a gold answer is not paired on the dimension that needs it,
+    and not as lost.
+    """
+    prompts = [prompt("q1"), prompt("q2"), prompt("q3", gold_answer=None)]
+    have = cells(ENTRANTS, prompts) - {("beech", "q2"), ("ash", "q3")}
+    pairing = build_pairs(prompts, ENTRANTS, have, GOLD_ONLY, missing=missing)
+    tone = {(p.prompt_id, p.entrant_a, p.entrant_b) for p in pairing.pairs if p.dimension == "tone"}
+    assert {row for row in tone if row[0] != "q1"} == kept
+    assert pairing.counts() == dict(zip(GOLD_ONLY, counts, strict=True))
+    assert pairing.missing == (("beech", "q2"), ("ash", "q3"))
+    assert pairing.dropped_prompts == lost_prompts
+    assert pairing.dropped_pairs == dict(zip(GOLD_ONLY, lost_pairs, strict=True))
+
+
+def test_the_limit_keeps_the_first_pairs_of_each_dimension() -> None:
+    """A limit of four keeps four pairs per dimension, the first ones, and loses none."""
+    prompts = [prompt("q1"), prompt("q2")]
+    whole, some, none, more = (
+        build_pairs(prompts, ENTRANTS, cells(ENTRANTS, prompts), GOLD_ONLY, limit=limit)
+        for limit in (0, 4, 0, 99)
+    )
+    assert some.pairs == whole.pairs[:4] + whole.pairs[6:10]
+    assert some.dropped_pairs == {"facts": 0, "tone": 0}
+    assert none == more == whole
+
+
+@pytest.mark.parametrize(
+    ("entrants", "words"),
+    [
+        *((some, "two or more entrants, got") for some in ([], ["ash"], ["ash", "ash"])),
+        (ENTRANTS, "no pair can be judged: 3 responses are missing"),
+    ],
+)
+def test_a_tournament_without_a_pair_is_refused(entrants: list[str], words: str) -> None:
+    """Of nobody, of one, of one named twice, or without responses."""
+    with pytest.raises(DataError, match=words):
+        build_pairs([prompt("q1")], entrants, set(), {"tone": False})
+
+
+def test_the_whole_shipped_bank_makes_2274_pairs() -> None:
+    """Four entrants make 93 x 6 factuality pairs and 143 x 6 on each other dimension."""
+    prompts = read_prompts(SAMPLE / "prompts.jsonl")
+    entrants = ["aspen", "birch", "cedar", "dogwood"]
+    have = read_responses(SAMPLE / "responses", entrants, [p.prompt_id for p in prompts])
+    dimensions = {"factuality": True, "calibration": False, "clinical_utility": False}
+    pairing = build_pairs(prompts, entrants, have, dimensions)
+    assert pairing.counts() == {"factuality": 558, "calibration": 858, "clinical_utility": 858}
+    assert len(pairing.pairs) == 93 * 6 + 143 * 6 * 2 == 2274
+    assert pairing.missing == ()
+
+
+# Subsets
+
+
+def names(prompts: list[Prompt], source: str) -> set[str]:
+    return {p.prompt_id for p in prompts if p.source == source}
+
+
+def test_a_subset_is_decided_by_its_seed() -> None:
+    """The same seed draws the same prompts, also from a bank in another order; others differ."""
+    prompts = bank(x=20, y=20)
+    drawn = [
+        frozenset(p.prompt_id for p in select_subset(prompts, {"x": 5, "y": 5}, seed))
+        for seed in range(8)
+    ]
+    chosen = select_subset(prompts, {"y": 5, "x": 5}, 3)
+    assert Counter(p.source for p in chosen) == {"x": 5, "y": 5}
+    assert chosen == [p for p in prompts if p in chosen], "in bank order"
+    again = select_subset(prompts[::-1], {"x": 5, "y": 5}, 3)
+    assert {p.prompt_id for p in again} == drawn[3]
+    assert len(set(drawn)) == 8
+
+
+@settings(max_examples=20, deadline=None)
+@given(small=st.integers(0, 12), more=st.integers(0, 12), seed=st.integers(0, 2**32))
+def test_asking_for_more_only_adds_and_leaves_other_strata_alone(
+    small: int, more: int, seed: int
+) -> None:
+    """Growing one stratum keeps what it had, and every other stratum stays as it was."""
+    prompts = bank(x=12, y=9)
+    few, many = sorted((small, more))
+    before = select_subset(prompts, {"x": few, "y": 4}, seed)
+    after = select_subset(prompts, {"y": 4, "x": many}, seed)
+    assert names(before, "x") <= names(after, "x")
+    assert len(names(after, "x")) == many
+    assert names(before, "y") == names(after, "y")
+
+
+@pytest.mark.parametrize(
+    ("strata", "words"),
+    [
+        ({"x": 2, "y": 10}, "stratum 'y' has 9 prompts in the bank, but 10 were"),
+        ({"nowhere": 1}, "stratum 'nowhere' has 0 prompts in the bank, but 1 were"),
+        ({"x": -1}, "stratum 'x' has 12 prompts in the bank, but -1 were"),
+        ({"x": 0, "y": 0}, "select no prompt at all"),
+    ],
+)
+def test_a_stratum_that_cannot_serve_is_named(strata: dict[str, int], words: str) -> None:
+    """A stratum that is too small, unknown or asked for nonsense is named with its size."""
+    with pytest.raises(DataError, match=words):
+        select_subset(bank(x=12, y=9), strata, seed=0)

@@ -1,0 +1,78 @@
+"""What no method rates, and settings that none takes."""
+
+from __future__ import annotations
+
+import pytest
+
+from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, RatingError
+from arena_kit.rating.base import Ratings
+from arena_kit.rating.glicko2.method import Glicko2
+
+ELO, GLICKO = PermutationElo(n_perms=2, evidence_replicates=0), Glicko2(evidence_replicates=0)
+METHODS = {"elo": ELO, "glicko2": GLICKO, "bradley_terry": BradleyTerry(both_bad="exclude")}
+
+
+def log_of(*rows: tuple[str, str, str], weight: float = 1.0) -> BattleLog:
+    return BattleLog.from_battles(
+        Battle(model_a=a, model_b=b, winner=winner, weight=weight)  # type: ignore[arg-type]
+        for a, b, winner in rows
+    )
+
+
+@pytest.mark.parametrize("name", METHODS)
+@pytest.mark.parametrize(
+    ("rows", "why"),
+    [
+        ([], "there are none"),
+        ([("a", "b", "both_bad")], "all were dropped .1 both_bad."),
+        ([("a", "b", "model_a"), ("b", "c", "both_bad")], "no rating for c"),
+        ([("a", "b", "model_a"), ("c", "d", "model_a")], "2 groups.*never met.*a, b; c, d"),
+    ],
+)
+def test_ratings_that_do_not_exist(rows: list[tuple[str, str, str]], why: str, name: str) -> None:
+    """Where no rating exists, the error names the cause. Nor does a history, but for models that
+    never met: each has its own.
+    """
+    with pytest.raises(RatingError, match=why):
+        METHODS[name](log_of(*rows))
+    if name == "glicko2" and "never met" not in why:
+        with pytest.raises(RatingError, match=why):
+            GLICKO.history(log_of(*rows))
+
+
+@pytest.mark.parametrize("method", [ELO, GLICKO])
+def test_replays_know_no_weights(method: PermutationElo | Glicko2) -> None:
+    """A method that replays battles one by one refuses weights."""
+    with pytest.raises(RatingError, match="cannot use weights"):
+        method(log_of(("a", "b", "model_a"), weight=2.0))
+
+
+@pytest.mark.parametrize(
+    ("method", "setting", "value"),
+    [
+        (PermutationElo, "k", 0),
+        (PermutationElo, "k", float("nan")),
+        (PermutationElo, "n_perms", 0),
+        (PermutationElo, "ties", "win"),
+        (PermutationElo, "evidence_replicates", 3),
+        (Glicko2, "initial", float("inf")),
+        (Glicko2, "volatility", 0),
+        (Glicko2, "tau", float("nan")),
+        (Glicko2, "rd", 20),
+        (Glicko2, "rd_min", 0),
+        (Glicko2, "rd_max", 10),
+        (Glicko2, "period_days", -1),
+        (Glicko2, "inconsistent", "win"),
+        (Glicko2, "evidence_replicates", 3),
+        (Glicko2, "seed", -1),
+        (BradleyTerry, "scale", 0),
+        (BradleyTerry, "prior", -1),
+        (BradleyTerry, "prior_when", "never"),
+        (BradleyTerry, "both_bad", "half"),
+        (BradleyTerry, "inconsistent", "half"),
+    ],
+)
+def test_settings_are_checked(method: type[Ratings], setting: str, value: object) -> None:
+    """A setting outside its range is refused with its name and what is allowed."""
+    with pytest.raises(ValueError, match=f"{setting} must be .*not"):
+        method(**{setting: value})
