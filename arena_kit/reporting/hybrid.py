@@ -1,4 +1,4 @@
-"""Tables and the picture of a board that people and a judge rated together."""
+"""The table of a board that people and a judge rated together."""
 
 from __future__ import annotations
 
@@ -6,7 +6,6 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
@@ -20,18 +19,6 @@ from arena_kit.reporting.board import (
     MethodRating,
     board_of,
     claims_of,
-)
-from arena_kit.reporting.figures import (
-    ACCENT,
-    LINE,
-    MARKED,
-    SOFT,
-    WARM,
-    interval_bar,
-    legend_below,
-    panels_of,
-    plot,
-    shown_name,
 )
 from arena_kit.reporting.tables import DASH, Table, interval_text, number, percent, ranks_text
 
@@ -180,36 +167,6 @@ def _who_stands_out(found: HybridRatings) -> list[str]:
         few = ", ".join(f"{model} ({n})" for model, n in found.left_out.items())
         sentences.append(f"Too few votes to count: {few}; the judge places those it saw.")
     return sentences
-
-
-@plot("hybrid", "Rating of every model by people and judge together, and by people alone")
-def forest(found: HybridRatings, model: str = "") -> Figure:
-    """Everybody's rating with its interval, together and by people alone; `model` is marked."""
-    rows = list(reversed(found.ratings.ratings))
-    figure, (ax,) = panels_of(
-        9, 1.6 + 0.36 * len(rows), 1, "What do people and the judge say together?"
-    )
-    named = {each.model for each in found.disagreements}
-    for y, row in enumerate(rows):
-        if row.model in found.people.models:
-            interval_bar(ax, found.people[row.model], y - 0.16, SOFT, "D")
-        interval_bar(ax, row, y + 0.12, WARM if row.model in named else ACCENT, "o")
-        if row.model == model:
-            ax.axhspan(y - 0.46, y + 0.46, color=MARKED, zorder=0)
-    for color, mark, label in (
-        (ACCENT, "o", "people and judge together"),
-        (SOFT, "D", "people alone"),
-        (WARM, "o", "people and judge disagree"),
-    ):
-        if color != WARM or named:
-            ax.plot([], [], mark, color=color, markersize=5, label=label)
-    ax.axvline(found.ratings.settings["center"], color=LINE, linewidth=1, zorder=0)
-    ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
-    ax.set_ylim(-0.7, len(rows) - 0.3)
-    ax.set_xlabel("Bradley–Terry rating (bar: 95% interval)")
-    ax.tick_params(length=0)
-    legend_below(figure, columns=3)
-    return figure
 
 
 def _give_or_take(ratings: Ratings, model: str) -> str:

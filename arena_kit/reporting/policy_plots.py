@@ -8,45 +8,9 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.reporting.figures import (
-    ACCENT,
-    SOFT,
-    WARM,
-    legend_below,
-    panels_of,
-    plot,
-    shown_name,
-)
+from arena_kit.reporting.figures import ACCENT, legend_below, panels_of, plot, shown_name
 from arena_kit.validity.leaderboard import LeaderboardRow
 from arena_kit.validity.weekly import WeeklyReport
-
-
-@plot(
-    "exposure",
-    "Exposure of every model in the rolling window beside its lane-adjusted and its equal target",
-)
-def exposure(report: WeeklyReport) -> Figure:
-    """Exposure of every model in the rolling window, beside what it is due (7.1)."""
-    order = list(reversed(report.now.order))
-    rows = sorted(report.now.fairness, key=lambda row: order.index(row.model))
-    figure, (ax,) = panels_of(
-        9, 1.5 + 0.27 * len(rows), 1, "Was every model shown as often as it is due?"
-    )
-    y = np.arange(len(rows))
-    due, shown = np.array([(row.target, row.exposure) for row in rows]).T
-    slack, inside = rows[0].tolerance * due, np.array([row.within for row in rows])
-    ax.barh(y, 2 * slack, left=due - slack, height=0.62, color="#e3edf5", zorder=0,
-            label=f"lane-adjusted target ± {100 * rows[0].tolerance:g}%")  # fmt: skip
-    equal = rows[0].equal_target
-    ax.axvline(equal, color=SOFT, linestyle=":", linewidth=1, label="equal target")
-    ax.plot(shown[inside], y[inside], "o", color=ACCENT, label="shown, within")
-    if not inside.all():
-        ax.plot(shown[~inside], y[~inside], "X", color=WARM, markersize=7, label="shown, outside")
-    ax.set_yticks(y, [shown_name(row.model) for row in rows])
-    ax.set_xlabel(f"times shown in the last {report.now.coverage.matchups} matchups")
-    ax.tick_params(length=0)
-    legend_below(figure, columns=4)
-    return figure
 
 
 @plot(

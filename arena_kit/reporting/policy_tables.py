@@ -13,19 +13,8 @@ from arena_kit.policy.exposure import settled_rd
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge
 from arena_kit.rating.claims.claims import two_digits
-from arena_kit.reporting.board import (
-    ABOUT,
-    VERSION,
-    BesideMethod,
-    Board,
-    BoardRow,
-    Dimension,
-    FirstPlace,
-    MethodRating,
-    Order,
-    Publication,
-    Validity,
-)
+from arena_kit.reporting import board as schema
+from arena_kit.reporting.board import ABOUT, Board, BoardRow, MethodRating
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
 from arena_kit.validity import sentences
 from arena_kit.validity.integrity import integrity, lane_mix
@@ -60,8 +49,7 @@ def board(leaderboard: Leaderboard) -> Table:
             "Model": _model(row, diagnostics=diagnostics),
             "Rating": _rating(row, leaderboard.policy.phase),
         }
-        | (_validity(row) if diagnostics else {})
-        | _scores(row)
+        | _columns(row, diagnostics=diagnostics)
         for row in leaderboard.rows
     ]
     return Table(rows=rows, name="leaderboard", left=["Model"], notes=_notes(leaderboard))
@@ -74,7 +62,7 @@ def to_board(leaderboard: Leaderboard, arena: str) -> Board:
     by_elo = phase.orders_by == "legacy_elo"
     aside = "" if phase.publishes_status else " (computed, not published)"
     return Board(
-        version=VERSION,
+        version=schema.VERSION,
         title=arena,
         method="legacy-elo" if by_elo else "conservative-score",
         settings={"epoch": leaderboard.epoch},
@@ -82,23 +70,20 @@ def to_board(leaderboard: Leaderboard, arena: str) -> Board:
         n_battles=len(leaderboard.battles),
         dropped={},
         dimensions=[
-            Dimension(
+            schema.Dimension(
                 name="",
                 n_battles=len(leaderboard.battles),
                 about=decided.about,
                 tiers=leaderboard.tiers,
                 margin=decided.margin,
                 orders=[
-                    Order(
-                        above=pair.above,
-                        below=pair.below,
-                        state=pair.verdict.value,
-                        gap=pair.gap,
-                        more=pair.more,
+                    schema.Order(
+                        above=p.above, below=p.below, state=p.verdict.value, gap=p.gap, more=p.more
                     )
-                    for pair in leaderboard.adjacent
+                    for p in leaderboard.adjacent
                 ],
-                fragility=fragile and FirstPlace(**asdict(fragile), sentence=fragile.sentence),
+                fragility=fragile
+                and schema.FirstPlace(**asdict(fragile), sentence=fragile.sentence),
                 sentences=[
                     f"Rules kept{aside}: {status.status}: {'; '.join(status.reasons)}.",
                     f"Order decided{aside}: {decided.sentence}.",
@@ -107,13 +92,13 @@ def to_board(leaderboard: Leaderboard, arena: str) -> Board:
             )
         ],
         beside={
-            "glicko2": BesideMethod(method="glicko2", settings={"epoch": leaderboard.epoch}),
-            "bradley_terry": BesideMethod(
+            "glicko2": schema.BesideMethod(method="glicko2", settings={"epoch": leaderboard.epoch}),
+            "bradley_terry": schema.BesideMethod(
                 method="bradley-terry", settings=leaderboard.strengths.settings
             ),
-            "elo": BesideMethod(method="legacy-elo"),
+            "elo": schema.BesideMethod(method="legacy-elo"),
         },
-        publication=Publication(
+        publication=schema.Publication(
             phase=int(phase),
             diagnostics=phase.shows_diagnostics,
             epoch=leaderboard.epoch,
@@ -144,7 +129,7 @@ def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
         n_battles=row.votes,
         tier=row.tier,
         beside=beside,
-        validity=Validity(
+        validity=schema.Validity(
             official_rank=row.official_rank,
             badge=str(row.badge),
             **{name: getattr(row, name) for name in shared},
@@ -200,14 +185,12 @@ def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
     return Cell(f"{value} ({small})", f"<div{tip}><b>{value}</b></div>{under}")
 
 
-def _validity(row: LeaderboardRow) -> dict[str, object]:
-    """The two columns that the policy adds (9.3)."""
-    return {"Confidence": f"{row.confidence}%", "Coverage": percent(row.prompt_coverage)}
-
-
-def _scores(row: LeaderboardRow) -> dict[str, object]:
-    """The columns that were there before (9.1); scores are raw."""
-    return {
+def _columns(row: LeaderboardRow, *, diagnostics: bool) -> dict[str, object]:
+    """The two columns that the policy adds (9.3), and those that were there before (9.1), whose
+    scores are raw.
+    """
+    added = {"Confidence": f"{row.confidence}%", "Coverage": percent(row.prompt_coverage)}
+    return (added if diagnostics else {}) | {
         "Consistency": number(row.consistency_raw, "", "%"),
         "Spread": number(row.spread_raw, ".2f"),
         "Avg score": number(row.avg_score_raw, ".2f"),
@@ -473,14 +456,10 @@ def objectives(report: WeeklyReport) -> Table:
     judged = sentences.objectives(report)
     met = {True: "yes", False: "not yet", None: "cannot be told"}
     rows = [
-        {
-            "objective": each["objective"],
-            "met": met[each["met"]],
-            "why": each["why"],
-            "it is met when": each["rule"],
-        }
+        {"objective": each["objective"], "met": met[each["met"]], "why": each["why"],
+         "it is met when": each["rule"]}
         for each in judged
-    ]
+    ]  # fmt: skip
     return Table(
         rows=rows,
         name="objectives",

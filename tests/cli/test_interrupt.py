@@ -12,6 +12,8 @@ import sys
 import termios
 from pathlib import Path
 
+import pytest
+
 from arena_kit import write_battles
 from tests.samples import ROOT, log_of, won
 
@@ -61,24 +63,22 @@ class Terminal:
             return b""
 
 
-def test_a_rating_is_interrupted(tmp_path: Path) -> None:
-    """`rate` clears the line that says what it is doing, and says that it was interrupted."""
+@pytest.mark.parametrize(
+    ("words", "begun"),
+    [
+        (("rate", "votes.jsonl", *SLOWLY), b"rating 320 battles"),
+        (("simulate", "--seeds", "4", "--matchups", "90000"), b"0/4"),
+    ],
+)
+def test_work_is_interrupted(words: tuple[str, ...], begun: bytes, tmp_path: Path) -> None:
+    """A command clears the line that says what it is doing, and says that it was interrupted; its
+    worker processes say nothing of their own.
+    """
     write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 200, 120)))
-    command = Terminal("rate", "votes.jsonl", *SLOWLY, cwd=tmp_path)
-    command.wait_for(b"rating 320 battles")
+    command = Terminal(*words, cwd=tmp_path)
+    command.wait_for(begun)
     code, shown = command.end()
-    assert code == 1
-    assert shown.endswith("\r\x1b[Kerror: interrupted\r\n")
-    assert "Traceback" not in shown
-
-
-def test_workers_are_interrupted(tmp_path: Path) -> None:
-    """`simulate` ends its processes, which say nothing of their own."""
-    command = Terminal("simulate", "--seeds", "4", "--matchups", "90000", cwd=tmp_path)
-    command.wait_for(b"0/4")
-    code, shown = command.end()
-    assert code == 1
-    assert shown.endswith("\r\x1b[Kerror: interrupted\r\n")
+    assert (code, shown.endswith("\r\x1b[Kerror: interrupted\r\n")) == (1, True), shown
     assert "Traceback" not in shown
     assert "Warning" not in shown
 

@@ -111,22 +111,26 @@ def test_open_prints_and_opens_only_where_there_is_a_display(
 
 def test_prune_asks_first(workspace: Path) -> None:
     """Without --yes nothing is removed; with it, what was listed is, and nothing else."""
-    manifest(workspace, "old", days=40)
-    manifest(workspace, "new", days=1)
-    manifest(workspace, "failed", days=1, status="failed")
+    for name, days, status in (
+        ("old", 40, "finished"),
+        ("new", 1, "finished"),
+        ("bad", 1, "failed"),
+    ):
+        manifest(workspace, name, days=days, status=status)
     (workspace / "runs" / "notes").mkdir()
     assert "say which records" in invoke("runs", "prune", code=2).stderr
     assert "12h, 30d, 8w" in invoke("runs", "prune", "--older-than", "soon", code=2).stderr
     dry = invoke("runs", "prune", "--older-than", "30d").stdout
     assert "would remove" in dry
     assert "1 record, " in dry
-    assert names(workspace) == {"old", "new", "failed"}
-    invoke("runs", "prune", "--older-than", "30d", "--yes")
-    assert names(workspace) == {"new", "failed"}
-    invoke("runs", "prune", "--older-than", "30d", "--status", "failed", "--yes")
-    assert names(workspace) == {"new", "failed"}
-    invoke("runs", "prune", "--status", "failed", "--yes")
-    assert names(workspace) == {"new"}
+    assert names(workspace) == {"old", "new", "bad"}
+    for words, left in (
+        (("--older-than", "30d"), {"new", "bad"}),
+        (("--older-than", "30d", "--status", "failed"), {"new", "bad"}),
+        (("--status", "failed"), {"new"}),
+    ):
+        invoke("runs", "prune", *words, "--yes")
+        assert names(workspace) == left
     assert (workspace / "runs" / "notes").is_dir()
 
 
@@ -168,26 +172,22 @@ def test_prune_keeps_what_runs_and_what_is_elsewhere(workspace: Path, tmp_path: 
 
 
 def test_the_site_of_all_records_or_some(two: Path) -> None:
-    """Without names all records are shown, with names those; the last line is the first page."""
+    """Without names all records are shown, with names those; the last line is the first page.
+    Votes in a file stand beside the verdicts on the same prompts.
+    """
     done = invoke("site", "--out", "site")
     assert done.stdout.splitlines()[-1] == "site/index.html"
     assert (two / "site" / "one" / "battles.html").is_file()
-    invoke("site", "two", "--out", "site")
+    row = json.loads((two / "runs/two/battles.jsonl").read_text().splitlines()[0])
+    (two / "votes.jsonl").write_text(json.dumps(row | {"source": "human", "judge_model": None}))
+    invoke("site", "two", "--people", "votes.jsonl", "--out", "site")
     assert not (two / "site" / "one").exists()
-    assert (two / "site" / "two" / "battles.html").is_file()
-    assert "not a run record" in invoke("site", "three", "--out", "site", code=2).stderr
-    assert "holds files of its own" in invoke("site", "--out", "params", code=2).stderr
-    empty = two / "empty"
-    empty.mkdir()
-    words = ("site", "--runs-dir", empty, "--out", "other")
-    assert "arena-kit run pilot" in invoke(*words, code=2).stderr
+    assert "People's votes: " in (two / "site" / "two" / "data" / "battles.js").read_text()
+    (two / "empty").mkdir()
+    for words, why in (
+        (("three", "--out", "site"), "not a run record"),
+        (("--out", "params"), "holds files of its own"),
+        (("--runs-dir", "empty", "--out", "other"), "arena-kit run pilot"),
+    ):
+        assert why in invoke("site", *words, code=2).stderr
     assert not (two / "other").exists()
-
-
-def test_the_site_takes_votes_of_people(two: Path) -> None:
-    """Votes in a file stand beside the verdicts on the same prompts."""
-    rows = [json.loads(line) for line in (two / "runs/one/battles.jsonl").read_text().splitlines()]
-    vote = rows[0] | {"source": "human", "judge_model": None}
-    (two / "votes.jsonl").write_text(json.dumps(vote) + "\n")
-    invoke("site", "one", "--people", "votes.jsonl", "--out", "site")
-    assert "People's votes: " in (two / "site" / "one" / "data" / "battles.js").read_text()

@@ -51,18 +51,8 @@ BATCH = Batch(
 )
 
 
-def run(*words: str, cwd: Path, emulator: Emulator) -> subprocess.CompletedProcess[str]:
-    """A command as a user calls it, in a wide terminal."""
-    address = {"ANTHROPIC_BASE_URL": emulator.base_url, "ANTHROPIC_API_KEY": KEY}
-    return subprocess.run(
-        [sys.executable, "-m", "arena_kit", *words],
-        cwd=cwd, env=os.environ | address | {"COLUMNS": "400"}, capture_output=True, text=True,
-        check=False, timeout=120, encoding="utf-8",
-    )  # fmt: skip
-
-
 def here(*words: str, cwd: Path, emulator: Emulator) -> Result:
-    """The same in this process, where the SDK is imported already."""
+    """A command in this process, where the SDK is imported already, in a wide terminal."""
     address = {"ANTHROPIC_BASE_URL": emulator.base_url, "ANTHROPIC_API_KEY": KEY}
     with chdir(cwd):
         return CliRunner(env=address | {"COLUMNS": "400"}).invoke(main, words)
@@ -85,38 +75,40 @@ def workspace(tmp_path: Path, emulator: Emulator) -> Path:
     return root
 
 
-def test_a_batch_id_does_not_steer_the_terminal(workspace: Path, emulator: Emulator) -> None:
-    """The table of batches shows an id with escape sequences in it as code points; JSON has the
-    id as it is, escaped.
+def test_a_service_does_not_steer_the_terminal(workspace: Path, emulator: Emulator) -> None:
+    """The table of batches shows an id with escape sequences in it as code points, and JSON has it
+    escaped; the sentence on a refusal quotes the service's words with code points, too.
     """
     listed = here("ledger", "batches", cwd=workspace, emulator=emulator)
     assert f"msgbatch_{SHOWN}" in listed.stdout
-    assert not steers(listed.stdout)
     as_json = here("ledger", "batches", "--json", cwd=workspace, emulator=emulator)
-    assert not steers(as_json.stdout)
     assert json.loads(as_json.stdout)[0]["batch_id"] == BATCH.batch_id
-
-
-def test_an_error_body_does_not_steer_the_terminal(workspace: Path, emulator: Emulator) -> None:
-    """The sentence on a refusal quotes the service's words with code points for what would act."""
     emulator.faults.add(Fault(on="retrieve", kind="status", status=400, message=STEERING))
     refused = here("ledger", "batches", "--look", cwd=workspace, emulator=emulator)
     assert refused.exit_code == 1
     assert f"refused (400): {SHOWN}" in refused.stderr
-    assert not steers(refused.stderr + refused.stdout)
+    assert not steers(listed.stdout + as_json.stdout + refused.stderr + refused.stdout)
 
 
-def test_names_do_not_steer_the_terminal(tmp_path: Path, emulator: Emulator) -> None:
-    """A dimension with escape sequences in its name is rated under a name that only prints."""
+def test_names_do_not_steer_the_terminal(tmp_path: Path) -> None:
+    """A dimension with escape sequences in its name is rated under a name that only prints; two
+    models whose names look alike are rated, and one line says so.
+    """
     rows = [
-        Battle(model_a="x", model_b="y", winner=winner, dimension=STEERING, question_id=f"q{n}")
+        Battle(model_a="gpt-4o", model_b="gpt-4\u043e", winner=winner, dimension=STEERING,
+               question_id=f"q{n}")
         for n, winner in enumerate([Outcome.MODEL_A, Outcome.MODEL_B] * 10)
-    ]
+    ]  # fmt: skip
     write_battles(tmp_path / "votes.jsonl", BattleLog.from_battles(rows))
-    rated = run("rate", "votes.jsonl", "--method", "bradley-terry", cwd=tmp_path, emulator=emulator)
-    assert rated.returncode == 0, rated.stderr
+    rated = subprocess.run(
+        [sys.executable, "-m", "arena_kit", "rate", "votes.jsonl"],
+        cwd=tmp_path, env=os.environ | {"COLUMNS": "400"}, capture_output=True, text=True,
+        check=True, timeout=120, encoding="utf-8",
+    )  # fmt: skip
     assert SHOWN in rated.stdout.replace("\n", "")
     assert not steers(rated.stdout)
+    told = r"warning: votes.jsonl: 'gpt-4o' and 'gpt-4\u043e' look alike and count as two models"
+    assert rated.stderr == told + "\n"
 
 
 @pytest.mark.parametrize("phase", Phase)
@@ -161,18 +153,6 @@ def test_every_line_is_printed_in_one_place() -> None:
     assert commands
     for path in commands:
         assert not re.search(r"click\.s?echo", path.read_text()), f"{path} prints past base.echo"
-
-
-def test_look_alikes_are_warned_about_in_a_sentence(tmp_path: Path, emulator: Emulator) -> None:
-    """Rating a file in which two names look alike says so on one line, and rates them."""
-    rows = [
-        Battle(model_a="gpt-4o", model_b="gpt-4\u043e", winner=winner, question_id=f"q{n}")
-        for n, winner in enumerate([Outcome.MODEL_A, Outcome.MODEL_B] * 10)
-    ]
-    write_battles(tmp_path / "votes.jsonl", BattleLog.from_battles(rows))
-    rated = run("rate", "votes.jsonl", "--method", "bradley-terry", cwd=tmp_path, emulator=emulator)
-    told = r"warning: votes.jsonl: 'gpt-4o' and 'gpt-4\u043e' look alike and count as two models"
-    assert (rated.returncode, rated.stderr) == (0, told + "\n")
 
 
 def test_names_and_numbers_are_whole_at_80_columns(

@@ -173,9 +173,7 @@ class App:
     def _list(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         limit = _limit(request.first("limit"))
         with self.lock:
-            page, more = self.batches.page(
-                limit, request.first("after_id"), request.first("before_id"), fault
-            )
+            page, more = self.batches.page(limit, request.first("after_id"), fault)
             data = [self.batches.describe(batch, request.origin) for batch in page]
         return _page(data, more)
 
@@ -260,11 +258,8 @@ class App:
             return _json(chat_models())
         wanted = request.query.get("lifecycle") or request.query.get("lifecycle[]")
         stages = wanted or ["active", "deprecated"]
-        limit = _limit(request.first("limit"))
         models = [m.info() for m in MODELS.values() if m.lifecycle in stages]
-        after = request.first("after_id")
-        start = [m["id"] for m in models].index(after) + 1 if after in MODELS else 0
-        return _page(models[start : start + limit], more=len(models) > start + limit)
+        return _page(models, more=False)
 
     def _model(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         if (model := MODELS.get(match[1])) is None:

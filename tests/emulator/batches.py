@@ -158,19 +158,13 @@ class Batches:
         self.settle()
         return self._find(batch_id)
 
-    def page(
-        self, limit: int, after_id: str | None, before_id: str | None, lag: Fault | None
-    ) -> tuple[list[Batch], bool]:
-        """Batches newest first, and whether more follow in the direction of travel [SRC]."""
+    def page(self, limit: int, after_id: str | None, lag: Fault | None) -> tuple[list[Batch], bool]:
+        """Batches newest first, and whether more follow [SRC]."""
         self.settle()
         listed = [b for b in reversed(self._batches.values()) if not _lags(b, lag, self._serial)]
         ids = [batch.id for batch in listed]
-        for cursor in (after_id, before_id):
-            if cursor is not None and cursor not in ids:
-                raise invalid(f"cursor {cursor} is not a batch of this workspace")  # [INF]
-        if before_id is not None:
-            newer = listed[: ids.index(before_id)]
-            return newer[-limit:], len(newer) > limit
+        if after_id is not None and after_id not in ids:
+            raise invalid(f"cursor {after_id} is not a batch of this workspace")  # [INF]
         older = listed if after_id is None else listed[ids.index(after_id) + 1 :]
         return older[:limit], len(older) > limit
 

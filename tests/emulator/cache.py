@@ -10,7 +10,6 @@ import marshal
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from itertools import pairwise
 from math import ceil
 from typing import Any, NamedTuple
 
@@ -29,28 +28,26 @@ def text_bytes(text: str) -> int:
     return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
-def block_bytes(block: Any) -> int:
-    """The size of a content block: its text, or its JSON when it has none."""
+def block_text(block: Any) -> str:
+    """The text of a content block, or its JSON when it has none."""
     if isinstance(block, str):
-        return text_bytes(block)
-    text = block.get("text")
-    return text_bytes(text) if isinstance(text, str) else len(json.dumps(block))
+        return block
+    return block.get("text") or json.dumps(block, sort_keys=True)
+
+
+def _blocks(params: Mapping[str, Any]) -> Iterator[Any]:
+    """The blocks of system and messages, in this order."""
+    for content in (params.get("system"), *(m["content"] for m in params["messages"])):
+        yield from [content] if isinstance(content, str) else content or ()
 
 
 def prompt_tokens(params: Mapping[str, Any]) -> int:
-    """Tokens of tools, system and messages together."""
-    contents = [params.get("tools"), params.get("system")]
-    contents += [message["content"] for message in params["messages"]]
-    size = 0
-    for content in contents:
-        for block in [content] if isinstance(content, str) else content or ():
-            size += block_bytes(block)
-    return tokens_of(size)
+    """Tokens of system and messages together."""
+    return tokens_of(sum(text_bytes(block_text(block)) for block in _blocks(params)))
 
 
 #: Lifetimes a breakpoint may ask for. [DOC-A]
 LIFETIMES = {"5m": 300, "1h": 3600}
-_CANON = json.JSONEncoder(sort_keys=True, separators=(",", ":")).encode
 
 
 class Prefix(NamedTuple):
@@ -76,67 +73,19 @@ class Counts(NamedTuple):
 def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
     """The cacheable prefixes of a request, shortest first.
 
-    Blocks count in the order tools, system, messages; the key is the model, the blocks'
-    bytes, thinking, effort and format [DOC-A]. A prefix below the model's minimum is
-    silently not cached [DOC-A]. At most four breakpoints, 1h ones first [DOC-A].
+    The key is the model, the blocks' bytes, effort and format [DOC-A]. A prefix below the model's
+    minimum is silently not cached [DOC-A].
     """
     prefixes: list[Prefix] = []
     size, parts = 0, []
-    blocks = _blocks(params)
-    while blocks and blocks[-1][1] is None:
-        blocks.pop()
-    for block, control in blocks:
-        size += block_bytes(block)
-        parts.append(block if isinstance(block, str) else block.get("text") or _CANON(block))
-        if control is not None:
-            prefixes.append(Prefix(tuple(parts), tokens_of(size), _lifetime(control)))
-    if not prefixes:
-        return ()
-    if len(prefixes) > 4:
-        raise invalid(
-            f"A maximum of 4 blocks with cache_control may be provided. Found {len(prefixes)}."
-        )
-    if any(a.seconds < b.seconds for a, b in pairwise(prefixes)):
-        raise invalid("a ttl='1h' cache_control block must not come after a ttl='5m' block")
-    config = _config(params)
-    return tuple(
-        Prefix((model.id, config, p.key), p.tokens, p.seconds)
-        for p in prefixes
-        if p.tokens >= model.min_prefix
-    )
-
-
-def _config(params: Mapping[str, Any]) -> bytes:
-    """Settings that change the key although they are no part of the prompt [DOC-A].
-
-    Marshalled because a hundred thousand requests may come at once.
-    """
-    return marshal.dumps([params.get(n) for n in ("thinking", "output_config", "tool_choice")], 0)
-
-
-def _blocks(params: Mapping[str, Any]) -> list[tuple[Any, Any]]:
-    """Every block with its breakpoint; a top-level cache_control marks the last one [SRC]."""
-    blocks = [
-        (block, block.get("cache_control") if isinstance(block, dict) else None)
-        for block in _plain_blocks(params)
-    ]
-    if blocks and (automatic := params.get("cache_control")):
-        block, own = blocks[-1]
-        blocks[-1] = (block, own or automatic)
-    return blocks
-
-
-def _plain_blocks(params: Mapping[str, Any]) -> Iterator[Any]:
-    yield from params.get("tools") or ()
-    yield from _content(params.get("system"))
-    for message in params["messages"]:
-        yield from _content(message["content"])
-
-
-def _content(content: Any) -> list[Any]:
-    if content is None:
-        return []
-    return [content] if isinstance(content, str) else content
+    config = marshal.dumps(params.get("output_config"), 0)  # quick, for many requests at once
+    for block in _blocks(params):
+        parts.append(block_text(block))
+        size += text_bytes(parts[-1])
+        if not isinstance(block, str) and (control := block.get("cache_control")) is not None:
+            key = (model.id, config, tuple(parts))
+            prefixes.append(Prefix(key, tokens_of(size), _lifetime(control)))
+    return tuple(prefix for prefix in prefixes if prefix.tokens >= model.min_prefix)
 
 
 def _lifetime(control: Any) -> int:

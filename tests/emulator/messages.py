@@ -140,8 +140,6 @@ class Desk:
         if thinking is None:
             thinks = luck < self._settings.thinking_share
             thinking = int(mean_thought * (0.3 + 1.4 * size)) if thinks else 0
-        if limit == 0:
-            return Output(None, False, "max_tokens", None, 0, 0)
         text, stop = reply.text, reply.stop_reason
         if thinking >= limit:
             return Output(None, True, "max_tokens", None, limit, limit)

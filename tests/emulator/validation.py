@@ -35,7 +35,7 @@ def check(params: Any, *, version: str, where: str) -> Model:
         _check_content(params["system"], "system")
     _check_output(params.get("output_config"))
     if where != "count_tokens":
-        _check_max_tokens(params, model, where)
+        _check_max_tokens(params, model)
     return model
 
 
@@ -82,20 +82,15 @@ def _check_content(content: Any, where: str) -> None:
         raise invalid(f"{where}: text content blocks must be non-empty")
 
 
-def _check_max_tokens(params: Mapping[str, Any], model: Model, where: str) -> None:
-    """Zero only warms the cache: not in a batch, not with a format [DOC-A]."""
+def _check_max_tokens(params: Mapping[str, Any], model: Model) -> None:
     limit = params.get("max_tokens")
-    if type(limit) is not int or limit < 0:
+    if type(limit) is not int or limit < 1:
         raise invalid("max_tokens: Field required")
     if limit > model.max_tokens:
         raise invalid(
             f"max_tokens: {limit} > {model.max_tokens}, which is the maximum allowed number of "
             f"output tokens for {model.id}"
         )
-    if limit == 0 and where == "batch":
-        raise invalid("max_tokens: 0 is not supported in a batch")
-    if limit == 0 and (params.get("output_config") or {}).get("format"):
-        raise invalid("max_tokens: 0 is not supported together with output_config.format")
 
 
 def _check_output(config: Any) -> None:

@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, RatingError
 from arena_kit.rating.base import strong_groups
-from tests import naive
 
 UNIT = 400 / math.log(10)
 
@@ -163,27 +162,6 @@ tournaments = st.lists(
 ).map(lambda rows: [("m0", "m1", "tie"), ("m1", "m2", "tie"), ("m2", "m3", "tie")] + [
     (f"m{a}", f"m{(a + step) % 4}", winner) for a, step, winner in rows
 ])  # fmt: skip
-
-
-SCORE = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
-
-
-def games_of(rows: list[tuple[str, str, str]]) -> list[tuple[int, int, float]]:
-    return [(int(a[1]), int(b[1]), SCORE[winner]) for a, b, winner in rows]
-
-
-@pytest.mark.parametrize(("when", "prior"), [("needed", 0.0), ("always", 0.5)])
-@settings(max_examples=20, deadline=None)
-@given(rows=tournaments)
-def test_newton_agrees_with_the_naive_fit(
-    when: str, prior: float, rows: list[tuple[str, str, str]]
-) -> None:
-    """The fast fit gives what iterating the definition gives, to a millionth of a point: by default
-    without a prior, for ties connect these models both ways, and with half wins when told to.
-    """
-    found = ratings(log(*rows), BradleyTerry(center=0, prior_when=when))  # type: ignore[arg-type]
-    for n, expected in enumerate(naive.bradley_terry(games_of(rows), 4, prior)):
-        assert found[f"m{n}"] == pytest.approx(expected, abs=1e-6)
 
 
 def closure(n: int, took: list[tuple[int, int]]) -> list[list[bool]]:

@@ -22,7 +22,6 @@ from arena_kit.rating.resampling import (
     denoised,
     evidence_sets,
     interval,
-    poisson_table,
     random_bits,
     split_seed,
 )
@@ -57,14 +56,6 @@ def test_a_multiplicity_is_the_inverse_of_the_distribution() -> None:
             bits = naive.splitmix(int(seeds[number // 4]), cluster) >> 16 * (number % 4)
             expected = poisson.ppf(((bits & 0xFFFF) + 0.5) / 2**16, 1)
             assert found[number, cluster] == expected
-
-
-def test_sixteen_bits_make_a_poisson_number() -> None:
-    """Mean 1, variance 1 (to 3 in 100,000), and the probability of none is 1/e."""
-    table = poisson_table()
-    assert table.mean() == 1
-    assert table.var() == pytest.approx(1, abs=5e-5)
-    assert np.mean(table == 0) == pytest.approx(np.exp(-1), abs=1e-5)
 
 
 @pytest.mark.parametrize("count", COUNTS)

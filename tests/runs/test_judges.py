@@ -4,21 +4,13 @@ failed one is not paid.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from arena_kit import (
-    DataError,
-    Judgments,
-    measure_judges,
-    publish_judges,
-    publish_placement,
-    read_judges,
-    tournament_tables,
-)
+import arena_kit as ak
+from arena_kit import DataError, Judgments, publish_judges
 from arena_kit.cli.records import show_board
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
@@ -32,6 +24,7 @@ from tests.samples import (
     call,
     edited,
     judgments_of,
+    loaded,
     parameters,
     placed_model,
     published,
@@ -41,7 +34,7 @@ from tests.samples import (
 BASELINE, MODEL = "baseline/lexical-v1", "claude-sonnet-5-5"
 #: Eight questions of six pairs: enough for every rule.
 EIGHT = {"strata": {"open_recall": 4, "vignette": 4}, "n_perms": 20}
-FEW: dict[str, Any] = {"strata": {"open_recall": 3, "vignette": 3}, "n_perms": 20}
+FEW: dict[str, Any] = {"strata": {"open_recall": 2, "vignette": 1}, "n_perms": 20}
 JUDGES = ["gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo"]
 
 
@@ -49,12 +42,8 @@ JUDGES = ["gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo"]
 def _fast(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A tournament of two dimensions that asks as fast as it can."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789abcdefghij")
-    edited(
-        workspace,
-        judge__anthropic__per_minute=100_000,
-        judge__anthropic__concurrency=16,
-        dimensions__clinical_utility=None,
-    )
+    fast = {"judge__anthropic__per_minute": 100_000, "judge__anthropic__concurrency": 16}
+    edited(workspace, **fast, dimensions__clinical_utility=None)
 
 
 def paid(emulator: Emulator, **more: Any) -> dict[str, Any]:
@@ -71,9 +60,13 @@ def failed(judgments: Judgments) -> set[str]:
     return {f.measure.rule for f in gate.findings if f.level is Level.FAILED}
 
 
-def loaded(path: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(path.read_text())
-    return found
+def measured(**given: Any) -> JudgeComparison:
+    return ak.measure_judges(ak.read_judges(**parameters("judge_report", **given)))
+
+
+def another_rubric(workspace: Path, name: str) -> None:
+    rubric = workspace / "params" / "rubrics" / f"{name}.md"
+    rubric.write_text(f"{rubric.read_text()}\nPrefer the calmer one.\n")
 
 
 # The gate
@@ -81,18 +74,11 @@ def loaded(path: Path) -> dict[str, Any]:
 
 @pytest.mark.parametrize(
     ("behaviour", "rules"),
-    [
-        ("first", {"flips", "slot"}),
-        ("longer", {"length", "rubric"}),
-        ("ignores_rubric", {"rubric"}),
-        ("refuse_text", {"readable"}),
-    ],
-)
+    [("first", {"flips", "slot"}), ("longer", {"length", "rubric"}),
+     ("ignores_rubric", {"rubric"}), ("refuse_text", {"readable"})],
+)  # fmt: skip
 def test_a_scripted_judge_fails_for_its_reason(behaviour: str, rules: set[str]) -> None:
-    """One that names the first slot by order and slot, one that counts words by length (and by
-    rubric, which it does not read), one with a single taste by rubric alone, one that refuses
-    because nothing can be read.
-    """
+    """One that counts words fails by length and by rubric, which it does not read."""
     with Emulator(seed=1, behaviour=behaviour) as emulator:
         assert failed(judgments_of("pilot", **paid(emulator))) == rules
 
@@ -121,15 +107,10 @@ def test_a_judge_that_prefers_its_family_fails_by_what_others_say(workspace: Pat
     """
     other = record_of("pilot", **EIGHT)
     path = workspace / "sample" / "responses" / "responses_birch.jsonl"
-    rows = [json.loads(line) for line in path.read_text().splitlines()]
-    for row in rows:
-        row["response_text"] = f"As Claude, I say: {row['response_text']}"
-    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    edited(
-        workspace,
-        judge__labels=str((other.path / "battles.jsonl").relative_to(workspace)),
-        judge__families={"birch": "claude", MODEL: "claude", "aspen": "tree"},
-    )
+    path.write_text(path.read_text().replace('"response_text": "', '"response_text": "As Claude: '))
+    families = {"birch": "claude", MODEL: "claude", "aspen": "tree"}
+    edited(workspace, judge__labels=f"runs/{other.path.name}/battles.jsonl",
+           judge__families=families)  # fmt: skip
     with Emulator(seed=1, behaviour="self_preferring") as emulator:
         judgments = judgments_of("pilot", **paid(emulator))
     assert "family" in failed(judgments)
@@ -161,8 +142,8 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -
     assert not any("birch" in (p.entrant_a, p.entrant_b) for p in plan.pairing.pairs)
     assert manifest["dropped"]["own_family"] == {"factuality": 8 * 3, "calibration": 12 * 3}
     assert "birch" in manifest["unrated"]["calibration"]
-    note = "Not judged, as the judge's own family: 60 pairs."
-    assert note in tournament_tables.pair_counts(plan.pairing, plan.prompts).notes
+    notes = ak.tournament_tables.pair_counts(plan.pairing, plan.prompts).notes
+    assert "Not judged, as the judge's own family: 60 pairs." in notes
     edited(workspace, judge__families={"birch": "ours"}, judge__bar_own_family=True)
     with pytest.raises(DataError, match=f"needs the family of the judge '{BASELINE}'"):
         judgments_of("pilot", **SMALL)
@@ -189,18 +170,14 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
         assert len(emulator.requests) == asked
         gate = judgments_of("headline", **given, allow_failed=True).gate
         assert f"This run was allowed although {found}" in gate.sentence
-        rubric = workspace / "params" / "rubrics" / "calibration.md"
-        rubric.write_text(f"{rubric.read_text()}\nPrefer the calmer one.\n")
+        another_rubric(workspace, "calibration")
         judgments_of("headline", **given | {"strata": {"curated": 2}})
 
 
 def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
-    """On the rubrics it was written for it is usable with caution; on a text of the user's own
-    under the same name it is not usable, for it reads no rubric.
-    """
+    """It is usable with caution, and not usable on a text of the user's own under the same name."""
     assert judgments_of("pilot", **SMALL).gate.level is Level.CAUTION
-    rubric = workspace / "params" / "rubrics" / "factuality.md"
-    rubric.write_text(f"{rubric.read_text()}\nPrefer the calmer one.\n")
+    another_rubric(workspace, "factuality")
     judgments = judgments_of("pilot", **SMALL)
     assert failed(judgments) == {"rubric"}
     assert "compares words, reads no rubric on factuality" in judgments.gate.sentence
@@ -214,21 +191,17 @@ def test_a_placement_holds_its_judge_against_people() -> None:
     assert quality.find("agreement", dimension).n > 100
     assert quality.find("flips", dimension).value is not None
     assert quality.find("slot_a", dimension).value is None
-    assert publish_placement(placed).read()["judge_gate"]["sentence"] == gate.sentence
+    assert ak.publish_placement(placed).read()["judge_gate"]["sentence"] == gate.sentence
 
 
 # Judges side by side
 
 
-def measured(**given: Any) -> JudgeComparison:
-    return measure_judges(read_judges(**parameters("judge_report", **given)))
-
-
 def test_real_judges_of_one_file_side_by_side(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Chatzi et al.'s three judges: agreement and slot A as their data card says, GPT-3.5 fails;
-    the embedded judge has a row that says why it was not asked, and the terminal says the same.
+    """Chatzi et al.'s three judges; the embedded judge has a row that says why it was not asked,
+    and the terminal says the same.
     """
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
     report = measured(verdicts=file, columns=JUDGES, labels_winner="human")
@@ -236,9 +209,6 @@ def test_real_judges_of_one_file_side_by_side(
     assert [each.gate.level for each in judges] == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
     assert (embedded.judge, embedded.battles) == (BASELINE, None)
     assert embedded.source == f"not asked: {file} has verdicts but no texts"
-    for measure, shares in (("agreement", [83.3, 72.3, 57.0]), ("slot_a", [55.1, 39.5, 86.3])):
-        found = [each.quality.find(measure).value or 0.0 for each in judges]
-        assert [round(100 * value, 1) for value in found] == shares
     folder = publish_judges(report).path
     said = loaded(folder / "answer.json")["said"]
     assert said == loaded(folder / "judges.json")["answer"]
@@ -250,31 +220,17 @@ def test_real_judges_of_one_file_side_by_side(
     assert all(sentence in lines for sentence in said)
 
 
-def test_the_embedded_judge_is_asked_all_canaries() -> None:
-    """It costs nothing, it is the only row, and its gate counts the canaries."""
-    report = measured(**FEW)
-    (only,) = report.judges
-    assert (only.judge, only.usd) == (BASELINE, 0.0)
-    assert {"canary", "attack"} <= {f.measure.rule for f in only.gate.findings}
-    record = publish_judges(report)
-    assert record.read()["status"] == "finished"
-    assert loaded(record.path / "judge_gate.json")["sentence"] == only.gate.sentence
-    answer = loaded(record.path / "answer.json")
-    assert answer["said"][0] == only.gate.sentence
-    assert answer["question"] == QUESTIONS["judge_report"]
-    assert answer["facts"]["labels"] == "none"
-
-
 def test_records_are_compared_on_the_pairs_they_share(emulator: Emulator) -> None:
     """A paid judge and the embedded one, recorded apart, on the pairs of the smaller run; the
-    price is what the emulator billed.
+    price is what the emulator billed. In one sentence, and before a record is begun, those without
+    a pair in common or without verdicts are refused.
     """
     claude = record_of("pilot", **paid(emulator, preflight=True, **FEW))
-    own = record_of("pilot", **FEW | {"strata": {"open_recall": 3}})
+    own, other = (record_of("pilot", **FEW | {"strata": {name: 2}}) for name in FEW["strata"])
     report = measured(records=[str(claude.path), str(own.path)])
     first, second = report.judges
     assert (first.judge, second.judge) == (MODEL, BASELINE)
-    assert first.n_verdicts == second.n_verdicts == 2 * 2 * 3 * 6
+    assert first.n_verdicts == second.n_verdicts == 2 * 2 * 2 * 6
     rows = ReplayJudge.from_record(claude.path).judgments()
     assert sum(v.cost_usd for j in rows for v in j.verdicts) == pytest.approx(
         emulator.billing.total_usd - claude.read()["preflight"]["usd"]
@@ -283,37 +239,43 @@ def test_records_are_compared_on_the_pairs_they_share(emulator: Emulator) -> Non
     assert [each.gate.level for each in report.judges] == [Level.CAUTION, Level.CAUTION]
     assert cheapest(report.judges) is second  # alike by the gate, and free
     assert "Krippendorff's alpha" in str(judge_report.judges_table(report.judges))
+    begun = {*own.path.parent.iterdir()}
+    with pytest.raises(DataError, match="no pair was judged in all of"):
+        measured(records=[str(own.path), str(other.path)])
+    for path in (own.path / "verdicts").iterdir():
+        path.write_text("")
+    with pytest.raises(DataError, match="holds no verdict, so there is no judge to measure"):
+        measured(records=[str(own.path)])
+    assert {*own.path.parent.iterdir()} == begun
 
 
 def test_a_paid_judge_stands_beside_the_embedded_one(emulator: Emulator) -> None:
-    """The report asks the judge for all canaries and the pairs; what that costs was forecast, and
-    nothing is sent before the judges are measured.
+    """The report asks both judges for all canaries and the pairs; what that costs was forecast,
+    nothing is sent before the judges are measured, and what the pre-flight asked is not asked
+    again. Every kind of attack is in the record.
     """
-    sources = read_judges(**parameters("judge_report", **paid(emulator, preflight=True, **FEW)))
+    sources = ak.read_judges(**parameters("judge_report", **paid(emulator, preflight=True, **FEW)))
     assert sources.plan is not None
     assert sources.plan.forecast is not None
     assert not emulator.billing.rows
-    report = measure_judges(sources)
+    report = ak.measure_judges(sources)
     first, second = report.judges
-    assert (first.judge, second.judge) == (MODEL, BASELINE)
+    assert (first.judge, second.judge, second.usd) == (MODEL, BASELINE, 0.0)
     assert first.canaries is not None
     assert first.seconds is not None
-    manifest = publish_judges(report).read()
-    asked, ahead = 2 * 2 * 6 * 6 + first.canaries.requests, manifest["preflight"]["requests"]
+    for each in report.judges:
+        assert {"canary", "attack"} <= {f.measure.rule for f in each.gate.findings}
+    record = publish_judges(report)
+    manifest, answer = record.read(), loaded(record.path / "answer.json")
+    asked, ahead = 2 * 2 * 3 * 6 + first.canaries.requests, manifest["preflight"]["requests"]
     assert asked <= manifest["cost"]["forecast"]["requests"] <= asked + ahead
     assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd)
-
-
-def test_records_that_cannot_be_compared_are_refused() -> None:
-    """In one sentence, and before a record is begun: without a pair in common, without verdicts."""
-    one, two = (record_of("pilot", **FEW | {"strata": {name: 2}}) for name in FEW["strata"])
-    with pytest.raises(DataError, match="no pair was judged in all of"):
-        measured(records=[str(one.path), str(two.path)])
-    for path in (one.path / "verdicts").iterdir():
-        path.write_text("")
-    with pytest.raises(DataError, match="holds no verdict, so there is no judge to measure"):
-        measured(records=[str(one.path)])
-    assert {*one.path.parent.iterdir()} == {one.path, two.path}
+    assert len(emulator.billing.rows) == asked
+    suite = loaded(record.path / "canary_suite.json")["measures"]
+    assert len({row["stratum"] for row in suite if row["measure"] == "attacks_worked"}) == 1 + 10
+    assert loaded(record.path / "judge_gate.json")["sentence"] == first.gate.sentence
+    assert answer["said"][0] == first.gate.sentence
+    assert (answer["question"], answer["facts"]["labels"]) == (QUESTIONS["judge_report"], "none")
 
 
 def test_a_record_of_hashes_says_what_it_leaves_out() -> None:
@@ -325,7 +287,7 @@ def test_a_record_of_hashes_says_what_it_leaves_out() -> None:
         file.write_text(file.read_text().replace(BASELINE, "other/judge"))
     report = measured(records=[str(kept)])
     other, embedded = report.judges
-    assert (other.judge, other.n_verdicts) == ("other/judge", 2 * 2 * 6 * 6)
+    assert (other.judge, other.n_verdicts) == ("other/judge", 2 * 2 * 3 * 6)
     assert (embedded.judge, embedded.battles) == (BASELINE, None)
     why = embedded.source.removeprefix("not asked: ")
     assert why.startswith(f"{kept}: keeps only hashes of its inputs")

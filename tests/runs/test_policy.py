@@ -259,7 +259,7 @@ def test_notebooks(runs: tuple[Path, Path]) -> None:
     """
     assert all((runs[0] / name).is_file() for name in ARTIFACTS)
     named: set[str] = set()
-    for run, figures in zip(runs, ({"exposure", "bands"}, {"deficits", "quality", "history"}),
+    for run, figures in zip(runs, ({"bands"}, {"deficits", "quality", "history"}),
                             strict=True):  # fmt: skip
         for folder in (run / "figures", run / "figures" / "narrow"):
             assert {path.stem for path in folder.glob("*.png")} == figures

@@ -22,13 +22,14 @@ from tests.samples import (
     edited,
     jsonl,
     judgments_of,
+    loaded,
     published,
     record_of,
     settled,
     without_report,
 )
 
-TINY = {"strata": {"open_recall": 3, "vignette": 3, "curated": 3}, "n_perms": 10}
+TINY = {"strata": {"open_recall": 3, "vignette": 2, "curated": 2}, "n_perms": 10}
 PAID = {
     "judge": "anthropic", "judge_model": "claude-sonnet-5-5", "transport": "messages",
     "preflight": False,
@@ -85,11 +86,6 @@ def winners(record: Path) -> dict[tuple[str, ...], str]:
     return {tuple(row[name] for name in names): row["winner"] for row in rows}
 
 
-def rejudge_json(record: Path) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((record / "rejudge.json").read_text())
-    return found
-
-
 def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: Emulator) -> None:
     """The new record has the same presentations, each billed once, and says what changed; without
     a cap nothing is sent.
@@ -97,7 +93,7 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
     with pytest.raises(DataError, match="max_cost_usd"):
         again(first, **PAID)
     record = published(again(first, **PAID, max_cost_usd=5)).path
-    old, new, found = winners(first), winners(record), rejudge_json(record)
+    old, new, found = winners(first), winners(record), loaded(record / "rejudge.json")
     assert old.keys() == new.keys()
     assert len(service.billing.rows) == len(old)
     assert found["before"]["judge_model"] == "baseline/lexical-v1"
@@ -108,8 +104,7 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
         assert each["flipped"] == len(own) - each["agreed"]
         assert -1 <= each["kendall"] <= 1
         for when, path in (("before", first), ("after", record)):
-            manifest = json.loads((path / "manifest.json").read_text())
-            assert each["slots"][when] == manifest["position_bias"][name]
+            assert each["slots"][when] == loaded(path / "manifest.json")["position_bias"][name]
 
 
 def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
@@ -131,7 +126,7 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     judges = {name: battle.judge_model for name, battle in battles(record).items()}
     assert {name for name, judge in judges.items() if judge == "claude-sonnet-5-5"} == doubted
     assert {judges[name] for name in judges.keys() - doubted} == {"baseline/lexical-v1"}
-    found = rejudge_json(record)
+    found = loaded(record / "rejudge.json")
     assert found["unsure"] == {"the orders disagree": len(doubted)}
     asked = sum(each["agreed"] + each["flipped"] for each in found["dimensions"].values())
     assert asked == 2 * len(doubted)
@@ -159,31 +154,21 @@ def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> 
 @pytest.mark.parametrize(
     ("orders", "margins", "why"),
     [
-        ((A, B), (None, None), ""),
-        ((TIE, TIE), (None, None), ""),
+        ((A, B), (None, None), ""), ((TIE, TIE), (None, None), ""),
         ((A, A), (None, None), "the orders disagree"),
         ((A, TIE), (None, None), "the orders disagree"),
         ((A, Status.REFUSED), (None, None), "an order has no verdict"),
-        ((A, B), (MUCH, BETTER), ""),
+        ((A, B), (MUCH, BETTER), ""), ((TIE, TIE), (Margin.NONE, Margin.NONE), ""),
         ((A, B), (BETTER, BETTER), "the grade is weak"),
         ((B, A), (BETTER, BETTER), "the grade is weak"),
-        ((TIE, TIE), (Margin.NONE, Margin.NONE), ""),
     ],
-)
+)  # fmt: skip
 def test_a_judge_is_unsure_where_its_orders_disagree_or_its_grade_is_weak(
     orders: tuple[Slot | Status, Slot | Status], margins: tuple[Margin | None, ...], why: str
 ) -> None:
     (judgment,) = settled(orders)
     graded = zip(judgment.verdicts, margins, strict=True)
     assert unsure(settle(*(verdict._replace(margin=margin) for verdict, margin in graded))) == why
-
-
-def test_the_pairs_of_an_adaptive_run_are_those_that_it_chose(first: Path) -> None:
-    """Not all pairs of its prompts, of which one round judges a part."""
-    chosen = winners(first.parent / "adaptive")
-    record = published(again(first.parent / "adaptive", judge="baseline")).path
-    assert winners(record).keys() == chosen.keys()
-    assert len(chosen) < len(winners(first))
 
 
 def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
@@ -203,14 +188,19 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
 
 
 def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
-    """It is repeated, and judged again in its turn."""
-    second = published(again(first, judge="baseline", limit_pairs=2)).path
+    """It is repeated, and judged again in its turn. The pairs of an adaptive run are those that it
+    chose, not all pairs of its prompts.
+    """
+    chosen = first.parent / "adaptive"
+    second = published(again(chosen, judge="baseline")).path
+    assert winners(second).keys() == winners(chosen).keys()
+    assert len(winners(second)) < len(winners(first))
     repeated = published(again(second, "")).path
     assert (repeated / "battles.jsonl").read_text() == (second / "battles.jsonl").read_text()
     assert not (repeated / "rejudge.json").exists()
-    third = published(again(second, judge="baseline")).path
-    assert rejudge_json(third)["before"]["record"] == str(second)
-    assert winners(third).keys() == winners(second).keys()
+    third = published(again(second, judge="baseline", limit_pairs=2)).path
+    assert loaded(third / "rejudge.json")["before"]["record"] == str(second)
+    assert winners(third).keys() < winners(second).keys()
 
 
 def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:

@@ -33,63 +33,51 @@ def record(tmp_path: Path) -> Path:
     return SMALL.write(tmp_path / "runs" / "one")
 
 
-def test_a_site_made_again_is_the_same(record: Path, tmp_path: Path) -> None:
-    """The same records give the same bytes, and a file that is somebody's own stays as it is."""
-    out = tmp_path / "out"
-    build_site([record], out)
+def test_a_site_made_again_has_what_its_records_give(record: Path, tmp_path: Path) -> None:
+    """The same records give the same bytes; made of others, the pages of the earlier ones are gone.
+    A file that is somebody's own stays as it is.
+    """
+    out, other = tmp_path / "out", SMALL.write(tmp_path / "runs" / "two")
+    build_site([record, other], out)
     before = contents(out)
-    (out / "CNAME").write_text("example.org")
-    build_site([record], out)
-    assert contents(out) == before | {"CNAME": b"example.org"}
-
-
-def test_what_a_site_no_longer_has_is_removed(record: Path, tmp_path: Path) -> None:
-    """Made again of other records, the pages of the earlier ones are gone, and nothing else is."""
-    other = SMALL.write(tmp_path / "runs" / "two")
-    build_site([record, other], tmp_path / "out")
-    (tmp_path / "out" / "one" / "mine.txt").write_text("mine")
-    build_site([other], tmp_path / "out")
-    assert [path.name for path in (tmp_path / "out" / "one").iterdir()] == ["mine.txt"]
+    mine = {"CNAME": b"example.org", "one/mine.txt": b"mine"}
+    for name, text in mine.items():
+        (out / name).write_bytes(text)
+    build_site([record, other], out)
+    assert contents(out) == before | mine
+    build_site([other], out)
     build_site([other], tmp_path / "alone")
-    assert set(contents(tmp_path / "out")) == {*contents(tmp_path / "alone"), "one/mine.txt"}
+    assert set(contents(out)) == {*contents(tmp_path / "alone"), *mine}
 
 
 def test_a_foreign_folder_is_refused(record: Path, tmp_path: Path) -> None:
-    """A folder with files of its own, a file, and a page that somebody wrote are left alone."""
-    out = tmp_path / "out"
+    """A folder with files of its own, a file, and a page that somebody wrote are left alone; a list
+    that names a file outside the site's folder removes nothing, and pages of one run never replace
+    those of another.
+    """
+    out, site, victim = tmp_path / "out", tmp_path / "site", tmp_path / "victim.txt"
     out.mkdir()
     (out / "thesis.tex").write_text("x")
-    with pytest.raises(DataError, match="holds files of its own"):
-        build_site([record], out)
-    assert contents(out) == {"thesis.tex": b"x"}
-    with pytest.raises(DataError, match="this is a file"):
-        build_site([record], out / "thesis.tex")
-    build_site([], tmp_path / "site")
-    (tmp_path / "site" / "one").mkdir()
-    (tmp_path / "site" / "one" / "index.html").write_text("mine")
-    with pytest.raises(DataError, match="not made by arena-kit site"):
-        build_site([record], tmp_path / "site")
-    assert (tmp_path / "site" / "one" / "index.html").read_text() == "mine"
-
-
-def test_a_list_of_files_elsewhere_is_refused(record: Path, tmp_path: Path) -> None:
-    """A list that names a file outside the site's folder removes nothing."""
-    victim = tmp_path / "victim.txt"
-    victim.write_text("x")
-    out = tmp_path / "out"
-    out.mkdir()
-    for name in ("../victim.txt", str(victim)):
-        (out / LIST).write_text(json.dumps({"files": [name]}))
-        with pytest.raises(DataError, match="not a file of this folder"):
-            build_site([record], out)
-    assert victim.exists()
-
-
-def test_two_runs_of_one_name_are_refused(record: Path, tmp_path: Path) -> None:
-    """Pages of one run never replace those of another."""
     twin = shutil.copytree(record, tmp_path / "elsewhere" / "one")
-    with pytest.raises(DataError, match="of this name is shown already"):
-        build_site([record, twin], tmp_path / "out")
+
+    def refused(records: list[Path], folder: Path, why: str) -> None:
+        with pytest.raises(DataError, match=why):
+            build_site(records, folder)
+
+    refused([record], out, "holds files of its own")
+    refused([record], out / "thesis.tex", "this is a file")
+    refused([record, twin], tmp_path / "new", "of this name is shown already")
+    assert contents(out) == {"thesis.tex": b"x"}
+    build_site([], site)
+    (site / "one").mkdir()
+    (site / "one" / "index.html").write_text("mine")
+    refused([record], site, "not made by arena-kit site")
+    assert (site / "one" / "index.html").read_text() == "mine"
+    victim.write_text("x")
+    for name in ("../victim.txt", str(victim)):
+        (site / LIST).write_text(json.dumps({"files": [name]}))
+        refused([record], site, "not a file of this folder")
+    assert victim.exists()
 
 
 def test_names_are_safe_files() -> None:
@@ -101,25 +89,27 @@ def test_names_are_safe_files() -> None:
     assert all(re.fullmatch(r"[a-z0-9][a-z0-9._-]{0,63}", each) for each in slugs)
 
 
-def test_every_kind_of_record_is_listed(site: Path) -> None:
-    """The first page links what there is of every record, and says of others why there is none."""
+def test_every_kind_of_record_is_listed(site: Path, workspace_of_runs: Path) -> None:
+    """The first page links what there is of every record, and says of others why there is none.
+    Answer and caveats of the report's box stand on the run's page. Where only hashes were kept, the
+    reader says so, shows what the judge said, and no text.
+    """
     index = (site / "index.html").read_text()
     for run in ("pilot", "hashes", "placed", "policy"):
         assert f'href="{run}/index.html"' in index
-    assert "broken" in index
-    assert "not valid JSON" in index
-    assert "DataError: no such prompt" in index
+    for words in ("broken", "not valid JSON", "DataError: no such prompt"):
+        assert words in index
     assert index.count("votes: simulated, no person voted") == 2
     assert str(site.parent) not in index
     assert not (site / "broken").exists()
-
-
-def test_a_run_says_what_its_report_says(site: Path, workspace_of_runs: Path) -> None:
-    """Answer and caveats of the report's box stand on the run's page."""
     page = unescape((site / "pilot" / "index.html").read_text())
     said = json.loads((workspace_of_runs / "runs/pilot/answer.json").read_text())["said"]
     assert any("compares words, not meaning" in sentence for sentence in said)
     assert [sentence for sentence in said if sentence not in page] == []
+    reader = (site / "hashes" / "battles.html").read_text()
+    assert "this record keeps only hashes of its inputs" in reader
+    assert not list((site / "hashes" / "data").glob("texts-*.js"))
+    assert list((site / "hashes" / "data").glob("verdicts-*.js"))
 
 
 def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) -> None:
@@ -165,29 +155,26 @@ def test_each_text_is_stored_once(site: Path, workspace_of_runs: Path) -> None:
     assert sorted(items) == sorted(map(safe_html, texts))
 
 
-def test_a_record_of_hashes_has_no_text(site: Path) -> None:
-    """Where only hashes were kept, the reader says so, shows what the judge said, and no text."""
-    page = (site / "hashes" / "battles.html").read_text()
-    assert "this record keeps only hashes of its inputs" in page
-    assert not list((site / "hashes" / "data").glob("texts-*.js"))
-    assert list((site / "hashes" / "data").glob("verdicts-*.js"))
-
-
-def test_people_disagree_where_most_named_the_other() -> None:
+@pytest.mark.parametrize(
+    ("outcome", "people", "disputed"),
+    [
+        ("model_a", {"beech": 1}, True),
+        ("model_b", {"ash": 3, "beech": 2}, True),
+        ("model_a", {"ash": 1}, False),
+        ("model_a", {"ash": 1, "beech": 1}, False),
+        ("model_a", {"tie": 2, "beech": 1}, False),
+        ("tie", {"beech": 1}, False),
+        ("inconsistent", {"beech": 1}, False),
+        ("model_a", {}, False),
+    ],
+)
+def test_people_disagree_where_most_named_the_other(
+    outcome: str, people: dict[str, int], disputed: bool
+) -> None:
     """A battle is disputed if judge and most people each named a model, and not the same."""
-
-    def disputed(outcome: str, **people: int) -> bool:
-        return ReadBattle(id="x", model_a="ash", model_b="beech", outcome=outcome, prompt="q",
-                          dimension="", judge="", verdicts=[], people=people).disputed  # fmt: skip
-
-    assert disputed("model_a", beech=1)
-    assert disputed("model_b", ash=3, beech=2)
-    assert not disputed("model_a", ash=1)
-    assert not disputed("model_a", ash=1, beech=1)
-    assert not disputed("model_a", tie=2, beech=1)
-    assert not disputed("tie", beech=1)
-    assert not disputed("inconsistent", beech=1)
-    assert not disputed("model_a")
+    battle = ReadBattle(id="x", model_a="ash", model_b="beech", outcome=outcome, prompt="q",
+                        dimension="", judge="", verdicts=[], people=people)  # fmt: skip
+    assert battle.disputed == disputed
 
 
 def test_votes_from_a_file_stand_beside_verdicts(record: Path) -> None:

@@ -20,9 +20,23 @@ SWITCHABLE = "document.querySelector('#switch')?.hidden === false"
 DIMENSION = "document.querySelector('section:not([hidden])[data-dimension] h2').textContent"
 
 
+READ = {"file", "about", "data"}
+
+
 def expect(page: Browser, n: int) -> None:
     """Wait until the reader says that so many battles are left."""
     page.until(f"document.querySelector('#count').textContent.startsWith('{n:,} of ')")
+
+
+def at(page: Browser, place: int) -> None:
+    """Wait until the reader shows the battle at a place."""
+    page.until(f"document.querySelector('#place').textContent.startsWith('{place} of')")
+
+
+def harmless(page: Browser) -> None:
+    """There was no error, and no request elsewhere."""
+    assert not page.errors
+    assert {url.split(":")[0] for url in page.requests} <= READ
 
 
 def count(page: Browser) -> int:
@@ -58,7 +72,7 @@ def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
     assert chosen["opponent"]
     assert page.text("#place").startswith("1 of ")
     page.click("#next")
-    page.until("document.querySelector('#place').textContent.startsWith('2 of')")
+    at(page, 2)
     place, address = page.text("#place"), page.run("location.href")
     assert "battle=" in address
     assert page.overflow() <= 0
@@ -66,8 +80,7 @@ def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
     page.until(f"document.querySelector('#place').textContent === {json.dumps(place)}")
     page.click(".trail li:nth-child(2) a")
     page.until("document.title.startsWith('pilot')")
-    assert not page.errors
-    assert {url.split(":")[0] for url in page.requests} <= {"file", "about", "data"}
+    harmless(page)
 
 
 @pytest.mark.parametrize("width", [390, 1280])
@@ -100,7 +113,7 @@ def test_the_same_way_without_a_mouse(page: Browser, site: Path, width: int) -> 
     assert f"entrant={model}&inconsistent=" in page.run("location.hash")
     page.tab_to("#battles li:nth-child(2) a")
     page.press("Enter")
-    page.until("document.querySelector('#place').textContent.startsWith('2 of')")
+    at(page, 2)
     page.tab_to("#text details summary")
     page.press("Enter")
     page.until("document.querySelector('#text details').open")
@@ -185,7 +198,7 @@ def test_the_keyboard_is_enough(page: Browser, site: Path) -> None:
     assert page.run("document.activeElement.textContent") == "Skip to the content"
     for key, place in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2)):
         page.press(key)
-        page.until(f"document.querySelector('#place').textContent.startsWith('{place} of')")
+        at(page, place)
     page.run("document.querySelector('[name=prompt]').focus()")
     page.press("ArrowRight")
     assert page.text("#place").startswith("2 of")
@@ -203,37 +216,36 @@ def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
     page.until(f"Math.abs({top}) < 20")
     page.run("window.scrollBy(0, 900)")
     page.press("ArrowRight")
-    page.until("document.querySelector('#place').textContent.startsWith('3 of')")
+    at(page, 3)
     page.until(f"Math.abs({top}) < 20")
     page.run("history.back()")
-    page.until("document.querySelector('#place').textContent.startsWith('2 of')")
+    at(page, 2)
 
 
-def test_landmarks_and_names_for_screen_readers(page: Browser, site: Path) -> None:
-    """Every page has one main part, one first heading, and a name for every field and button."""
-    for name in ("index.html", "pilot/index.html", "pilot/models/aspen.html", "pilot/battles.html"):
-        page.go(site / name)
-        assert page.run("document.querySelectorAll('main').length") == 1
-        assert page.run("document.querySelectorAll('h1').length") == 1
-        tree = page.send("Accessibility.getFullAXTree")["nodes"]
-        for node in tree:
-            role = node.get("role", {}).get("value")
-            if role in ("button", "combobox", "searchbox", "checkbox", "radio", "link", "table"):
-                assert node["name"]["value"].strip(), (name, node)
+PAGES = (
+    "index.html", "pilot/index.html", "placed/index.html", "policy/index.html",
+    "pilot/models/aspen.html", "policy/models/model-17.html",
+    "pilot/battles.html", "placed/battles.html", "hashes/battles.html",
+)  # fmt: skip
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_no_page_is_wider_than_its_window(page: Browser, site: Path, width: int) -> None:
-    """On a phone and on a desktop no page scrolls sideways."""
-    page.size(width)
-    pages = ["index.html", *(f"{run}/index.html" for run in ("pilot", "placed", "policy"))]
-    pages += ["pilot/models/aspen.html", "policy/models/model-17.html"]
-    pages += ["pilot/battles.html", "placed/battles.html", "hashes/battles.html"]
-    for name in pages:
+def test_pages_fit_and_have_names_for_screen_readers(page: Browser, site: Path) -> None:
+    """Every page has one main part, one first heading, and a name for every field and button; on a
+    phone and on a desktop none scrolls sideways.
+    """
+    for name in PAGES:
         page.go(site / name)
         if name.endswith("battles.html"):
             page.until(READY)
-        assert page.overflow() <= 0, name
+        for width in (390, 1280):
+            page.size(width)
+            assert page.overflow() <= 0, (name, width)
+        assert page.run("document.querySelectorAll('main').length") == 1
+        assert page.run("document.querySelectorAll('h1').length") == 1
+        for node in page.send("Accessibility.getFullAXTree")["nodes"]:
+            role = node.get("role", {}).get("value")
+            if role in ("button", "combobox", "searchbox", "checkbox", "radio", "link", "table"):
+                assert node["name"]["value"].strip(), (name, node)
 
 
 HOSTILE_ANSWER = "\n\n".join(
@@ -274,8 +286,7 @@ def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
             for _ in range(len(names)):
                 page.press("ArrowRight")
         assert_harmless(page, path)
-    assert not page.errors
-    assert {url.split(":")[0] for url in page.requests} <= {"file", "about", "data"}
+    harmless(page)
 
 
 def assert_harmless(page: Browser, path: Path) -> None:
@@ -305,8 +316,7 @@ def test_hostile_votes_run_nothing(
         page.go(path)
         assert_harmless(page, path)
         assert "PWNED" in page.text()
-    assert not page.errors
-    assert {url.split(":")[0] for url in page.requests} <= {"file", "about", "data"}
+    harmless(page)
 
 
 KEPT = {"state", "mode", "started_at"}  # closed vocabularies; anything else there is refused

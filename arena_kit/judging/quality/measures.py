@@ -93,10 +93,7 @@ class PositionBias:
 
     def measures(self) -> list[Measure]:
         """The same as rows of the table of measures."""
-        return [
-            self.flips.named("flips", rule="flips"),
-            self.slot_a.named("slot_a", rule="slot"),
-        ]
+        return [self.flips.named("flips", rule="flips"), self.slot_a.named("slot_a", rule="slot")]
 
 
 def position(calls: Calls) -> PositionBias:

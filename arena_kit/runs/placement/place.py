@@ -40,10 +40,9 @@ from arena_kit.runs.record.battles import arena_name, battles_file
 from arena_kit.runs.record.inputs import NAMES, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.canaries import concerns
 from arena_kit.runs.tournament.generate import Job
 from arena_kit.runs.tournament.judge import Judgments, ask_canaries, booked, judge
-from arena_kit.runs.tournament.judge_gate import write_gate
+from arena_kit.runs.tournament.judge_gate import concerns, write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 from arena_kit.runs.tournament.publish import asked_at
 

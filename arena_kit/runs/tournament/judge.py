@@ -33,8 +33,14 @@ from arena_kit.runs.tournament.ask import (
     run_spending,
     spending_by_dimension,
 )
-from arena_kit.runs.tournament.canaries import concerns, full_suite, preflight, repeated
-from arena_kit.runs.tournament.judge_gate import failed_pilot, refuse_unfit
+from arena_kit.runs.tournament.judge_gate import (
+    concerns,
+    failed_pilot,
+    full_suite,
+    preflight,
+    refuse_unfit,
+    repeated,
+)
 from arena_kit.runs.tournament.plan import Plan
 
 

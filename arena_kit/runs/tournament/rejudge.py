@@ -23,12 +23,7 @@ from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdic
 from arena_kit.rating.base import rated_or_none
 from arena_kit.reporting.board import Board
 from arena_kit.runs.record.artifacts import REPEATS_FILE
-from arena_kit.runs.record.compare import (
-    Orders,
-    Side,
-    decided_orders,
-    shared_battles,
-)
+from arena_kit.runs.record.compare import Orders, Side, decided_orders, shared_battles
 from arena_kit.runs.record.record import open_record
 
 ARTIFACT = "rejudge.json"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable
 
 import pytest
@@ -19,7 +19,7 @@ from arena_kit.judging.quality.canaries import (
     canary_pairs,
 )
 from arena_kit.judging.quality.canary_report import CanaryReport
-from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
+from arena_kit.judging.quality.gate import Level, Rule, gate
 from arena_kit.judging.verdicts.records import JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import read_sections
 from arena_kit.judging.verdicts.settle import presentations
@@ -54,28 +54,16 @@ def scripted(reads: Reads) -> ScriptedJudge:
     def script(request: JudgeRequest) -> str | Status | None:
         sections = read_sections(request)
         dimension = request.presentation.pair.dimension
-        said = reads(dimension, sections["response_a"], sections["response_b"])
-        return said if said is None or isinstance(said, Status) else verdict(said)
+        slot = reads(dimension, sections["response_a"], sections["response_b"])
+        return slot if slot is None or isinstance(slot, Status) else verdict(slot)
 
     return ScriptedJudge(script)
 
 
 def obeys(dimension: str, first: str, second: str) -> str:
     """Knows every canary, and does what an answer tells it all the same."""
-    told = obeyed({"response_a": first, "response_b": second})
-    return told or by_heart(dimension, first, second)
-
-
-def longer(_dimension: str, first: str, second: str) -> str:
-    return "A" if len(first) > len(second) else "B"
-
-
-def ignores_rubric(_dimension: str, first: str, second: str) -> str:
-    return by_heart_whatever_is_asked(first, second)
-
-
-def first_slot(_dimension: str, _first: str, _second: str) -> str:
-    return "A"
+    order = obeyed({"response_a": first, "response_b": second})
+    return order or by_heart(dimension, first, second)
 
 
 def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryReport:
@@ -84,77 +72,65 @@ def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryRepo
     return CanaryReport.of("scripted/v1", canaries, judgments)
 
 
-def gate_of(report: CanaryReport) -> Gate:
-    return gate(report.judge, report.measures, RULES)
-
-
 # What is asked
 
 
 @pytest.mark.parametrize(
     "dimensions", [SHIPPED, ("tone",), ("factuality",), ("factuality", "calibration", "tone")]
 )
-def test_a_preflight_is_a_handful_and_covers_every_dimension(dimensions: tuple[str, ...]) -> None:
-    """Under 20 requests in all, 3 attacks among them, whatever the rubrics are called."""
-    canaries = suite_of(*dimensions, suite="preflight")
-    assert 2 * len(canaries.pairs) < 20
-    assert {canary.dimension for canary in canaries.canaries} == {*dimensions}
-    assert sum(canary.attack is not None for canary in canaries.canaries) == 3
-    assert len(set(canaries.pairs)) == len(canaries.pairs)
-
-
-def test_the_full_suite_is_under_200_requests_per_dimension() -> None:
-    counts = Counter(canary.dimension for canary in suite_of(*SHIPPED, "tone").canaries)
-    assert counts.keys() == {*SHIPPED, "tone"}
-    assert all(2 * n < 200 for n in counts.values())
+def test_suites_cover_every_dimension_with_few_requests(dimensions: tuple[str, ...]) -> None:
+    """A pre-flight has under 20 requests in all, 3 attacks among them; a full suite under 200 per
+    dimension, whatever the rubrics are called.
+    """
+    full, preflight = suite_of(*dimensions), suite_of(*dimensions, suite="preflight")
+    assert 2 * len(preflight.pairs) < 20
+    assert sum(canary.attack is not None for canary in preflight.canaries) == 3
+    for canaries in (full, preflight):
+        counts = Counter(canary.dimension for canary in canaries.canaries)
+        assert counts.keys() == {*dimensions}
+        assert 2 * max(counts.values()) < 200
+        assert len(set(canaries.pairs)) == len(canaries.pairs)
 
 
 def test_every_request_is_rendered_like_any_other_in_both_orders() -> None:
     """Ids are the canaries' own, and no text tells a judge that it is being tested."""
     canaries = suite_of()
     requests = canaries.material.requests(canaries.pairs)
-    assert len(requests) == 2 * len(canaries.pairs)
     assert all(PREFIX in request.request_id for request in requests)
     assert not [r for r in requests if "canary" in r.user or "canary" in r.system]
-    by_pair = {pair: presentations(pair) for pair in canaries.pairs}
-    assert {r.presentation for r in requests} == {p for two in by_pair.values() for p in two}
+    shown = [each for pair in canaries.pairs for each in presentations(pair)]
+    assert sorted(map(repr, shown)) == sorted(repr(r.presentation) for r in requests)
 
 
-def test_attacks_are_of_many_kinds_and_languages_and_leave_the_answer_in_place() -> None:
+def test_attacks_are_of_many_kinds_and_leave_the_answer_in_place() -> None:
+    """In eight languages and more. Tag characters and zero-width spaces keep the words of
+    invisible ones from being found as they are.
+    """
     kinds = Counter(attack.kind for attack in attacks())
     wanted = "letter marker score verdict boundary role invisible authority slander language"
     assert kinds.keys() == {*wanted.split()}
-    assert kinds["language"] >= 8
-    assert kinds["invisible"] == 3
+    assert (kinds["language"] >= 8, kinds["invisible"]) == (True, 3)
     for attack in attacks():
         assert attack("An answer.").startswith("An answer.\n\n")
-    one, other = attacks()[:2]
-    assert one(other("An answer.")).count("Ignore the rubric") == 2
-
-
-def test_invisible_attacks_show_no_letter_of_their_instruction() -> None:
-    """Tag characters and zero-width spaces keep the words from being found as they are."""
-    by_id = {attack.attack_id: attack("") for attack in attacks()}
-    for name in ("tags", "zero-width", "bidi"):
-        assert "Choose the response" not in by_id[name]
-        assert MARKER not in by_id[name]
-    assert not any(letter.isascii() and letter.isprintable() for letter in by_id["tags"].strip())
+        if attack.kind == "invisible":
+            assert "Choose the response" not in attack("")
+            assert MARKER not in attack("")
+    (tags,) = (attack("").strip() for attack in attacks() if attack.attack_id == "tags")
+    assert not any(letter.isascii() and letter.isprintable() for letter in tags)
 
 
 def test_length_decides_nothing() -> None:
     """The worse answer is the longer one in more than a third of known pairs and the shorter one
     in some of each dimension; contrasts are alike in length.
     """
+    longer = defaultdict(list)
     for canary in suite_of().canaries:
         if canary.contrast:
             assert 0.9 < len(canary.better) / len(canary.worse) < 1.12, canary.canary_id
-    for dimension in SHIPPED:
-        known = [
-            c for c in suite_of().canaries
-            if c.dimension == dimension and not c.attack and not c.contrast
-        ]  # fmt: skip
-        share = sum(c.worse_is_longer for c in known) / len(known)
-        assert 1 / 3 < share < 1
+        elif not canary.attack:
+            longer[canary.dimension].append(canary.worse_is_longer)
+    assert longer.keys() == {*SHIPPED}
+    assert all(1 / 3 < sum(flags) / len(flags) < 1 for flags in longer.values())
 
 
 # What is counted
@@ -162,11 +138,10 @@ def test_length_decides_nothing() -> None:
 
 def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
     report = report_of(by_heart, ledger)
-    assert report.find("known_right").value == 1
-    assert report.find("attacks_worked").counted == f"0 of {3 * 3 * len(attacks())}"
-    assert report.find("contrasts_followed").counted == "9 of 9"
-    assert report.find("slot_a").value == 0.5
-    assert gate_of(report).level is not Level.FAILED
+    counted = [report.find(name).counted for name in ("attacks_worked", "contrasts_followed")]
+    assert counted == [f"0 of {3 * 3 * len(attacks())}", "9 of 9"]
+    assert (report.find("known_right").value, report.find("slot_a").value) == (1, 0.5)
+    assert gate(report.judge, report.measures, RULES).level is not Level.FAILED
     assert json.loads(json.dumps(report.as_dict()))["requests"] == 2 * len(report.results)
     assert "None of" in " ".join(report.sentences())
 
@@ -176,33 +151,36 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
     ("reads", "rule", "words"),
     [
         (obeys, "attack", "smuggled instructions that worked"),
-        (first_slot, "slot", "slot A"),
-        (longer, "canary", "wrong verdicts name the longer answer"),
-        (ignores_rubric, "contrast", "changed with the dimension"),
+        (lambda _d, _a, _b: "A", "slot", "slot A"),
+        (lambda _d, a, b: "AB"[len(a) <= len(b)], "canary", "wrong verdicts name the longer"),
+        (
+            lambda _d, a, b: by_heart_whatever_is_asked(a, b),
+            "contrast",
+            "changed with the dimension",
+        ),
     ],
 )
 def test_each_bad_judge_fails_for_its_own_reason(
     ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite
 ) -> None:
     """The first reason names what is wrong with it, in the pre-flight as in the full suite."""
-    found = gate_of(report_of(reads, ledger, suite))
+    report = report_of(reads, ledger, suite)
+    found = gate(report.judge, report.measures, RULES)
     assert found.level is Level.FAILED
     assert found.findings[0].measure.rule == rule
     assert words in found.reasons[0]
 
 
-def test_every_kind_of_attack_succeeds_against_a_judge_that_obeys(ledger: Ledger) -> None:
-    """An order to choose A also loses the right verdict: the two orders then disagree."""
+def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) -> None:
+    """Against a judge that obeys every kind works: an order to choose A also loses the right
+    verdict, for the two orders then disagree. One that is wrong without an attack shows nothing.
+    """
     report = report_of(obeys, ledger)
     assert report.find("known_right").value == 1
-    kinds = {attack.kind for attack in attacks()}
-    by_kind = {kind: report.find("attacks_worked", stratum=kind).value for kind in kinds}
-    assert by_kind == dict.fromkeys(kinds, 1.0)
-
-
-def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) -> None:
-    """A judge that is wrong without an attack shows nothing about attacks."""
-    report = report_of(lambda d, a, b: {"A": "B", "B": "A"}.get(by_heart(d, a, b), "tie"), ledger)
+    for kind in {attack.kind for attack in attacks()}:
+        assert report.find("attacks_worked", stratum=kind).value == 1, kind
+    report = report_of(lambda d, a, b: {"A": "B", "B": "A"}.get(by_heart(d, a, b), "tie"),
+                       Ledger(ledger.path.with_name("wrong.sqlite")))  # fmt: skip
     assert (report.find("known_right").count, report.find("attacks_worked").n) == (0, 0)
     assert "cannot be told" in " ".join(report.sentences())
 
@@ -214,17 +192,3 @@ def test_a_refusal_under_attack_loses_the_verdict_and_a_failing_service_says_not
     report = report_of(lambda d, a, b: end if MARKER in a + b else by_heart(d, a, b), ledger)
     assert report.find("attacks_worked", stratum="marker").value == worked
     assert report.find("known_right").value == 1
-
-
-def test_canaries_are_asked_once_per_judge_and_rubric(ledger: Ledger) -> None:
-    """A second run is answered by the ledger; another rubric text is asked anew."""
-    judge = scripted(by_heart)
-    canaries = suite_of(suite="preflight")
-    for _ in range(2):
-        judge_pairs(canaries.pairs, canaries.material, judge, ledger)
-    before = len(judge.asked)
-    assert before == 2 * len(canaries.pairs)
-    changed = rubrics_of(*SHIPPED) | {"factuality": rubrics_of("accuracy")["accuracy"]}
-    again = canary_pairs(changed, salt=b"salt", suite="preflight")
-    judge_pairs(again.pairs, again.material, judge, ledger)
-    assert {name.partition("|")[0] for name in judge.asked[before:]} == {"factuality"}

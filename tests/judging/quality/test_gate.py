@@ -2,27 +2,22 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from collections import defaultdict
+from collections.abc import Iterator
 from pathlib import Path
 
+import pandas as pd
 import pytest
 
-from arena_kit import Battle, BattleLog, DataError, JudgeQuality, Outcome
+from arena_kit import DataError, JudgeQuality
 from arena_kit.judging.quality.estimates import Measure
-from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
+from arena_kit.judging.quality.gate import Level, Rule, gate
 from arena_kit.runs.settings.files import read_gate
-from tests.samples import ROOT
+from tests.samples import ROOT, votes_on
 
 MOST = Rule(text="flips", trusted=0.3, usable=0.5, least=False, min_n=30)
 LEAST = Rule(text="right", trusted=0.8, usable=0.6, least=True, min_n=30)
 RULES = {"flips": MOST, "right": LEAST}
-
-
-def level(rule: str, value: float | None, n: int = 100, *ends: float) -> Level:
-    low, high = ends or (None, None)
-    return gate("j", [measured(rule, value, n, low=low, high=high)], RULES).level
 
 
 def measured(rule: str, value: float | None, n: int = 50, **more: object) -> Measure:
@@ -30,39 +25,30 @@ def measured(rule: str, value: float | None, n: int = 50, **more: object) -> Mea
 
 
 @pytest.mark.parametrize(
-    ("rule", "value", "ends", "wanted"),
+    ("rule", "value", "n", "low", "high", "wanted"),
     [
-        ("flips", 0.30, (0.2, 0.4), Level.TRUSTED),
-        ("flips", 0.31, (0.2, 0.4), Level.CAUTION),
-        ("flips", 0.30, (0.0, 0.6), Level.CAUTION),
-        ("flips", 0.51, (0.4, 0.6), Level.FAILED),
-        ("right", 0.80, (0.7, 0.9), Level.TRUSTED),
-        ("right", 0.79, (0.7, 0.9), Level.CAUTION),
-        ("right", 0.80, (0.5, 0.9), Level.CAUTION),
-        ("right", 0.59, (0.5, 0.7), Level.FAILED),
+        ("flips", 0.30, 100, 0.2, 0.4, Level.TRUSTED),
+        ("flips", 0.31, 100, 0.2, 0.4, Level.CAUTION),
+        ("flips", 0.30, 100, 0.0, 0.6, Level.CAUTION),
+        ("flips", 0.51, 100, 0.4, 0.6, Level.FAILED),
+        ("right", 0.80, 100, 0.7, 0.9, Level.TRUSTED),
+        ("right", 0.79, 100, 0.7, 0.9, Level.CAUTION),
+        ("right", 0.80, 100, 0.5, 0.9, Level.CAUTION),
+        ("right", 0.59, 100, 0.5, 0.7, Level.FAILED),
+        ("right", None, 100, None, None, Level.CAUTION),
+        # Fewer than 30 neither earn trust nor lose use, unless the interval is all beyond use.
+        ("flips", 0.0, 29, None, None, Level.CAUTION),
+        ("flips", 0.6, 29, None, None, Level.CAUTION),
+        ("flips", 0.6, 29, 0.4, 0.8, Level.CAUTION),
+        ("flips", 0.9, 29, 0.7, 1.0, Level.FAILED),
+        ("right", 0.1, 29, 0.0, 0.3, Level.FAILED),
     ],
 )
 def test_a_number_within_trust_and_an_interval_within_use_are_trusted(
-    rule: str, value: float, ends: tuple[float, float], wanted: Level
+    rule: str, value: float | None, n: int, low: float | None, high: float | None, wanted: Level
 ) -> None:
     """Limits are inclusive; a least and a most are mirror images."""
-    assert level(rule, value, 100, *ends) is wanted
-
-
-def test_few_verdicts_neither_earn_trust_nor_lose_use() -> None:
-    """Fewer than 30 are caution, unless the whole interval is beyond use."""
-    assert level("flips", 0.0, 29) is Level.CAUTION
-    assert level("flips", 0.6, 29) is Level.CAUTION
-    assert level("flips", 0.6, 29, 0.4, 0.8) is Level.CAUTION
-    assert level("flips", 0.9, 29, 0.7, 1.0) is Level.FAILED
-    assert level("right", 0.1, 29, 0.0, 0.3) is Level.FAILED
-
-
-def test_what_was_not_measured_is_no_trust() -> None:
-    assert level("right", None) is Level.CAUTION
-    nothing = gate("j", [], RULES)
-    assert (nothing.level, nothing.findings) == (Level.CAUTION, ())
-    assert nothing.sentence == "The judge j is usable with caution: nothing was measured."
+    assert gate("j", [measured(rule, value, n, low=low, high=high)], RULES).level is wanted
 
 
 def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
@@ -79,17 +65,16 @@ def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
         "(also on tone). It was allowed."
     )
     trusted = gate("j", [measured("right", 0.9)], RULES)
-    assert trusted.sentence == (
-        "The judge j is trusted: all 1 checks are met; not measured: flips."
-    )
+    assert trusted.sentence == "The judge j is trusted: all 1 checks are met; not measured: flips."
+    nothing = gate("j", [], RULES)
+    assert nothing.sentence == "The judge j is usable with caution: nothing was measured."
 
 
 @pytest.mark.parametrize(("rule", "seen"), [("slot", 0.3), ("length", 0.3), ("family", -0.3)])
 def test_shares_that_should_be_one_half_are_seen_as_their_distance(rule: str, seen: float) -> None:
     """Either way for slot and length; less than half is no preference for the own family."""
-    found = gate("j", [measured(rule, 0.2, low=0.1, high=0.4)], {rule: MOST}).findings[0].measure
-    ends = (-0.4, -0.1) if seen < 0 else (0.1, 0.4)
-    assert (found.value, found.low, found.high) == pytest.approx((seen, *ends))
+    found = gate("j", [measured(rule, 0.2)], {rule: MOST}).findings[0].measure
+    assert found.value == pytest.approx(seen)
 
 
 @pytest.mark.parametrize(
@@ -103,83 +88,48 @@ def test_shares_that_should_be_one_half_are_seen_as_their_distance(rule: str, se
     ],
 )
 def test_a_wrong_rule_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    """It names the file, the rule, what is allowed and what came."""
-    shipped = (ROOT / "params" / "judge_gate.yaml").read_text()
-    file = tmp_path / "gate.yaml"
-    file.write_text(f"{shipped}\n{text}\n")
-    if text.startswith("flips"):
-        head, _, rest = shipped.partition("flips:")
-        file.write_text(head + text + "\nslot:" + rest.partition("\nslot:")[2])
+    """It names the file, the rule, what is allowed and what came. Without a file the shipped rules
+    hold.
+    """
+    assert read_gate(tmp_path) == read_gate(ROOT)
+    head, _, rest = (ROOT / "params" / "judge_gate.yaml").read_text().partition("flips:")
+    flips, _, rest = rest.partition("\nslot:")
+    own = text if text.startswith("flips") else f"{text}\nflips:{flips}"
+    (tmp_path / "gate.yaml").write_text(f"{head}{own}\nslot:{rest}")
     with pytest.raises(DataError, match=r"gate\.yaml") as caught:
         read_gate(tmp_path, Path("gate.yaml"))
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
-def test_a_workspace_without_rules_of_its_own_has_those_that_are_shipped(tmp_path: Path) -> None:
-    assert read_gate(tmp_path) == read_gate(ROOT)
-    with pytest.raises(DataError, match=r"mine\.yaml"):
-        read_gate(tmp_path, Path("mine.yaml"))
-
-
-# Judges whose verdicts in both orders and right answers were published
-
-
-@pytest.fixture(scope="module")
-def gates(data: Path) -> dict[tuple[str, str], tuple[float, Gate]]:
-    """Per judge and prompting strategy of LLMBar: how often it is right, and its gate."""
-    rows = defaultdict(list)
-    with gzip.open(data / "llmbar" / "judge_verdicts.csv.gz", "rt", encoding="utf-8") as lines:
-        for row in csv.DictReader(lines):
-            rows[row["judge"], row["prompting"]].append(row)
-    found, rules = {}, read_gate(ROOT)
-    for name, own in rows.items():
-        shown = BattleLog.joined(
-            named(own, "winner_original_order"), named(own, "winner_swapped_order", swapped=True)
-        )
-        quality = JudgeQuality.from_battles(name[0], shown, labels=named(own, "gold"))
-        found[name] = (quality.find("agreement").value or 0.0, quality.gate(rules))
-    return found
-
-
-def named(rows: list[dict[str, str]], column: str, *, swapped: bool = False) -> BattleLog:
-    """The response that a column names, of those shown in this order."""
-    first, second = ("2", "1") if swapped else ("1", "2")
-    return BattleLog.from_battles(
-        Battle(
-            model_a=first,
-            model_b=second,
-            winner=Outcome.MODEL_A if row[column] == first else Outcome.MODEL_B,
-            question_id=f"{row['subset']}/{row['idx']}",
-        )
-        for row in rows
-        if row[column]
-    )
-
-
-def test_levels_follow_how_often_a_judge_is_right(
-    gates: dict[tuple[str, str], tuple[float, Gate]],
-) -> None:
-    """Of 65 settings 9 are trusted, all of GPT-4; 10 are usable with caution, of GPT-4 and PaLM 2;
-    every one of ChatGPT, LLaMA 2 and Falcon is not usable.
+def test_levels_follow_how_often_a_published_judge_is_right(data: Path) -> None:
+    """LLMBar: of 65 judges with their prompting 9 are trusted, all of GPT-4; 10 are usable with
+    caution, of GPT-4 and PaLM 2; every one of ChatGPT, LLaMA 2 and Falcon is not usable. All 19
+    that fail by flips or slot are right in less than 56 %; but of those that keep both rules, 27 of
+    46 are right in less than 65 %: without labels no judge is trusted.
     """
-    levels = defaultdict(list)
-    for (judge, _), (_, found) in gates.items():
+    rows = pd.read_csv(data / "llmbar" / "judge_verdicts.csv.gz", dtype=str, na_filter=False)
+    rows["question"] = rows.subset + "/" + rows.idx
+    levels, by_order, kept, rules = defaultdict(list), [], [], read_gate(ROOT)
+    for (judge, _), own in rows.groupby(["judge", "prompting"]):
+        orders = (("winner_original_order", "12"), ("winner_swapped_order", "21"))
+        shown = [row for order in orders for row in named(own, *order)]
+        labels = votes_on(*named(own, "gold", "12"))
+        quality = JudgeQuality.from_battles(judge, votes_on(*shown), labels=labels)
+        found = quality.gate(rules)
         levels[found.level].append(judge)
+        failed = {f.measure.rule for f in found.findings if f.level is Level.FAILED}
+        right = quality.find("agreement").value or 0.0
+        (by_order if failed & {"flips", "slot"} else kept).append(right)
     assert [len(levels[level]) for level in Level] == [9, 10, 46]
     assert {*levels[Level.TRUSTED]} == {"GPT-4"}
     assert {*levels[Level.CAUTION]} == {"GPT-4", "PaLM2"}
-
-
-def test_rules_about_order_fail_no_judge_that_is_right_in_six_of_ten(
-    gates: dict[tuple[str, str], tuple[float, Gate]],
-) -> None:
-    """All 19 settings that fail by flips or slot are right in less than 56 %; but of those that
-    keep both rules, 27 of 46 are right in less than 65 %: without labels no judge is trusted.
-    """
-    by_order, kept = [], []
-    for rate, found in gates.values():
-        failed = {f.measure.rule for f in found.findings if f.level is Level.FAILED}
-        (by_order if failed & {"flips", "slot"} else kept).append(rate)
     assert (len(by_order), max(by_order) < 0.56) == (19, True)
-    assert (len(kept), sum(rate < 0.65 for rate in kept)) == (46, 27)
+    assert (len(kept), sum(right < 0.65 for right in kept)) == (46, 27)
+
+
+def named(rows: pd.DataFrame, column: str, order: str) -> Iterator[tuple[str, str, str, str]]:
+    """Votes for the response that a column names, of two shown in this order."""
+    for winner, question in zip(rows[column], rows.question, strict=True):
+        if winner:
+            yield order[0], order[1], "ab"[order.index(winner)], question

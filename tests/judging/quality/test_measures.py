@@ -2,24 +2,20 @@
 
 from __future__ import annotations
 
-import csv
-import gzip
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, JudgeQuality, Outcome, read_battles, read_gate
+from arena_kit import BattleLog, JudgeQuality, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.judging.judges.baseline import MODEL, unread_rubrics
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.estimates import Estimate, find
-from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.quality.measures import (
-    NO_RUBRIC,
     Families,
     PositionBias,
     family_preference,
@@ -31,8 +27,7 @@ from arena_kit.judging.quality.measures import (
     statuses,
 )
 from arena_kit.judging.verdicts.records import Judgment, Slot, Status
-from arena_kit.judging.verdicts.rendering import Rubric
-from tests.samples import ROOT, log_of, settled
+from tests.samples import log_of, settled, votes_on
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 ASH, BEECH, FLIP = (A, B), (B, A), (A, A)
@@ -57,9 +52,7 @@ def bias(*said: tuple[Said, Said], questions: int = 0) -> PositionBias:
     ],
 )  # fmt: skip
 def test_rates_match_a_hand_calculation(
-    said: list[tuple[Said, Said]],
-    flips: tuple[float | None, int],
-    slot_a: tuple[float | None, int],
+    said: list[tuple[Said, Said]], flips: tuple[float | None, int], slot_a: tuple[float | None, int]
 ) -> None:
     found = bias(*said)
     assert (found.flips.value, found.flips.n) == pytest.approx(flips)
@@ -67,24 +60,18 @@ def test_rates_match_a_hand_calculation(
 
 
 def test_the_interval_knows_that_verdicts_on_one_question_go_together() -> None:
-    """Four pairs named twice A, twice B, by turns: on four questions the means are 1, 0, 1, 0, and
-    the t interval of four such means is 0.5 ± 3.182 x 0.577 / 2; on two questions, A and B each, it
-    is all that a share can be.
-    """
-    said = [(A, A), (B, B), (A, A), (B, B)]
-    assert bias(*said).slot_a.high == pytest.approx(min(1.0, 0.5 + 3.182446 * 0.57735 / 2))
-    two = bias(*said, questions=2).slot_a
-    assert (two.value, two.low, two.high) == (0.5, 0.0, 1.0)
-
-
-def test_a_judge_that_always_names_slot_a_flips_every_pair() -> None:
-    """A pure slot bias shows as a flip rate and a slot A rate of one, and of 10 questions that all
-    say so as few as 74 % may be typical (0.05 to the power of a tenth).
+    """Of ten questions that all name slot A as few as 74 % may be typical (0.05 to the power of a
+    tenth). On two questions that name A and B by turns the share may be anything. Dimensions are
+    kept apart.
     """
     found = bias(*[FLIP] * 10)
     for share in (found.flips, found.slot_a):
         assert (share.value, share.high) == (1.0, 1.0)
         assert share.low == pytest.approx(0.7411, abs=1e-4)
+    two = bias((A, A), (B, B), (A, A), (B, B), questions=2).slot_a
+    assert (two.value, two.low, two.high) == (0.5, 0.0, 1.0)
+    apart = position_bias(settled(FLIP) + settled((TIE, TIE), dimension="facts"))
+    assert [apart[name].as_dict()["flip_rate"] for name in ("tone", "facts")] == [1.0, 0.0]
 
 
 @settings(max_examples=20, deadline=None)
@@ -96,41 +83,21 @@ def test_a_consistent_judge_shows_no_order_effect(said: list[tuple[Slot, Slot]])
     assert found.slot_a.value in (None, 0.5)
 
 
-def test_dimensions_are_kept_apart_and_the_plain_form_has_all_numbers() -> None:
-    """In the order of first appearance, with None where a rate does not exist."""
-    found = position_bias(settled(FLIP) + settled((TIE, TIE), dimension="facts"))
-    assert list(found) == ["tone", "facts"]
-    assert found["facts"].as_dict() == {
-        "n_pairs": 1, "flip_rate": 0.0, "flip_low": None, "flip_high": None,
-        "n_decisive_verdicts": 0, "slot_a_rate": None, "slot_a_low": None, "slot_a_high": None,
-    }  # fmt: skip
-
-
-def test_gpt4_of_qlora_prefers_the_first_slot_as_its_verdicts_say(data: Path) -> None:
-    """38,544 verdicts of the OpenAssistant benchmark, every pair in both orders: 57.3 % of decisive
-    ones for the first slot, 72.4 % of pairs alike in both orders (data card, recounted from the
-    authors' files).
+def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(data: Path) -> None:
+    """QLoRA's 38,544 verdicts of the OpenAssistant benchmark, every pair in both orders: 57.3 % of
+    decisive ones for the first slot, 72.4 % of pairs alike in both orders (data card, recounted
+    from the authors' files). MT-bench: 380 of 2,400 settled pairs are inconsistent; which slot won
+    is not known of these.
     """
-    won = {"first": Outcome.MODEL_A, "second": Outcome.MODEL_B, "tie": Outcome.TIE}
-    with gzip.open(data / "qlora_gpt4_judge" / "verdicts.csv.gz", "rt", encoding="utf-8") as lines:
-        log = BattleLog.from_battles(
-            Battle(
-                model_a=row["first_model"],
-                model_b=row["second_model"],
-                winner=won[row["verdict"]],
-                question_id=row["question_id"],
-            )
-            for row in csv.DictReader(lines)
-            if row["bench"] == "oa" and row["verdict"] in won
-        )
+    rows = pd.read_csv(data / "qlora_gpt4_judge" / "verdicts.csv.gz", dtype=str)
+    rows["winner"] = rows.verdict.map({"first": "a", "second": "b", "tie": "-"})
+    kept = rows[rows.bench == "oa"].dropna(subset="winner")
+    columns = kept[["first_model", "second_model", "winner", "question_id"]]
+    log = votes_on(*columns.itertuples(index=False, name=None))
     found = position(Calls.from_battles(log))
     assert found.slot_a.value == pytest.approx(18875 / (18875 + 14043))
     assert found.flips.complement().value == pytest.approx(0.724, abs=5e-4)
     assert (found.slot_a.low or 0) > 0.55
-
-
-def test_gpt4_of_mt_bench_flips_as_often_as_its_verdicts_say(data: Path) -> None:
-    """380 of 2,400 settled pairs are inconsistent; which slot won is not known of these."""
     log = read_battles(data / "mtbench_human_gpt4" / "gpt4_pair.csv.gz")
     quality = JudgeQuality.from_battles("gpt-4", log, both_orders=True)
     assert quality.find("flips").counted == "380 of 2400"
@@ -139,7 +106,6 @@ def test_gpt4_of_mt_bench_flips_as_often_as_its_verdicts_say(data: Path) -> None
 
 # Preferences that were planted into simulated verdicts
 
-NAMES = tuple(f"m{i}" for i in range(6))
 SKILL = np.array([1.2, 0.6, 0.2, -0.2, -0.6, -1.2])
 OURS = Families(of={"m0": "ours", "m3": "ours", "m1": "x"}, own="ours")
 
@@ -164,7 +130,7 @@ def battles(n: int, seed: int, *, per_doubling: float = 0.0, family: float = 0.0
     won = rng.random(n) < 1 / (1 + np.exp(second - first - 0.3))  # the first slot has a bonus
     one, two = words[question, a], words[question, b]
     return BattleLog(
-        models=NAMES,
+        models=tuple(f"m{i}" for i in range(6)),
         a=a.astype(np.int32),
         b=b.astype(np.int32),
         outcome=np.where(won, 0, 1).astype(np.int8),
@@ -178,21 +144,21 @@ def length(log: BattleLog) -> tuple[Estimate, Estimate]:
     return find(found, "longer_named"), find(found, "twice_as_long")
 
 
+def covers(found: Estimate, truth: float) -> bool:
+    return (found.low or 1) <= truth <= (found.high or 0)
+
+
 @pytest.mark.parametrize("planted", [0.0, 0.8])
 def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: float) -> None:
     """0.8 logits for each doubling are a win share of 69 % between equals, and none is none,
-    although longer models are better, too: the raw share says more than that is worth.
+    although longer models are better, too: the raw share says more than that is worth. Of 50
+    simulated runs of 800 verdicts, 44 or more intervals hold the planted share.
     """
     raw, doubled = length(battles(12_000, seed=3, per_doubling=planted))
     assert doubled.value == pytest.approx(expit(planted), abs=0.02)
     assert (raw.value or 0) > (0.65 if planted else 0.51)
-
-
-def test_its_interval_holds_the_truth() -> None:
-    """Of 100 simulated runs of 800 verdicts, 90 to 99 hold the planted share."""
-    found = [length(battles(800, seed, per_doubling=0.5))[1] for seed in range(100)]
-    held = sum((each.low or 1) <= expit(0.5) <= (each.high or 0) for each in found)
-    assert 90 <= held <= 99
+    found = [length(battles(800, seed, per_doubling=planted))[1] for seed in range(50)]
+    assert sum(covers(each, expit(planted)) for each in found) >= 44
 
 
 def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
@@ -212,18 +178,16 @@ def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
 def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) -> None:
     """None, and 0.9 logits for m0 and m3, which are a win share of 71 % against equals by the
     votes of people who prefer nobody: of 40 simulated runs of 800 verdicts, 35 or more hold it.
+    A family that nobody belongs to is no preference.
     """
     found = []
     for seed in range(0, 80, 2):
         judged, people = battles(800, seed, family=planted), battles(800, seed + 1)
         found += family_preference(Calls.from_battles(judged), OURS, Calls.from_battles(people))
-    held = sum((each.low or 1) <= expit(planted) <= (each.high or 0) for each in found)
-    assert (len(found), held >= 35) == (40, True)
+    assert len(found) == 40
+    assert sum(covers(each, expit(planted)) for each in found) >= 35
     assert np.mean([each.value for each in found]) == pytest.approx(expit(planted), abs=0.03)
-
-
-def test_a_family_that_nobody_belongs_to_is_no_preference() -> None:
-    calls = Calls.from_battles(battles(400, seed=1))
+    calls = Calls.from_battles(people)
     assert family_preference(calls, Families(own="ours"), calls) == []
 
 
@@ -261,50 +225,13 @@ def test_noise_does_not_hide_that_two_dimensions_are_one() -> None:
     dimensions; corrected for the noise that its orders show, it does.
     """
     rng = np.random.default_rng(4)
-    opinion = rng.random(3000) < 0.5
-
-    def call(first: bool) -> Slot:
-        noisy = (rng.random() < 0.5) if rng.random() < 0.1 else first
-        return A if noisy else B
-
-    noisy = [[(call(o), call(not o)) for o in opinion] for _ in range(2)]
-    different, correlation, corrected = rubric_use(Calls.of(both(noisy[0], noisy[1])))
+    opinion, random = rng.random(3000) < 0.5, rng.random((2, 2, 3000)) < 0.1
+    shown = np.where(random, rng.random((2, 2, 3000)) < 0.5, [opinion, ~opinion])
+    tone, facts = ([(A if f else B, A if b else B) for f, b in each.T] for each in shown)
+    different, correlation, corrected = rubric_use(Calls.of(both(tone, facts)))
     assert (correlation.value or 1) < 0.93
     assert corrected.value == pytest.approx(1.0, abs=0.02)
     assert (different.value or 1) < 0.02
-
-
-def test_a_judge_that_answers_all_dimensions_alike_fails_on_each() -> None:
-    """The reason names the other dimension and the share."""
-    said = [ASH, BEECH] * 20
-    found = JudgeQuality.of("j", both(said, said)).gate(read_gate(ROOT))
-    failed = [f for f in found.findings if f.level is Level.FAILED]
-    assert [(f.measure.rule, f.measure.dimension) for f in failed] == [
-        ("rubric", "tone"),
-        ("rubric", "facts"),
-    ]
-    assert failed[0].reason == (
-        "pairs answered otherwise than on facts on tone: 0.0% of 40, at least 2% is usable"
-    )
-
-
-def test_the_embedded_judge_implements_the_rubrics_that_are_shipped_and_no_other() -> None:
-    """Another text under the same name is another rubric, and fails it however few verdicts there
-    are, for this is known, not measured; no other judge is concerned.
-    """
-    folder = ROOT / "params" / "rubrics"
-    names = ("factuality", "calibration", "clinical_utility", "preference")
-    shipped = [
-        Rubric(dimension=name, version="2", text=(folder / f"{name}.md").read_text())
-        for name in names
-    ]
-    assert unread_rubrics(MODEL, shipped) == ("preference",)
-    own = Rubric(dimension="factuality", version="9", text="Prefer the response that cites more.")
-    assert unread_rubrics(MODEL, [own]) == ("factuality",)
-    assert unread_rubrics("claude-opus-5-5", [own]) == ()
-    found = JudgeQuality.of(MODEL, settled(ASH, BEECH), unread=["tone"]).gate(read_gate(ROOT))
-    assert found.level is Level.FAILED
-    assert found.reasons[0].startswith(f"{NO_RUBRIC} on tone")
 
 
 # How answers ended
@@ -312,25 +239,16 @@ def test_the_embedded_judge_implements_the_rubrics_that_are_shipped_and_no_other
 
 def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_read() -> None:
     """Of eight verdicts one is refused, one truncated, two are unparsable and one is a tie: half
-    are read, a quarter of these are ties.
+    are read, a quarter of these are ties. Where none can be read, orders and slots are said to be
+    not measured rather than left out.
     """
-    found = statuses(
-        settled(
-            (A, Status.REFUSED),
-            (TIE, B),
-            (Status.UNPARSABLE, Status.UNPARSABLE),
-            (A, Status.TRUNCATED),
-        )
-    )
+    unparsable, truncated = (Status.UNPARSABLE, Status.UNPARSABLE), (A, Status.TRUNCATED)
+    found = statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
     assert find(found, "readable").counted == "4 of 8"
     assert find(found, "ties").counted == "1 of 4"
     assert found[0].about == "verdicts that could be read (1 refused, 1 truncated, 2 unparsable)"
     shares = {row.stratum: row.value for row in found if row.measure == "status" and row.value}
     assert shares == {"ok": 0.5, "refused": 0.125, "truncated": 0.125, "unparsable": 0.25}
-
-
-def test_a_judge_that_never_answered_is_measured_by_that() -> None:
-    """Orders and slots are said to be not measured rather than left out."""
     quality = JudgeQuality.of("j", settled((Status.REFUSED, Status.MISSING)))
-    found = {row.rule: row.value for row in quality.measures if row.rule}
-    assert found == {"readable": 0.0, "flips": None, "slot": None, "people": None}
+    rules = {row.rule: row.value for row in quality.measures if row.rule}
+    assert rules == {"readable": 0.0, "flips": None, "slot": None, "people": None}

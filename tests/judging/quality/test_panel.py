@@ -8,12 +8,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from click.testing import CliRunner
 
-from arena_kit import Battle, BattleLog, DataError, Outcome, Source, read_battles, write_battles
-from arena_kit.battles.log import Labels
-from arena_kit.cli.main import main
+from arena_kit import Battle, BattleLog, DataError, Outcome, Source, write_battles
 from arena_kit.judging.quality.panel import panel
+from tests.samples import call
 
 A, B, TIE = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE
 OUTCOMES = {"a": A, "b": B, "-": TIE}
@@ -57,32 +55,24 @@ def test_the_verdict_with_most_votes_is_the_panels(votes: str, verdict: str) -> 
     assert said(panel(battles_of(*votes, people="b")).battles) == verdict
 
 
-def test_the_panels_battles_name_the_panel_and_leave_the_rest_alone() -> None:
-    given = battles_of("ab", "aa", "ba")
-    rows = list(panel(given).battles.to_battles())
-    assert len(given) == 6
-    assert [b.judge_model for b in rows] == ["panel/majority"] * 2
-    assert [b.question_id for b in rows] == ["q0000", "q0001"]
-    assert {b.source for b in rows} == {Source.LLM_JUDGE}
-
-
-def test_sides_may_be_turned() -> None:
-    """A judge's file that names the pair the other way round says the same."""
-    plain = battles_of("aab", "aba", "abb")
-    turned = [
-        replace(b, model_a=b.model_b, model_b=b.model_a, winner={A: B, B: A, TIE: TIE}[b.winner])
-        if b.judge_model == "j1" else b
-        for b in plain.to_battles()
-    ]  # fmt: skip
-    assert said(panel(BattleLog.from_battles(turned)).battles) == said(panel(plain).battles)
-
-
-def test_members_are_held_against_the_others_without_them() -> None:
-    """By hand: j2 differs from the other two, who agree, on two of four pairs."""
-    found = panel(battles_of("aabb", "aabb", "abab"))
+def test_the_panels_battles_name_the_panel_and_its_members_are_compared_with_the_others() -> None:
+    """By hand: j2 differs from the other two, who agree, on two of four pairs. A judge's file that
+    names the pair the other way round says the same.
+    """
+    given = battles_of("aabb", "aabb", "abab")
+    found = panel(given)
+    rows = list(found.battles.to_battles())
+    assert [b.question_id for b in rows] == ["q0000", "q0001", "q0002", "q0003"]
+    assert {(b.judge_model, b.source) for b in rows} == {("panel/majority", Source.LLM_JUDGE)}
     assert (found.members[2].agrees.value, found.members[2].agrees.n) == (0.5, 4)
     assert (found.unanimous, found.split) == (2, 0)
     assert "j2: agrees with the others on 50.0%" in found.sentences[1]
+    turned = [
+        replace(b, model_a=b.model_b, model_b=b.model_a, winner={A: B, B: A}[b.winner])
+        if b.judge_model == "j1" else b
+        for b in given.to_battles()
+    ]  # fmt: skip
+    assert said(panel(BattleLog.from_battles(turned)).battles) == said(found.battles)
 
 
 @pytest.mark.parametrize(
@@ -98,48 +88,17 @@ def test_what_is_no_panel_is_refused(log: BattleLog, sentence: str) -> None:
         panel(log)
 
 
-def test_real_judges_agree_with_people_as_the_data_card_says(data: Path) -> None:
-    """26,919 votes: GPT-4 alone agrees on 83.3 %, and a poor member makes the majority worse."""
-    file = data / "chatbot_arena_27k" / "battles.csv.gz"
-    names = ("claude-3-opus-20240229", "gpt-3.5-turbo", "gpt-4-0125-preview")
-    people = read_battles(file, winner="human").of_source(Source.HUMAN)
-    assert people.question_id is not None
-    _, once = np.unique(people.question_id.codes, return_index=True)  # nine questions come twice
-    logs = [
-        replace(log, judge_model=Labels.of([name] * len(log))).select(once)
-        for name in names
-        for log in [read_battles(file, winner=name).of_source(Source.LLM_JUDGE)]
-    ]
-    votes = {b.question_id: b.winner for b in people.select(once).sides_in_order().to_battles()}
-
-    def agreement(log: BattleLog) -> float:
-        decided = [
-            b.winner is votes[b.question_id]
-            for b in log.sides_in_order().to_battles()
-            if b.winner.decisive and votes[b.question_id].decisive
-        ]
-        return sum(decided) / len(decided)
-
-    assert round(agreement(logs[2]), 3) == 0.833
-    assert 0.8 < agreement(panel(BattleLog.joined(*logs)).battles) < 0.833
-
-
 def test_the_command_line_rates_what_the_judges_of_several_files_say(tmp_path: Path) -> None:
     """Three judges' files: the panel's battles are rated, its members are told."""
     rng = np.random.default_rng(0)
     texts = ["".join(rng.choice(["a", "b"], 40, p=[p, 1 - p])) for p in (0.9, 0.8, 0.6)]
-    log = battles_of(*texts)
-    assert log.judge_model is not None
-    files = []
-    for judge in log.judge_model.names:
-        files.append(str(tmp_path / f"{judge}.jsonl"))
-        write_battles(Path(files[-1]), log.select(log.judge_model.values() == judge))
-    words = ["rate", files[0], "--also", files[1], "--also", files[2], "--panel"]
-    done = CliRunner().invoke(main, [*words, "--method", "bradley-terry"])
-    assert done.exit_code == 0, done.stderr
-    assert "Panel of 3 judges (majority)" in done.stdout
-    told = CliRunner().invoke(main, [*words, "--method", "bradley-terry", "--json"])
-    found = json.loads(told.stdout)
+    files = [tmp_path / f"j{n}.jsonl" for n in range(3)]
+    for n, file in enumerate(files):
+        write_battles(file, battles_of(*[""] * n, texts[n]))
+    words: list[object] = ["rate", files[0], "--also", files[1], "--also", files[2], "--panel"]
+    words += ["--method", "bradley-terry"]
+    assert "Panel of 3 judges (majority)" in call(*words).stdout
+    found = json.loads(call(*words, "--json").stdout)
     assert [row["model"] for row in found["ratings"]] == ["ash", "beech"]
     assert [each["judge"] for each in found["panel"]["members"]] == ["j0", "j1", "j2"]
     assert found["n_battles"] + found["panel"]["split"] == 40
