@@ -365,9 +365,7 @@ def test_json(tmp_path: Path) -> None:
     """`--json` prints settings, the summary, the promises and every run, and nothing else; a seed
     gives the same run whichever was first.
     """
-    result = call(
-        "simulate", *TINY, "--seeds", 2, "--seed", 7, "--json", "--plot", tmp_path / "votes.png"
-    )
+    result = call(*TINY, "--seeds", 2, "--seed", 7, "--json", "--plot", tmp_path / "votes.png")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert set(found) == {"settings", "summary", "promises", "limits", "sentence", "runs"}
