@@ -13,7 +13,7 @@ from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
-from arena_kit.runs.record.every_eval_ever import Provenance, Relationship
+from arena_kit.runs.record.exports import Provenance, Relationship
 
 if TYPE_CHECKING:
     from arena_kit.battles.log import BattleLog
@@ -94,8 +94,7 @@ def _ratings(
     from arena_kit.reporting.board import FILE as BOARD
     from arena_kit.reporting.board import Board
     from arena_kit.runs.record.battles import battles_of
-    from arena_kit.runs.record.every_eval_ever import file_provenance, record_provenance
-    from arena_kit.runs.record.exports import rating_rows
+    from arena_kit.runs.record.exports import file_provenance, rating_rows, record_provenance
     from arena_kit.runs.record.record import open_record
 
     if source.is_dir():
@@ -141,7 +140,7 @@ def _export_documents(
     organization: str,
     relationship: Relationship,
 ) -> None:
-    from arena_kit.runs.record.every_eval_ever import write_documents
+    from arena_kit.runs.record.exports import write_documents
 
     files = write_documents(
         out,

@@ -320,7 +320,7 @@ def _together(
 ) -> Board:
     """The board of people's votes and a judge's verdicts together."""
     from arena_kit.reporting.hybrid import hybrid_board
-    from arena_kit.runs.placement.hybrid import BattlesFile, VotesAndVerdicts, hybrid_method
+    from arena_kit.runs.record.rate_files import BattlesFile, VotesAndVerdicts, hybrid_method
 
     if also or votes:
         raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")

@@ -23,13 +23,14 @@ from arena_kit.reporting.board import board_of
 from arena_kit.reporting.vote_review import Boards
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
 from arena_kit.runs.record.inputs import keep_inputs
-from arena_kit.runs.record.record import Record, Recorded, find_root
+from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import ReviewParams
 from arena_kit.validity.shifts import Floats
 from arena_kit.validity.voters import VoterTests, voter_tests
 
 if TYPE_CHECKING:
+    from arena_kit.reporting.figures import Picture, Plot
     from arena_kit.voting.records import Ticket
     from arena_kit.voting.store import VoteStore
     from arena_kit.voting.texts import ArenaTexts
@@ -101,12 +102,13 @@ def _words(texts: ArenaTexts, tickets: list[Ticket]) -> Floats:
 
 
 @dataclass(frozen=True, kw_only=True)
-class ReviewStudy(Recorded):
+class ReviewStudy:
     """A review of voters in steps: `open` reads the votes, `test_voters`, `boards`, `publish`."""
 
     root: Path
     params: ReviewParams
     votes: ReviewedVotes = field(repr=False)
+    record: Record
 
     @classmethod
     def open(cls, **parameters: Any) -> ReviewStudy:
@@ -120,6 +122,10 @@ class ReviewStudy(Recorded):
         study = cls(root=root, params=params, votes=votes, record=Record.begin(MODE, kept, root))
         study._describe_votes()
         return study
+
+    def show(self, plot: Plot) -> Picture:
+        """Save a plot in the record, and return it."""
+        return self.record.keep_figure(plot)
 
     def test_voters(self) -> VoterTests:
         """Every voter against the others, at the level of the parameters."""

@@ -69,17 +69,15 @@ def test_rounds_judge_as_the_full_run_does_and_less(workspace: Path) -> None:
     assert all(verdict.cached for j in again for verdict in j.verdicts)
 
 
-def test_no_more_rounds_than_allowed(workspace: Path) -> None:
-    """After `max_rounds` the judging ends, and the reason is told."""
-    rounds, _ = in_rounds(plan_of("adaptive", n_perms=20, max_rounds=2))
-    assert {len(each) for each in rounds.history.values()} == {2}
-    assert "used up" in " ".join(rounds.stopped.values())
-
-
 def test_money_ends_the_rounds_within_the_cap_and_more_money_goes_on(
     workspace: Path, emulator: Emulator
 ) -> None:
-    """A cap of a few rounds is kept; a later run with a higher cap pays only for what is new."""
+    """A first round that is too dear is refused unsent, a cap of a few rounds is kept, and a later
+    run with a higher cap pays only for what is new; `max_rounds` ends the judging alike.
+    """
+    with pytest.raises(CostError):
+        paid(0.01)
+    assert emulator.billing.total_usd == 0
     rounds, short = paid(0.6)
     spent = emulator.billing.total_usd
     assert 0 < spent <= 0.6
@@ -89,28 +87,20 @@ def test_money_ends_the_rounds_within_the_cap_and_more_money_goes_on(
     assert len(longer) > len(short)
     assert billed_twice(emulator) == []
     assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd - spent)
-
-
-def test_a_first_round_that_is_too_dear_is_refused_before_anything_is_sent(
-    workspace: Path, emulator: Emulator
-) -> None:
-    """The cap is held against the first round as against any bulk."""
-    with pytest.raises(CostError):
-        paid(0.01)
-    assert emulator.billing.total_usd == 0
+    rounds, _ = in_rounds(plan_of("adaptive", n_perms=20, max_rounds=2))
+    assert {len(each) for each in rounds.history.values()} == {2}
+    assert "used up" in " ".join(rounds.stopped.values())
 
 
 def test_a_judge_that_answers_nothing_usable_ends_without_an_order(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
+    workspace: Path, emulator: Emulator
 ) -> None:
     """Refused calls count as made: they are not asked for ever, and nothing is called decided."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-planted-0123456789abcdefghij")
-    with Emulator(seed=1, behaviour="refuse_text") as emulator:
-        monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
-        rounds, judgments = paid(50.0)
-        assert set(rounds.stopped.values()) == {"no rating exists for what was judged"}
-        assert not len(to_battles(judgments))
-        assert not billed_twice(emulator)
+    emulator.settings.behaviour = "refuse_text"
+    rounds, judgments = paid(50.0)
+    assert set(rounds.stopped.values()) == {"no rating exists for what was judged"}
+    assert not len(to_battles(judgments))
+    assert not billed_twice(emulator)
 
 
 def test_the_forecast_is_that_of_everything_and_says_so(

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+from collections.abc import Iterator
 from contextlib import chdir
 from functools import partial
 from pathlib import Path
@@ -30,23 +31,15 @@ call = partial(invoke, "cost")
 
 
 @pytest.fixture(scope="module")
-def piloted(tmp_path_factory: pytest.TempPathFactory) -> Judgments:
-    """A small pilot in a workspace of its own."""
+def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judgments]:
+    """A small pilot in a workspace of its own, which is the current folder."""
     root = copy_workspace(tmp_path_factory.mktemp("expected") / "workspace")
     with chdir(root), pytest.MonkeyPatch.context() as patch:
         patch.delenv("ARENA_KIT_RUNS", raising=False)
         patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
         judgments = judgments_of("pilot", strata=STRATA, n_perms=20)
         published(judgments)
-    return judgments
-
-
-@pytest.fixture
-def pilot(piloted: Judgments, monkeypatch: pytest.MonkeyPatch) -> Judgments:
-    """The same, from within its workspace."""
-    monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
-    monkeypatch.chdir(piloted.plan.root)
-    return piloted
+        yield judgments
 
 
 def expected(*words: object) -> dict[str, Any]:
@@ -59,7 +52,8 @@ def expected(*words: object) -> dict[str, Any]:
 
 def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
     """143 prompts between four entrants decide, on half of all occasions, a gap as large as the bar
-    in standard errors: 400 / ln 10 times the root of 2 over 4 x 143 / 4 and the design effect.
+    in standard errors: 400 / ln 10 times the root of 2 over 4 x 143 / 4 and the design effect. Two
+    pairs say nothing about an order, and the command says so.
     """
     found = expected("headline")["calibration"]
     z = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
@@ -70,10 +64,6 @@ def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
     assert (found["record"], found["neighbours"]) == (None, [])
     told = call("headline").stdout
     assert f"calibration, clinical_utility: a gap of {half:.0f} points" in told
-
-
-def test_too_few_prompts_decide_nothing(workspace: Path) -> None:
-    """Two pairs say nothing about an order, and the command says so."""
     told = call("headline", "-p", "limit_pairs", "2").stdout
     assert "no order can be decided: prompts judged: 1, needed: 10." in told
 
@@ -130,22 +120,18 @@ def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments) -> None
             assert fresh["chance"] != same["chance"], "other verdicts may move the gap further"
 
 
-def test_a_placement_decides_no_order(pilot: Judgments) -> None:
-    """--from is for tournaments, and something that is no record is refused in a sentence."""
-    done = call("placement", "--from", pilot.record.path)
-    assert done.exit_code == 2
-    assert "--from is for tournaments" in done.output
-    done = call("headline", "--from", pilot.plan.root / "params")
-    assert done.exit_code == 2
-    assert "not a run record" in done.output
-
-
-def test_a_record_of_other_entrants_is_refused(pilot: Judgments, tmp_path: Path) -> None:
-    """A record that was named and rates nobody of this tournament is not passed over in silence."""
-    other = tmp_path / "other"
-    shutil.copytree(pilot.record.path, other)
+def test_records_that_say_nothing_are_refused(pilot: Judgments, tmp_path: Path) -> None:
+    """--from is for tournaments; what is no record, and a record that rates nobody of this
+    tournament, are refused in a sentence.
+    """
+    other = shutil.copytree(pilot.record.path, tmp_path / "other")
     battles = other / "battles.jsonl"
     battles.write_text(battles.read_text().replace('"aspen"', '"oak"'))
-    done = call("headline", "--from", other)
-    assert done.exit_code == 2
-    assert f"{other}: has no dimension that rates all of" in done.output
+    for words, why in (
+        (("placement", "--from", pilot.record.path), "--from is for tournaments"),
+        (("headline", "--from", pilot.plan.root / "params"), "not a run record"),
+        (("headline", "--from", other), f"{other}: has no dimension that rates all of"),
+    ):
+        done = call(*words)
+        assert done.exit_code == 2
+        assert why in done.output

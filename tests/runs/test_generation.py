@@ -164,8 +164,11 @@ def test_a_file_is_filled_by_a_batch(arena: Arena) -> None:
     assert (arena.file.read_bytes(), arena.asked()) == (before, N)
 
 
-def test_a_prompt_is_asked_as_it_is(arena: Arena) -> None:
-    """The body holds the prompt's text and the entrant's settings: no schema, no names."""
+def test_what_is_sent(arena: Arena) -> None:
+    """A batch's body holds the prompt's text and the entrant's settings: no schema, no names. With
+    transport `messages` nothing is asked again. A server of one's own needs no cap, and is sent a
+    temperature but no seed where the definition has none.
+    """
     seen: list[dict[str, Any]] = []
     arena.emulator.settings.behaviour = lambda params: seen.append(params) or "An answer."
     arena.define("terse", effort="high")
@@ -181,33 +184,16 @@ def test_a_prompt_is_asked_as_it_is(arena: Arena) -> None:
         }
         for prompt in arena.prompts
     ]
-
-
-def test_a_file_is_filled_over_chat(arena: Arena) -> None:
-    """A server of one's own fills the same file, needs no cap, is asked once per prompt, and is
-    sent a temperature but no seed where the definition has none.
-    """
-    seen: list[dict[str, Any]] = []
-    arena.emulator.settings.behaviour = lambda body: seen.append(body) or "An answer."
+    arena.define("terse", transport="messages")
+    arena.generate(entrants=["terse"])
+    assert len(seen) == N
+    seen.clear()
     arena.serve_by_chat()
     arena.generate(max_cost_usd=0)
     assert arena.complete()
-    assert {row.transport for row in arena.emulator.billing.accepted} == {"chat"}
-    assert arena.asked() == len(seen) == N
     assert {row["diagnostics"]["cost_usd"] for row in arena.rows()} == {0.0}
     assert all("seed" not in body and "response_format" not in body for body in seen)
-    assert {body["temperature"] for body in seen} == {0.7}
-
-
-def test_how_it_was_asked_does_not_change_a_response(arena: Arena) -> None:
-    """With transport `messages` Claude answers at once; by batches nothing is asked again."""
-    arena.define(transport="messages")
-    arena.generate()
-    assert arena.complete()
-    assert {row.transport for row in arena.emulator.billing.accepted} == {"messages"}
-    arena.define(transport="batches")
-    arena.generate()
-    assert arena.asked() == N
+    assert [body["temperature"] for body in seen] == [0.7] * N
 
 
 def test_all_entrants_are_filled_unless_some_are_named(arena: Arena) -> None:
@@ -224,81 +210,40 @@ def test_all_entrants_are_filled_unless_some_are_named(arena: Arena) -> None:
     assert len(plan_of("pilot", tournament=TOURNAMENT).responses) == 2 * N
 
 
-def test_a_failed_prompt_is_told_and_asked_again(arena: Arena) -> None:
-    """A prompt that fails unpaid is missing from the file, told in the record, and asked by the
-    next run.
+def test_a_failed_prompt_is_told_and_asked_again_a_refusal_is_a_response(arena: Arena) -> None:
+    """A prompt that fails unpaid, or whose result has no message, is missing from the file and told
+    in the record; the first is asked by the next run. What an entrant refuses is kept with that
+    status and paid once.
     """
     bad = arena.prompts[2]
 
-    def refuse_one(params: Any) -> str:
+    def refuse_one(params: Any) -> str | Reply:
         if params["messages"][0]["content"] == bad["text"]:
             raise ApiError(400, "Not this one.")
-        return "An answer."
+        return Reply(text="No.", stop_reason="refusal")
 
     arena.emulator.settings.behaviour = refuse_one
     made = arena.generate().read()["entrants"]["plain"]
     assert made["failed"] == {bad["prompt_id"]: "invalid_request_error: Not this one."}
-    assert len(arena.rows()) == N - 1
+    assert made["responses"] == {"refused": N - 1}
+    assert [row["response_text"] for row in arena.rows()] == ["No."] * (N - 1)
     arena.emulator.settings.behaviour = "reader"
     assert arena.generate().read()["entrants"]["plain"]["failed"] == {}
     assert arena.complete()
-
-
-def test_a_result_without_a_message_is_no_response(arena: Arena) -> None:
-    """What the service failed to deliver does not compete as an empty answer."""
+    assert arena.asked() == N + 1
     arena.emulator.faults.add(Fault(on="item", kind="message_null", count=1))
+    arena.define(system="Answer in verse.")
     arena.generate()
     assert len(arena.rows()) == N - 1
-
-
-def test_a_refusal_is_a_response_with_its_status(arena: Arena) -> None:
-    """What an entrant refuses is kept with that status, paid once, and counted in the record."""
-    arena.emulator.settings.behaviour = lambda params: Reply(text="No.", stop_reason="refusal")
-    made = arena.generate().read()["entrants"]["plain"]
-    assert made["responses"] == {"refused": N}
-    assert {row["response_text"] for row in arena.rows()} == {"No."}
-    arena.generate()
-    assert arena.asked() == N
 
 
 # Interrupts and torn files
 
 
-def test_an_interrupted_batch_is_taken_up_again(arena: Arena) -> None:
-    """Ctrl-C leaves the batch running and a failed record that names it; the next run collects it
-    and sends nothing.
-    """
-    arena.emulator.settings.batch_seconds = 3600
-
-    def looked_at_twice() -> bool:
-        return sum("/batches/msgbatch_" in row.path for row in arena.emulator.requests) >= 2
-
-    with pytest.raises(KeyboardInterrupt), ctrl_c(looked_at_twice):
-        arena.generate()
-    manifest = arena.last_record()
-    assert manifest["status"] == "failed"
-    assert str(arena.emulator.batches[0]["id"]) in manifest["error"]
-    assert not arena.file.exists()
-    arena.emulator.clock.advance(hours=2)
-    arena.generate()
-    assert arena.complete()
-    assert sizes(arena.emulator) == [N]
-
-
 def test_an_interrupted_live_run_keeps_what_came(arena: Arena) -> None:
-    """The four calls under way at Ctrl-C are waited for and in the file; two are asked later."""
-    arena.serve_by_chat()
-    arena.emulator.settings.latency = 0.4
-    with pytest.raises(KeyboardInterrupt), ctrl_c(lambda: arena.asked() == 4):
-        arena.generate()
-    assert len(arena.rows()) == arena.asked() == 4
-    arena.generate()
-    assert arena.complete()
-    assert arena.asked() == N
-
-
-def test_a_response_is_in_the_file_as_soon_as_it_came(arena: Arena) -> None:
-    """While the last call hangs, the other five are already there: that is when Ctrl-C comes."""
+    """A response is in the file as soon as it came: while the last call hangs the other five are
+    there. Calls under way at Ctrl-C are waited for, and what is missing is asked later.
+    """
     arena.serve_by_chat()
     arena.emulator.faults.add(Fault(on="chat", kind="hang", after=N - 1, seconds=0.6))
 
@@ -308,6 +253,16 @@ def test_a_response_is_in_the_file_as_soon_as_it_came(arena: Arena) -> None:
     with pytest.raises(KeyboardInterrupt), ctrl_c(five_lines):
         arena.generate()
     assert len(arena.rows()) == N - 1
+    arena.serve_by_chat(seed=7)
+    arena.emulator.settings.latency, before = 0.4, arena.asked()
+    with pytest.raises(KeyboardInterrupt), ctrl_c(lambda: arena.asked() == before + 4):
+        arena.generate()
+    assert len(arena.rows()) == arena.asked() - before == 4
+    failed = arena.last_record()
+    assert (failed["status"], failed["cost"]["usd_spent"]) == ("failed", 0.0)
+    arena.generate()
+    assert arena.complete()
+    assert arena.asked() - before == N
 
 
 def test_an_interrupt_while_a_line_is_written_does_not_repeat_it(
@@ -354,7 +309,8 @@ def test_lost_and_torn_lines_are_written_from_the_ledger(arena: Arena) -> None:
 
 def test_a_changed_definition_is_asked_anew(arena: Arena) -> None:
     """Responses of an earlier definition leave the file and are refused by judging; the new one's
-    are asked for, and the first one's are still in the ledger.
+    are asked for, and the first one's are still in the ledger. Responses made elsewhere are neither
+    overwritten nor judged.
     """
     arena.generate(entrants=[])
     [old] = {row["diagnostics"]["definition"] for row in arena.rows()}
@@ -370,19 +326,11 @@ def test_a_changed_definition_is_asked_anew(arena: Arena) -> None:
     arena.generate()
     assert {row["diagnostics"]["definition"] for row in arena.rows()} == {old}
     assert sizes(arena.emulator) == [N, N, N]
-
-
-def test_a_file_made_elsewhere_is_refused(arena: Arena) -> None:
-    """Responses that were not made here are neither overwritten nor added to, nor judged as if."""
-    arena.file.parent.mkdir()
     other = {"entrant_id": "plain", "prompt_id": arena.prompts[0]["prompt_id"]}
-    line = json.dumps(other | {"response_text": "Mine."}) + "\n"
-    for name in ("plain", "terse"):
-        arena.file.with_name(f"responses_{name}.jsonl").write_text(line.replace("plain", name))
+    arena.file.write_text(line := json.dumps(other | {"response_text": "Mine."}) + "\n")
     with pytest.raises(DataError, match=r"responses_plain.jsonl: holds responses made elsewhere"):
         arena.generate()
-    assert arena.file.read_text() == line
-    assert arena.asked() == 0
+    assert (arena.file.read_text(), sizes(arena.emulator)) == (line, [N, N, N])
     with pytest.raises(DataError, match="present definition"):
         plan_of("pilot", tournament=TOURNAMENT)
 
@@ -391,28 +339,24 @@ def test_each_prompt_has_a_seed_of_its_own(arena: Arena) -> None:
     """Seeds differ by prompt and by definition, are the same when made again, stand in the file,
     and fit into 31 bits.
     """
-    seen: dict[str, int] = {}
 
-    def note(body: Any) -> str:
-        seen[body["messages"][-1]["content"]] = body["seed"]
-        return "An answer."
+    def seeds(seed: int) -> dict[str, int]:
+        arena.serve_by_chat(seed=seed)
+        for path in (arena.root / ".arena_kit" / "verdicts.sqlite", arena.file):
+            path.unlink(missing_ok=True)
+        sent: dict[str, int] = {}
+        arena.emulator.settings.behaviour = lambda body: (
+            sent.update({body["messages"][-1]["content"]: body["seed"]}) or "An answer."
+        )
+        arena.generate()
+        found = {row["prompt_id"]: row["diagnostics"]["seed"] for row in arena.rows()}
+        assert found == {p["prompt_id"]: sent[p["text"]] for p in arena.prompts}
+        return found
 
-    arena.emulator.settings.behaviour = note
-    arena.serve_by_chat(seed=7)
-    arena.generate()
-    first = dict(seen)
-    assert len(set(first.values())) == N
+    first, other = seeds(7), seeds(8)
+    assert len({*first.values(), *other.values()}) == 2 * N
     assert all(0 <= seed < 2**31 for seed in first.values())
-    by_id = {row["prompt_id"]: row["diagnostics"]["seed"] for row in arena.rows()}
-    assert by_id == {p["prompt_id"]: first[p["text"]] for p in arena.prompts}
-    (arena.root / ".arena_kit" / "verdicts.sqlite").unlink()
-    arena.file.unlink()
-    seen.clear()
-    arena.generate()
-    assert seen == first
-    arena.serve_by_chat(seed=8)
-    arena.generate()
-    assert all(seen[text] != first[text] for text in first)
+    assert seeds(7) == first
 
 
 # Caps and doors
@@ -474,37 +418,34 @@ def test_offline_writes_from_the_ledger_alone(
 
 
 @pytest.mark.parametrize(
-    ("changes", "why"),
+    ("changes", "code"),
     [
-        ({"entrants": ["oak"]}, "'oak' has no definition to generate by; defined: plain, terse"),
-        ({"tournament": "params/tournament.yaml", "entrants": []}, "no entrant is defined under"),
-        ({"colour": "blue"}, "unknown key 'colour'; allowed: tournament, entrants"),
-        ({"max_cost_usd": -1}, "max_cost_usd: .*greater than or equal to 0"),
+        ({"entrants": ["oak"]}, 2),
+        ({"tournament": "params/tournament.yaml"}, 2),
+        ({"colour": "blue"}, 2),
+        ({"max_cost_usd": -1}, 2),
+        ({"max_cost_usd": 0.0001}, 3),
+        ({}, 0),
     ],
 )
-def test_wrong_parameters_are_refused(arena: Arena, changes: dict[str, Any], why: str) -> None:
-    """An entrant without a definition, no definitions at all, and typos are one sentence each."""
-    with pytest.raises(DataError, match=why):
-        arena.plan(**changes)
-
-
-def test_the_command_line(arena: Arena) -> None:
-    """`generate` forecasts without sending, then fills the files and prints the record's path;
-    a cap that is too low is exit code 3, a wrong entrant 2.
+def test_the_command_line(arena: Arena, changes: dict[str, Any], code: int) -> None:
+    """`generate` forecasts without sending, then fills the files and prints the record's path; a
+    cap that is too low is exit code 3; an entrant without a definition, no definitions at all, and
+    typos are 2 and one sentence.
     """
     file = arena.root / "params" / "small_generate.yaml"
-
-    def generate(*words: str, **changes: Any) -> Any:
-        file.write_text(yaml.safe_dump({"tournament": TOURNAMENT, "max_cost_usd": 5.0} | changes))
-        return call("generate", "--params", file, *words)
-
-    forecast = generate("--forecast", "--json")
-    assert set(json.loads(forecast.stdout)) == {"plain", "terse"}
-    assert arena.asked() == 0
-    assert generate(max_cost_usd=0.0001).exit_code == 3
-    assert generate(entrants=["oak"]).exit_code == 2
-    done = generate()
-    assert done.exit_code == 0, done.output
+    file.write_text(yaml.safe_dump({"tournament": TOURNAMENT, "max_cost_usd": 5.0} | changes))
+    done = call("generate", "--params", file)
+    assert done.exit_code == code, done.output
+    if code:
+        assert len(done.stderr.strip().splitlines()) == 1
+        assert arena.asked() == 0
+        return
     assert open_record(done.stdout.splitlines()[-1])["status"] == "finished"
     assert arena.complete()
+    assert arena.asked() == 2 * N
+    forecast = call("generate", "--params", file, "--forecast", "--json")
+    assert {name: each["answered"] for name, each in json.loads(forecast.stdout).items()} == {
+        "plain": N, "terse": N,
+    }  # fmt: skip
     assert arena.asked() == 2 * N

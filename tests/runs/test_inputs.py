@@ -10,10 +10,8 @@ from contextlib import chdir
 from pathlib import Path
 
 import pytest
-from click.testing import CliRunner, Result
 
 from arena_kit import DataError, record_texts
-from arena_kit.cli.main import main
 from arena_kit.reporting import tables
 from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.runs.record.inputs import keep_inputs, replay_parameters, tournament_inputs
@@ -21,6 +19,7 @@ from arena_kit.runs.record.record import Record
 from tests.samples import (
     ROOT,
     SMALL,
+    call,
     copy_workspace,
     jsonl,
     judgments_of,
@@ -41,12 +40,6 @@ KEPT = {
         for entrant in ("aspen", "birch", "cedar", "dogwood")
     },
 }
-
-
-def invoke(*words: object) -> Result:
-    done = CliRunner().invoke(main, [str(word) for word in words])
-    assert done.exit_code == 0, done.stderr
-    return done
 
 
 @pytest.fixture(scope="module")
@@ -75,9 +68,20 @@ def changed(record: Path, **values: object) -> None:
     (record / "manifest.json").write_text(json.dumps(manifest | values))
 
 
-def test_a_record_keeps_what_was_judged(home: Path) -> None:
-    """Every input is in the record byte for byte, and its manifest has size and SHA-256."""
-    record = home / "runs" / "one"
+def rewritten(record: Path, old: str, new: str) -> None:
+    """Change a record's tournament file, as somebody would who wants it believed."""
+    file = record / "inputs" / "tournament.yaml"
+    file.write_text(file.read_text().replace(old, new, 1))
+    listed = json.loads((record / "manifest.json").read_text())["inputs"]
+    listed["tournament.yaml"]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
+    changed(record, inputs=listed)
+
+
+def test_a_record_keeps_what_was_judged(home: Path, alone: tuple[Path, Path]) -> None:
+    """Every input is in the record byte for byte, and its manifest has size and SHA-256; in an
+    empty folder each battle stands beside its prompt and both responses.
+    """
+    record, _ = alone
     listed = json.loads((record / "manifest.json").read_text())["inputs"]
     assert set(listed) == set(KEPT)
     for name, source in KEPT.items():
@@ -85,16 +89,7 @@ def test_a_record_keeps_what_was_judged(home: Path) -> None:
         assert (record / "inputs" / name).read_bytes() == content
         digest = hashlib.sha256(content).hexdigest()
         assert listed[name] == {"bytes": len(content), "sha256": digest, "kept": True}
-    table = str(tables.files(record, home))
-    assert re.search(r"/inputs/ \(10 files\) +\d+ kB", table)
-    assert "responses_aspen" not in table
-
-
-def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path, Path]) -> None:
-    """In an empty folder, each battle of a record stands beside its prompt and both responses, as
-    the workspace had them.
-    """
-    record, _ = alone
+    assert re.search(r"/inputs/ \(10 files\) +\d+ kB", str(tables.files(record, home)))
     asked = {row["prompt_id"]: row["text"] for row in jsonl(home / "sample" / "prompts.jsonl")}
     said = {
         (row["entrant_id"], row["prompt_id"]): row["response_text"]
@@ -103,22 +98,17 @@ def test_a_record_alone_shows_every_battles_texts(home: Path, alone: tuple[Path,
     }
     log, texts = record_texts(record)
     battles = jsonl(record / "battles.jsonl")
-    assert len(log) == len(texts) == len(battles) > 100
     shown = [
-        json.loads(line) for line in invoke("runs", "show", record, "--json").stdout.splitlines()
+        json.loads(line) for line in call("runs", "show", record, "--json").stdout.splitlines()
     ]
-    for n, battle in enumerate(battles):
-        question = battle["question_id"]
-        wanted = (
-            asked[question],
-            said[battle["model_a"], question],
-            said[battle["model_b"], question],
-        )
+    assert len(log) == len(texts) == len(battles) == len(shown) > 100
+    for n, (battle, each) in enumerate(zip(battles, shown, strict=True)):
+        question, sides = battle["question_id"], (battle["model_a"], battle["model_b"])
+        wanted = (asked[question], *(said[side, question] for side in sides))
         assert (texts.prompt[n], texts.response_a[n], texts.response_b[n]) == wanted
-        each = shown[n]
         assert (each["prompt"], each["response_a"], each["response_b"]) == wanted
-        assert {v["first"] for v in each["verdicts"]} == {battle["model_a"], battle["model_b"]}
-    one = invoke("runs", "show", record, battles[7]["battle_id"]).stdout
+        assert {v["first"] for v in each["verdicts"]} == set(sides)
+    one = call("runs", "show", record, battles[7]["battle_id"]).stdout
     assert all(shown[7][name] in one for name in ("prompt", "response_a", "response_b"))
 
 
@@ -128,13 +118,13 @@ def test_records_alone_are_opened_rated_and_compared(alone: tuple[Path, Path]) -
     nobody is said to have moved, and nothing is warned about.
     """
     record, _ = alone
-    assert "10 files kept, 0 only as hashes" in invoke("runs", "show", record).stdout
+    assert "10 files kept, 0 only as hashes" in call("runs", "show", record).stdout
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
     words = ("rate", record, "--method", "elo", "--json")
-    for row in json.loads(invoke(*words).stdout)["ratings"]:
+    for row in json.loads(call(*words).stdout)["ratings"]:
         entry = primary[row["dimension"]][row["model"]]
         assert (row["rating"], row["ci_low"]) == (entry["mean"], entry["ci95_low"])
-    found = json.loads(invoke("runs", "compare", *alone, "--json").stdout)
+    found = json.loads(call("runs", "compare", *alone, "--json").stdout)
     assert found["settings"]["tournament.elo.seed"] == [0, 5]
     assert (found["flips"], found["n_shared"], found["warnings"]) == ([], 384, [])
     assert len(found["deltas"]) == 12
@@ -145,7 +135,8 @@ def test_a_record_is_replayed_in_another_workspace(
     alone: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A workspace that has none of the entrants repeats a record's verdicts on its texts: the same
-    pairs, battles and ratings, byte for byte. `rejudge` is what runs a notebook from a record.
+    pairs, battles and ratings, byte for byte. A record in place of the tournament file is judged
+    anew, in this workspace's ledger, wherever the record's own was.
     """
     record, _ = alone
     other = copy_workspace(tmp_path / "other")
@@ -158,68 +149,43 @@ def test_a_record_is_replayed_in_another_workspace(
     assert (made / "inputs" / "prompts.jsonl").is_file()
     manifest = json.loads((made / "manifest.json").read_text())
     assert manifest["judge"]["settings"]["judge"] == "replay"
-    assert invoke("runs", "compare", record, made).stdout.count("+0.0") == 12
-
-
-def test_the_texts_of_a_record_are_judged_by_another_judge(
-    alone: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A record in place of the tournament file: its texts are judged anew, in this workspace's
-    ledger, wherever the record's own was.
-    """
-    record, _ = alone
-    other = copy_workspace(tmp_path / "other")
-    monkeypatch.chdir(other)
-    shutil.rmtree(other / "sample")
+    assert call("runs", "compare", record, made).stdout.count("+0.0") == 12
     strange = tmp_path / "elsewhere.sqlite"
-    file = record / "inputs" / "tournament.yaml"
-    file.write_text(file.read_text().replace(".arena_kit/verdicts.sqlite", str(strange)))
-    manifest = json.loads((record / "manifest.json").read_text())
-    digest = hashlib.sha256(file.read_bytes()).hexdigest()
-    manifest["inputs"]["tournament.yaml"]["sha256"] = digest
-    (record / "manifest.json").write_text(json.dumps(manifest))
+    rewritten(record, ".arena_kit/verdicts.sqlite", str(strange))
     paid = {"judge": "anthropic", "max_cost_usd": 5.0}
     assert plan_of("headline", **replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
-    study = judgments_of("pilot", tournament=str(record), **SMALL)
-    assert len(study) == 192
+    assert len(judgments_of("pilot", tournament=str(record), **SMALL)) == 192
     assert (other / ".arena_kit" / "verdicts.sqlite").is_file()
     assert not strange.exists()
 
 
 def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
-    """With `inputs: hashes` no text of a prompt or response is in the record, and whoever asks for
-    them is told why.
+    """With `inputs: hashes` no text of a prompt or response is in the record, no copy of an earlier
+    try stays, and whoever asks for them is told why.
     """
     study = judgments_of("headline", **SMALL, inputs="hashes")
     record = published(study)
     listed = record.read()["inputs"]
-    assert set(listed) == set(KEPT)
-    assert not any(entry["kept"] for entry in listed.values())
-    for name, source in KEPT.items():
-        content = (workspace / source).read_bytes()
-        assert listed[name]["sha256"] == hashlib.sha256(content).hexdigest()
-    shown = [study.examples().html, str(study.examples())]
+    assert {name: (entry["kept"], entry["sha256"]) for name, entry in listed.items()} == {
+        name: (False, hashlib.sha256((workspace / source).read_bytes()).hexdigest())
+        for name, source in KEPT.items()
+    }
     written = [path.read_text() for path in record.path.rglob("*.json*")]
+    written += [study.examples().html, str(study.examples())]
     for row in jsonl(workspace / "sample" / "responses" / "responses_aspen.jsonl"):
-        assert not any(row["response_text"] in text for text in [*shown, *written])
+        assert not any(row["response_text"] in text for text in written)
     with pytest.raises(DataError, match=r"keeps only hashes of its inputs \(parameter inputs"):
         record_texts(record.path)
-    with pytest.raises(DataError, match="keeps only hashes of its inputs"):
+    with pytest.raises(DataError):
         judgments_of("pilot", tournament=str(record.path))
-
-
-def test_copies_are_removed_where_only_hashes_may_stay(tmp_path: Path) -> None:
-    """A run that is taken up again with `inputs: hashes` leaves no copy of the try before, and what
-    else the record keeps stays.
-    """
-    record = Record.create(tmp_path / "runs", "pilot")
+    again = Record.create(workspace / "runs", "pilot")
     for name in ("secret.jsonl", "other.jsonl"):
-        (tmp_path / name).write_text(f"{name}\n")
-        keep_inputs(record, {name: tmp_path / name})
-    keep_inputs(record, {"secret.jsonl": tmp_path / "secret.jsonl"}, "hashes")
-    kept = {name: entry["kept"] for name, entry in record.read()["inputs"].items()}
+        (workspace / name).write_text(f"{name}\n")
+        keep_inputs(again, {name: workspace / name})
+    keep_inputs(again, {"secret.jsonl": workspace / "secret.jsonl"}, "hashes")
+    kept = {name: entry["kept"] for name, entry in again.read()["inputs"].items()}
     assert kept == {"secret.jsonl": False, "other.jsonl": True}
-    assert [path.name for path in (record.path / "inputs").iterdir()] == ["other.jsonl"]
+    assert [path.name for path in (again.path / "inputs").iterdir()] == ["other.jsonl"]
 
 
 def test_a_changed_copy_is_refused(alone: tuple[Path, Path]) -> None:
@@ -235,12 +201,11 @@ def test_a_changed_copy_is_refused(alone: tuple[Path, Path]) -> None:
 
 
 def test_a_record_without_inputs_says_so(alone: tuple[Path, Path], workspace: Path) -> None:
-    """A record of before, which kept nothing, cannot be replayed, in one sentence."""
+    """A record that kept nothing cannot be replayed, in one sentence."""
     record, _ = alone
     changed(record, inputs={})
-    done = CliRunner().invoke(main, ["run", "pilot", "--from-record", str(record)])
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
+    done = call("run", "pilot", "--from-record", record)
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "keeps no tournament file among its inputs" in done.stderr
     for odd in ([1], {"tournament.yaml": {"sha256": 3}}):
         changed(record, inputs=odd)
@@ -263,12 +228,8 @@ def test_a_replay_takes_no_address_key_or_cap_from_a_record(alone: tuple[Path, P
     here = str(record.resolve())
     kept = {"elo.n_perms": 20, "elo.seed": 0, "judge.replay_from": here}
     assert (taken["strata"], taken["overrides"]) == (SMALL["strata"], kept)
-    file = record / "inputs" / "tournament.yaml"
     address = "judge:\n  base_url: http://127.0.0.1:9\n  key_variable: HOME\n"
-    file.write_text(file.read_text().replace("judge:\n", address, 1))
-    listed = json.loads((record / "manifest.json").read_text())["inputs"]
-    listed["tournament.yaml"]["sha256"] = hashlib.sha256(file.read_bytes()).hexdigest()
-    changed(record, inputs=listed)
+    rewritten(record, "judge:\n", address)
     judge = tournament_inputs(record, ROOT)[0].judge
     assert (judge.base_url, judge.key_variable) == ("", "")
 

@@ -21,7 +21,6 @@ from papermill.cli import papermill
 from arena_kit.cli.main import main
 from arena_kit.files import read_json
 from arena_kit.runs.notebook import run as notebooks
-from arena_kit.runs.record.compare import compare_records
 from arena_kit.runs.record.record import Record
 from tests.samples import TOURNAMENT_ARTIFACTS, call, copy_workspace, without_report
 
@@ -93,25 +92,12 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
         assert (row["rating"], row["ci_low"]) == (entry["mean"], entry["ci95_low"])
 
 
-def test_two_runs_are_compared(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
-    """`--json` prints the manifest and nothing else, and the record is in the folder asked for;
-    comparing the two runs shows the setting that changed, flipped verdicts and moved ratings.
-    """
-    path = home / "params" / "tournament.yaml"
-    path.write_text(path.read_text().replace("noise: 0.06", "noise: 0.5"))
-    without_report(home)
-    noisy = here("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=home)
-    first, (second,) = named(pilot), (home / "elsewhere").iterdir()
-    assert yaml.safe_load(noisy.stdout) == read_json(second / "manifest.json")
-    found = compare_records(first, second)
-    assert found.settings["tournament.judge.baseline.noise"] == (0.06, 0.5)
-    assert found.n_shared == 2 * 6 * (6 + 9 + 9)
-    assert found.flips
-    assert any(delta.change for delta in found.deltas)
-    done = call("runs", "compare", first, second)
-    assert "tournament.judge.baseline.noise" in done.stdout
-    assert f"{len(found.flips)} of {found.n_shared} shared" in done.stdout
-    assert "no difference" in call("runs", "compare", first, first).stdout
+def test_json_prints_the_manifest(workspace: Path) -> None:
+    """`--json` prints the manifest and nothing else, and the record is in the folder asked for."""
+    without_report(workspace)
+    done = here("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=workspace)
+    (record,) = (workspace / "elsewhere").iterdir()
+    assert yaml.safe_load(done.stdout) == read_json(record / "manifest.json")
 
 
 def test_failed_run(workspace: Path) -> None:

@@ -12,20 +12,15 @@ from typing import Any
 
 import pytest
 
-from arena_kit import BradleyTerry, DataError, PermutationElo, leaderboard, open_run
+from arena_kit import BradleyTerry, DataError, leaderboard, open_run
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Slot
 from arena_kit.runs.record.record import Record
 from tests.samples import (
     HOSTILE,
-    SMALL,
     Elements,
-    copy_workspace,
     jsonl,
-    judgments_of,
     log_of,
-    published,
-    rated,
     rated_by_hand,
     settled,
     votes_on,
@@ -35,63 +30,42 @@ from tests.samples import (
 SAFE_TAGS = {"div", "b", "small", "table", "thead", "tbody", "tr", "th", "td"}
 
 
-@pytest.fixture(scope="module")
-def record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record of a small pilot with one figure."""
-    root = copy_workspace(tmp_path_factory.mktemp("opened") / "workspace")
-    with pytest.MonkeyPatch.context() as patch, chdir(root):
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        judgments = judgments_of("pilot", **SMALL)
-        return published(judgments, figures=[rated(judgments).plot()]).path
-
-
-def test_frames(record: Path) -> None:
+def test_frames(pilot_record: Path) -> None:
     """Battles, verdicts, Elo, Bradley–Terry and the gate have the rows of the record's files."""
-    run = open_run(record)
-    assert run.manifest == json.loads((record / "manifest.json").read_text())
+    run = open_run(pilot_record)
+    assert run.manifest == json.loads((pilot_record / "manifest.json").read_text())
     assert run.battles["battle_id"].tolist() == [
-        row["battle_id"] for row in jsonl(record / "battles.jsonl")
+        row["battle_id"] for row in jsonl(pilot_record / "battles.jsonl")
     ]
-    assert len(run.verdicts) == sum(len(jsonl(f)) for f in record.glob("verdicts/*.jsonl"))
+    assert len(run.verdicts) == sum(len(jsonl(f)) for f in pilot_record.glob("verdicts/*.jsonl"))
     assert len(run.judgments) * 2 == len(run.verdicts)
-    elo = json.loads((record / "elo_results.json").read_text())["primary"]
+    elo = json.loads((pilot_record / "elo_results.json").read_text())["primary"]
     assert {(r.dimension, r.model): r.rating for r in run.elo.itertuples()} == {
         (dimension, model): entry["mean"]
         for dimension, entries in elo.items()
         for model, entry in entries.items()
     }
-    claimed = json.loads((record / "bradley_terry.json").read_text())
+    claimed = json.loads((pilot_record / "bradley_terry.json").read_text())
     assert dict(run.bradley_terry.groupby("dimension")["model"].apply(list)) == {
         dimension: [row["model"] for row in each["ratings"]] for dimension, each in claimed.items()
     }
-    gate = json.loads((record / "judge_gate.json").read_text())
+    gate = json.loads((pilot_record / "judge_gate.json").read_text())
     assert len(run.gate) == len(gate["findings"])
     assert run.gate.attrs["sentence"] == gate["sentence"]
 
 
-def test_the_log_can_be_rated_again(record: Path) -> None:
-    """The record's battles, rated with its own settings, give the record's ratings."""
-    run = open_run(record)
-    method = PermutationElo(**run.manifest["rating"]["settings"])
-    again = method(run.log.by_dimension()["calibration"])
-    kept = run.elo.query("dimension == 'calibration'")
-    assert kept.set_index("model")["rating"].to_dict() == {
-        row.model: row.rating for row in again.ratings
-    }
-
-
-def test_a_figure_has_the_width_of_its_file(record: Path) -> None:
-    """A figure is shown at 100 of the 160 dots that an inch of its file has."""
-    run = open_run(record)
+def test_figures_and_what_is_not_there(pilot_record: Path, tmp_path: Path) -> None:
+    """A record is found by its path in the workspace from a folder below, a figure is shown at 100
+    of the 160 dots that an inch of its file has, and what is lacking is one sentence.
+    """
+    with chdir(pilot_record.parents[1] / "notebooks"):
+        run = open_run(f"runs/{pilot_record.name}")
+        assert run.path.resolve() == pilot_record.resolve()
+    run = open_run(pilot_record)
     assert run.figures == ["forest"]
     picture = run.figure("forest")
     (width,) = struct.unpack(">I", picture.path.read_bytes()[16:20])
     assert picture.width == round(width / 1.6)
-
-
-def test_what_is_not_there(record: Path, tmp_path: Path) -> None:
-    """What a record lacks is one sentence that names what it has; so is a folder that is none."""
-    run = open_run(record)
     with pytest.raises(DataError, match=r"no figure 'heatmap'; there: forest$"):
         run.figure("heatmap")
     with pytest.raises(DataError, match=r"record of pilot has no report\.html; it has: .*battles"):
@@ -101,12 +75,6 @@ def test_what_is_not_there(record: Path, tmp_path: Path) -> None:
     (tmp_path / "manifest.json").write_text('{"mode": "pilot"}')
     with pytest.raises(DataError, match=r"record of pilot has no board\.json"):
         _ = open_run(tmp_path).elo
-
-
-def test_a_path_of_the_workspace(record: Path) -> None:
-    """A record is found by its path in the workspace from a folder below, where notebooks run."""
-    with chdir(record.parents[1] / "notebooks"):
-        assert open_run(f"runs/{record.name}").path.resolve() == record.resolve()
 
 
 def hostile_judgment() -> Judgment:
@@ -155,15 +123,12 @@ def test_hostile_names_are_text(name: str, tmp_path: Path) -> None:
     assert "&lt;script&gt;" in html
 
 
-def test_directions_of_writing_are_shown() -> None:
-    """A character that would turn the direction of writing is shown as its code point."""
-    html = rated_by_hand({"a\u202eb": 1.0, "c": 0.0})._repr_html_()
-    assert "a[U+202E]b" in html
-
-
 def test_a_log_shows_its_first_battles() -> None:
-    """Of 30 battles five are shown and 25 are counted."""
+    """Of 30 battles five are shown and 25 are counted; a character that would turn the direction of
+    writing is shown as its code point.
+    """
     html = log_of(won("ash", "beech", 20, 10))._repr_html_()
     assert html.count("<tr>") == 1 + 5
     assert "30 battles of 2 models" in html
     assert "and 25 more" in html
+    assert "a[U+202E]b" in rated_by_hand({"a\u202eb": 1.0, "c": 0.0})._repr_html_()

@@ -100,16 +100,6 @@ def test_a_notebook_session_holds_its_record(workspace: Path) -> None:
     assert f"still going (process {process.pid} on" in done.stderr
 
 
-def kernel_of(runner: int) -> int:
-    """The process of the kernel that a runner has started."""
-    [kernel] = [
-        child.pid
-        for child in psutil.Process(runner).children()
-        if "ipykernel" in str(child.cmdline())
-    ]
-    return int(kernel)
-
-
 def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> None:
     """When only the runner is killed, its record is free once its kernel has ended, too."""
     without_report(workspace)
@@ -117,12 +107,13 @@ def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> 
     record = running_record(workspace)
     while "prompt_set" not in json.loads((record / "manifest.json").read_text()):
         time.sleep(0.05)  # which the kernel writes
-    kernel = kernel_of(process.pid)
+    children = psutil.Process(process.pid).children()
+    [kernel] = [child.pid for child in children if "ipykernel" in str(child.cmdline())]
     os.kill(kernel, signal.SIGSTOP)  # it would end by itself within a second or two
     try:
         process.kill()
         process.wait(timeout=60)
-        with pytest.raises(LockedError, match="this run is still going"):
+        with pytest.raises(LockedError):
             Record.reopen(record)
     finally:
         os.kill(kernel, signal.SIGKILL)
@@ -137,32 +128,14 @@ def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> 
     raise AssertionError("the record is still held ten seconds after its kernel was killed")
 
 
-@pytest.mark.slow  # two runners and a kernel; the quick one is the next
-def test_of_two_resumes_at_once_one_runs(workspace: Path) -> None:
-    """Of two resumes of a killed run at the same moment, one finishes it and one exits 3."""
-    without_report(workspace)
-    record = killed_session(workspace)
-    words = ("-m", "arena_kit", "resume", str(record))
-    both = [start(*words, cwd=workspace) for _ in range(2)]
-    ends = [(*process.communicate(timeout=300), process.returncode) for process in both]
-    assert sorted(code for *_, code in ends) == [0, 3], ends
-    manifest = json.loads((record / "manifest.json").read_text())
-    assert manifest["status"] == "finished"
-    assert len(manifest["earlier_tries"]) == 1
-
-
 def test_of_two_that_reopen_at_the_same_moment_one_may(workspace: Path) -> None:
     """Two processes that take up a record before either has written to it: one is refused."""
     record = killed_session(workspace)
     both = [start("-c", REOPEN, str(record), cwd=workspace) for _ in range(2)]
-    streams = [(process.stdin, process.stdout) for process in both]
-    for _, out in streams:
-        assert out is not None
-        assert out.readline() == "ready\n"
-    for word, _ in streams:
-        assert word is not None
-        print(file=word, flush=True)
-    answers = [out.readline().strip() for _, out in streams if out is not None]
+    assert [each.stdout.readline() for each in both if each.stdout] == ["ready\n"] * 2
+    for each in both:
+        print(file=each.stdin, flush=True)
+    answers = [each.stdout.readline().strip() for each in both if each.stdout]
     for process in both:
         process.communicate("\n", timeout=60)
     assert sorted(answers) == ["refused", "runs"]

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import json
 import re
-import shutil
 import subprocess
 import sys
-from importlib.metadata import version
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -26,7 +25,6 @@ from arena_kit import (
 from arena_kit.cli.records import show_board
 from arena_kit.files import LockedError, read_json
 from arena_kit.judging.asking.judge_pairs import OfflineError
-from arena_kit.rating.elo import replay as elo_replay
 from arena_kit.reporting import tournament_plots
 from arena_kit.reporting import tournament_tables as tables
 from tests.samples import (
@@ -44,24 +42,17 @@ from tests.samples import (
 )
 
 
-def test_a_plan_sends_and_writes_nothing(workspace: Path) -> None:
-    """Reading a plan, its facts and its forecast leaves neither a record nor a line in the ledger,
-    and shows what would be asked.
-    """
-    plan = plan_of("pilot", **SMALL)
-    assert plan.forecast is None
-    assert plan.facts["requests"] == "384 (192 pairs in both orders), of which 0 are in the ledger"
-    assert "384" in plan._repr_html_()
-    assert not (workspace / "runs").exists()
-    assert plan.ledger.settled([]) == set()
-    assert len(plan.bulk) == 384
-
-
 def test_the_steps_leave_a_record(workspace: Path) -> None:
-    """The record has every artifact of the list, and a finished manifest whose flat fields are
-    those that readers look up.
+    """A plan sends and writes nothing and shows what would be asked; the record of the steps has
+    every artifact of the list, and a finished manifest whose flat fields are those that readers
+    look up.
     """
     given = SMALL | {"overrides": {"elo.seed": 4, "elo.n_perms": 20}, "seed": 2}
+    plan = plan_of("pilot", **given)
+    assert plan.facts["requests"] == "384 (192 pairs in both orders), of which 0 are in the ledger"
+    assert "384" in plan._repr_html_()
+    assert (plan.forecast, plan.ledger.settled([])) == (None, set())
+    assert not (workspace / "runs").exists()
     record = record_of("pilot", **given)
     found = {str(p.relative_to(record.path)) for p in record.path.rglob("*") if p.is_file()}
     assert found >= TOURNAMENT_ARTIFACTS | {"board.json", "answer.json", "judge_gate.json"}
@@ -85,6 +76,7 @@ def test_the_steps_leave_a_record(workspace: Path) -> None:
         "factuality": 8 * 6, "calibration": 12 * 6, "clinical_utility": 12 * 6,
     }  # fmt: skip
     assert sum(manifest["counts"]["verdicts"]["calibration"].values()) == 144
+    assert set(manifest["rating"]["engines"].values()) == {"numpy"}
 
 
 def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
@@ -153,21 +145,6 @@ def test_results_follow_from_battles(pilot_record: Path) -> None:
         assert total == (8 if row["dimension"] == "factuality" else 12)
 
 
-def test_the_manifest_names_the_engine_that_rated(
-    workspace: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Which of two engines computed the ratings, whose last digits differ, stands in the manifest
-    per dimension, and the version of Numba beside the other packages'.
-    """
-    pytest.importorskip("numba")
-    small = record_of("pilot", **SMALL).read()
-    assert set(small["rating"]["engines"].values()) == {"numpy"}
-    monkeypatch.setattr(elo_replay, "COMPILED_FROM", 500)  # so these few updates are many
-    large = record_of("pilot", **SMALL).read()
-    assert set(large["rating"]["engines"].values()) == {"numba"}
-    assert large["versions"]["numba"] == version("numba")
-
-
 @pytest.mark.parametrize(
     ("settings", "why"),
     [
@@ -190,15 +167,24 @@ def test_more_orders_than_fit_are_refused(
 
 
 def test_same_inputs_same_artifacts(workspace: Path) -> None:
-    """Two runs leave identical bytes, the manifest apart; another salt of the ledger changes the
-    rendered boundaries, not the embedded judge's verdicts.
+    """Two processes running the same steps at once both finish, in two records of identical bytes,
+    the manifest apart; another salt of the ledger changes the rendered boundaries, not the embedded
+    judge's verdicts. Offline a write-protected ledger rebuilds the record.
     """
-    one, two = (record_of("pilot", **SMALL).path for _ in range(2))
+    words = [sys.executable, "-c", _STEPS, json.dumps(SMALL)]
+    both = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    one, two = (Path(process.communicate(timeout=120)[0].strip()) for process in both)
+    assert [process.returncode for process in both] == [0, 0]
     assert one != two
-    shutil.rmtree(workspace / ".arena_kit")
-    other = record_of("pilot", **SMALL).path
+    write_protect(workspace / ".arena_kit")
+    done = run_unprivileged(_STEPS, json.dumps(SMALL | {"offline": True}), cwd=workspace)
+    assert done.returncode == 0, done.stderr
+    again = Path(done.stdout.strip())
     for name in sorted(TOURNAMENT_ARTIFACTS - {"manifest.json"}):
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
+    assert (one / "battles.jsonl").read_bytes() == (again / "battles.jsonl").read_bytes()
+    edited(workspace, verdicts=".arena_kit_2/verdicts.sqlite")
+    other = record_of("pilot", **SMALL).path
     assert read_json(one / "elo_results.json") == read_json(other / "elo_results.json")
 
 
@@ -227,32 +213,6 @@ plan = ak.read_plan("pilot", **json.loads(sys.argv[1]))
 judgments = ak.judge(plan)
 print(ak.publish(ak.rate(ak.to_battles(judgments), **plan.rating), judgments).path)
 """
-
-
-def test_offline_needs_no_write_permission_on_the_ledger(workspace: Path) -> None:
-    """With file and folder of the ledger write-protected, an offline run rebuilds its record."""
-    first = record_of("pilot", **SMALL)
-    write_protect(workspace / ".arena_kit")
-    done = run_unprivileged(_STEPS, json.dumps(SMALL | {"offline": True}), cwd=workspace)
-    assert done.returncode == 0, done.stderr
-    again = Path(done.stdout.strip())
-    assert again != first.path
-    assert (first.path / "battles.jsonl").read_bytes() == (again / "battles.jsonl").read_bytes()
-
-
-def test_two_at_once(workspace: Path) -> None:
-    """Two processes running the same steps at once both finish, in two records."""
-    both = [
-        subprocess.Popen(
-            [sys.executable, "-c", _STEPS, json.dumps(SMALL)], stdout=subprocess.PIPE, text=True
-        )
-        for _ in range(2)
-    ]
-    paths = [Path(process.communicate(timeout=120)[0].strip()) for process in both]
-    assert [process.returncode for process in both] == [0, 0]
-    assert paths[0] != paths[1]
-    one, two = ((path / "battles.jsonl").read_bytes() for path in paths)
-    assert one == two
 
 
 @pytest.mark.parametrize(("missing", "pairs"), [("listwise", 11 * 6), ("pairwise", 12 * 6 - 3)])
@@ -310,23 +270,16 @@ def test_hostile_text_goes_through(workspace: Path) -> None:
         ("prompts.jsonl", '"rec-001"', '"../etc"', r"prompts.jsonl:1: prompt_id '../etc'"),
         ("responses/responses_cedar.jsonl", "rec-002", "rec-001", r":2: a second response"),
         ("responses/responses_cedar.jsonl", "rec-001", "rec-999", r":1: .*not in the prompt bank"),
+        ("prompts.jsonl", "open_recall", "other", "stratum 'open_recall' has [0-9]+ prompts"),
+        ("prompts.jsonl", None, "\n", "the prompt bank is empty"),
     ],
 )
-def test_bad_sample(workspace: Path, name: str, old: str, new: str, why: str) -> None:
-    """Bad input is refused with file and line."""
+def test_bad_sample(workspace: Path, name: str, old: str | None, new: str, why: str) -> None:
+    """Bad input is refused with file and line, too few prompts with their stratum."""
     path = workspace / "sample" / name
-    path.write_text(path.read_text().replace(old, new, 1))
+    path.write_text(path.read_text().replace(old, new, 1) if old else new)
     with pytest.raises(DataError, match=why):
-        plan_of("pilot", **SMALL)
-
-
-def test_too_few_prompts_are_refused(workspace: Path) -> None:
-    """A stratum with too few prompts is named; an empty prompt bank is refused."""
-    with pytest.raises(DataError, match="stratum 'open_recall' has 24 prompts"):
-        plan_of("pilot", strata={"open_recall": 25})
-    (workspace / "sample" / "prompts.jsonl").write_text("\n")
-    with pytest.raises(DataError, match="the prompt bank is empty"):
-        plan_of("pilot", **SMALL)
+        plan_of("pilot", strata={"open_recall": 24})
 
 
 def test_a_record_serves_one_run(workspace: Path) -> None:
@@ -340,13 +293,6 @@ def test_a_record_serves_one_run(workspace: Path) -> None:
     with pytest.raises(LockedError, match="holds files of its own"):
         judgments_of("pilot", run_dir="mine", **SMALL)
     assert (workspace / "mine" / "battles.jsonl").read_text() == "mine"
-
-
-def test_absent_entrant(workspace: Path) -> None:
-    """An entrant without any battle is named, not left out in silence."""
-    board = rated(judgments_of("pilot", limit_pairs=2, n_perms=20))
-    assert board.unrated["factuality"] == "dogwood (no battle)"
-    assert {row.model for row in board.rows("factuality")} == {"aspen", "birch", "cedar"}
 
 
 def planned_within_two_gigabytes(workspace: Path) -> str:
@@ -368,44 +314,52 @@ except ak.DataError as error:
     return done.stdout
 
 
-def test_responses_that_no_judge_could_read_are_refused(workspace: Path) -> None:
-    """Twelve responses of 10 MB are refused with the line of the first, soon and in 2 GB."""
-    for path in (workspace / "sample" / "responses").glob("*.jsonl"):
+def long_responses(sample: Path) -> None:
+    """Twelve responses of 10 MB."""
+    for path in (sample / "responses").glob("*.jsonl"):
         answers = jsonl(path)
         for row in answers[:3]:
             row["response_text"] = "word " * 2_000_000
         path.write_text("".join(json.dumps(row) + "\n" for row in answers))
-    sentence = planned_within_two_gigabytes(workspace)
-    assert re.search(r"responses_\w+\.jsonl:1: .* at most 2,000,000 characters, not 10,0", sentence)
 
 
-def test_too_many_prompts_are_refused(workspace: Path) -> None:
-    """A bank of too many prompts is refused at the first line too many, soon and in 2 GB."""
+def many_prompts(sample: Path) -> None:
+    """A bank of 300,000 prompts."""
     line = '{"prompt_id": "p%d", "text": "Why?", "source": "plain"}\n'
-    with (workspace / "sample" / "prompts.jsonl").open("w") as out:
+    with (sample / "prompts.jsonl").open("w") as out:
         out.writelines(line % n for n in range(300_000))
-    sentence = planned_within_two_gigabytes(workspace)
-    assert "prompts.jsonl:100001: a prompt bank holds at most 100,000 prompts" in sentence
 
 
-def test_more_pairs_than_are_judged_at_once_are_refused(workspace: Path) -> None:
-    """More pairs than a run judges are one sentence with the ways to have fewer: 52 entrants make
-    1,326 pairs on each of 93 + 143 + 143 prompts.
-    """
-    folder = workspace / "sample" / "responses"
-    answers = (folder / "responses_aspen.jsonl").read_text()
+def many_entrants(sample: Path) -> None:
+    """52 entrants make 1,326 pairs on each of 93 + 143 + 143 prompts."""
+    answers = (sample / "responses" / "responses_aspen.jsonl").read_text()
     entrants = [f"tree-{n}" for n in range(52)]
-    for entrant in entrants:
-        (folder / f"responses_{entrant}.jsonl").write_text(
-            answers.replace('"aspen"', f'"{entrant}"')
-        )
-    edited(workspace, entrants=entrants)
-    sentence = planned_within_two_gigabytes(workspace)
-    assert re.search(r"would judge 502,554 pairs; at most 500,000 .* limit_pairs", sentence)
+    for name in entrants:
+        path = sample / "responses" / f"responses_{name}.jsonl"
+        path.write_text(answers.replace('"aspen"', f'"{name}"'))
+    edited(sample.parent, entrants=entrants)
+
+
+@pytest.mark.parametrize(
+    ("make", "why"),
+    [
+        (long_responses, r"responses_\w+\.jsonl:1: .* at most 2,000,000 characters, not 10,0"),
+        (many_prompts, "prompts.jsonl:100001: a prompt bank holds at most 100,000 prompts"),
+        (many_entrants, r"would judge 502,554 pairs; at most 500,000 .* limit_pairs"),
+    ],
+)
+def test_more_than_a_run_judges_is_refused(
+    workspace: Path, make: Callable[[Path], None], why: str
+) -> None:
+    """What no judge could read is one sentence with its first line, soon and in 2 GB."""
+    make(workspace / "sample")
+    assert re.search(why, planned_within_two_gigabytes(workspace))
 
 
 def test_a_report_without_one_battle_is_drawn(workspace: Path) -> None:
-    """Every table and picture of a board says so where there is nothing to show."""
+    """Every table and picture of a board says so where there is nothing to show; an entrant
+    without any battle is named, not left out in silence.
+    """
     plan = plan_of("pilot", **SMALL)
     none = to_battles([])
     board = rate(none, **plan.rating)
@@ -423,3 +377,6 @@ def test_a_report_without_one_battle_is_drawn(workspace: Path) -> None:
     ):
         (text,) = [each.get_text() for each in drawn.figure.texts]
         assert text.startswith("Nothing to show")
+    few = rated(judgments_of("pilot", limit_pairs=2, n_perms=20))
+    assert few.unrated["factuality"] == "dogwood (no battle)"
+    assert {row.model for row in few.rows("factuality")} == {"aspen", "birch", "cedar"}

@@ -20,7 +20,7 @@ from arena_kit.judging.verdicts.records import Status
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.placement.plan import placement_plan
 from arena_kit.runs.record.inputs import replay_parameters
-from arena_kit.runs.record.progress import status_line, watching
+from arena_kit.runs.record.progress import kernel_state, status_line
 from arena_kit.runs.record.record import (
     TOKEN_VARIABLE,
     Record,
@@ -166,7 +166,7 @@ class NotebookRun:
         own = {"run_dir": str(record.path.resolve())}
         record.start(self.name, self.params.model_dump(mode="json") | own)
         try:
-            with watching(record, shown=progress):
+            with status_line(lambda: kernel_state(record), shown=progress):
                 execute(self.notebook, record, self.given | own, self.root)
             export_report(record.path / "report.ipynb", record.path / "report.html")
         except BaseException as error:

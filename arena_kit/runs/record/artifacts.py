@@ -31,15 +31,8 @@ Sweep = Mapping[str, Mapping[float, Ratings]]
 
 def write_pairs(folder: Path, pairs: Sequence[Pair]) -> None:
     """matches/matches.jsonl: what was to be judged."""
-    rows = [
-        {
-            "dimension": pair.dimension,
-            "prompt_id": pair.prompt_id,
-            "entrant_a": pair.entrant_a,
-            "entrant_b": pair.entrant_b,
-        }
-        for pair in pairs
-    ]
+    names = ("dimension", "prompt_id", "entrant_a", "entrant_b")
+    rows = [{name: getattr(pair, name) for name in names} for pair in pairs]
     write_jsonl(folder / "matches" / "matches.jsonl", rows)
 
 
@@ -152,15 +145,14 @@ def _claimed(dimension: Dimension, rated: Ratings | None) -> dict[str, Any]:
         "ratings": rows,
         "claims": {name: values[name] for name in names}
         | {
-            "neighbours": [_without(pair, "probability") for pair in values["orders"]],
+            "neighbours": [
+                {key: value for key, value in pair.items() if key != "probability"}
+                for pair in values["orders"]
+            ],
             "ranks_at_once": {row["model"]: row["ranks"] for row in rows if row["ranks"]},
         },
         "above": values["above"],
     }
-
-
-def _without(values: Mapping[str, Any], name: str) -> dict[str, Any]:
-    return {key: value for key, value in values.items() if key != name}
 
 
 def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
@@ -185,8 +177,8 @@ def _entry(rating: Rating) -> dict[str, Any]:
 
 
 def _traces(primary: RatingsByDimension) -> dict[str, Any]:
-    arrays: dict[str, Any] = {}
-    for dimension, ratings in primary.items():
-        arrays[f"{dimension}__data"] = ratings.traces
-        arrays[f"{dimension}__entrants"] = np.array(ratings.models)
-    return arrays
+    return {
+        f"{dimension}__{name}": values
+        for dimension, ratings in primary.items()
+        for name, values in (("data", ratings.traces), ("entrants", np.array(ratings.models)))
+    }

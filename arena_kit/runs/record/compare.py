@@ -187,15 +187,12 @@ def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, A
     }
 
 
-def _flat(value: dict[str, Any], prefix: str = "") -> dict[str, Any]:
-    out: dict[str, Any] = {}
-    for key, inner in value.items():
-        name = f"{prefix}{key}"
-        if isinstance(inner, dict):
-            out |= _flat(inner, f"{name}.")
-        else:
-            out[name] = inner
-    return out
+def _flat(value: Any, name: str = "") -> dict[str, Any]:
+    """Nested settings by dotted name."""
+    if not isinstance(value, dict):
+        return {name: value}
+    parts = (_flat(inner, f"{name}.{key}".lstrip(".")) for key, inner in value.items())
+    return {key: each for part in parts for key, each in part.items()}
 
 
 def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:

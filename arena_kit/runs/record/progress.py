@@ -99,14 +99,7 @@ def judging_progress(
     (record.path / FILE).unlink(missing_ok=True)
 
 
-@contextmanager
-def watching(record: Record, *, shown: bool) -> Iterator[None]:
-    """Show in the terminal what a kernel writes into its record's progress file."""
-    with status_line(lambda: _state(record), shown=shown):
-        yield
-
-
-def _state(record: Record) -> str:
+def kernel_state(record: Record) -> str:
     """How far the kernel of a record is, in words; while it judges, its file says so."""
     try:
         now = read_json(record.path / FILE)

@@ -1,16 +1,28 @@
-"""The board of battles that are not held: a file of any size, a folder of files, a pattern."""
+"""Files of battles rated: of any size without holding them, and votes and verdicts together."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
+from typing import Any
 
+from arena_kit.battles.battle import Source
+from arena_kit.battles.log import BattleLog
 from arena_kit.battles.on_disk import BattleFiles, Meter
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError
-from arena_kit.rating.base import RatingError
+from arena_kit.rating.base import RatingError, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.on_disk import dimensions, rate_boards
+from arena_kit.rating.claims import claims
+from arena_kit.rating.with_judge.hybrid import Hybrid, HybridRatings
+from arena_kit.rating.with_judge.placement import Placed
+from arena_kit.reporting import hybrid
 from arena_kit.reporting.board import Board, board_of
+from arena_kit.runs.record.artifacts import rows_with_ranks
+from arena_kit.runs.record.battles import battles_file, battles_of
+from arena_kit.runs.settings.files import validated
 
 
 def rate_files(
@@ -52,3 +64,124 @@ def rate_files(
         raise RatingError("; ".join(f"{n}: {why}" if n else why for n, why in unrated.items()))
     logs = {name: stream.cells.log.select(at) for name, at in parts.items()}
     return board_of(results, logs, unrated=unrated, margin=margin)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BattlesFile:
+    """A battles file or a run record, and how it is read."""
+
+    path: Path
+    format: str | None = None
+    columns: Columns = field(default_factory=Columns)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VotesAndVerdicts:
+    """People's votes and one judge's verdicts, each by dimension; '' has those without one."""
+
+    votes: Mapping[str, BattleLog]
+    verdicts: Mapping[str, BattleLog]
+
+    @classmethod
+    def read(
+        cls, human: BattlesFile, judged: BattlesFile, *, judge_model: str, dimension: str | None
+    ) -> VotesAndVerdicts:
+        """What people decided in one file and a judge in the other, or in the same.
+
+        A file that names no dimension counts for whichever is asked for. `judge_model` may be
+        empty where the verdicts are of one judge.
+        """
+        votes = _battles(human, Source.HUMAN, None)
+        _refuse_the_same(human, judged, votes)
+        verdicts = _battles(judged, Source.LLM_JUDGE, judge_model)
+        ours = _parts(human.path, votes, dimension)
+        theirs = _parts(judged.path, verdicts, dimension)
+        if [*ours] == [""]:
+            theirs = _only(theirs, judged.path, human.path)
+        if [*theirs] == [""]:
+            ours = _only(ours, human.path, judged.path)
+        return cls(votes=ours, verdicts=theirs)
+
+    def rated(self, method: Hybrid) -> tuple[dict[str, HybridRatings], dict[str, str]]:
+        """The board of every dimension that both have, and why others have none."""
+        names = sorted({*self.votes, *self.verdicts})
+        return each_rated(names, lambda name: method(*self._of(name)))
+
+    def _of(self, dimension: str) -> tuple[BattleLog, BattleLog]:
+        if dimension not in self.votes or dimension not in self.verdicts:
+            who = "people" if dimension in self.votes else "the judge"
+            raise RatingError(f"only {who} decided on this dimension")
+        return self.votes[dimension], self.verdicts[dimension]
+
+
+def hybrid_method(settings: Mapping[str, Any], where: str) -> Hybrid:
+    """The method that settings of Bradley–Terry and `min_battles` describe."""
+    rest = dict(settings)
+    own = {"min_battles": rest.pop("min_battles")} if "min_battles" in rest else {}
+    method = validated(BradleyTerry, rest, where)
+    number = validated(Hybrid, own, where).min_battles
+    try:
+        return Hybrid(min_battles=number, method=method)
+    except ValueError as error:
+        raise DataError(f"{where}: people and judge together: {error}") from None
+
+
+def placed_together(placed: Placed, human: BattleLog, judged: BattleLog) -> HybridRatings:
+    """The models of a placement, rated by all votes among them, those on the placed model included,
+    and all verdicts; the scale is the placement's. Raises `RatingError` where that is not possible.
+    """
+    arena = placed.human.models
+    settings = {f.name: placed.human.settings[f.name] for f in fields(BradleyTerry)}
+    method = BradleyTerry(**settings | {"center_on": arena})
+    votes, verdicts = (log.among([*arena, placed.model]) for log in (human, judged))
+    return Hybrid(method=method)(votes, verdicts)
+
+
+def hybrid_summary(found: HybridRatings) -> dict[str, Any]:
+    """All of a board as plain values for JSON: ratings with possible ranks, what people and
+    judge say, what the judge is worth, who stands out, and what may be said about the order.
+    """
+    return found.as_dict() | {
+        "ratings": rows_with_ranks(found.ratings),
+        "claims": claims.summary(hybrid.in_votes(found)),
+        "notes": hybrid.notes(found),
+    }
+
+
+def _battles(file: BattlesFile, source: Source, judge_model: str | None) -> BattleLog:
+    return battles_of(
+        file.path, format=file.format, columns=file.columns, source=source, judge_model=judge_model
+    )
+
+
+def _refuse_the_same(human: BattlesFile, judged: BattlesFile, votes: BattleLog) -> None:
+    """Refuse votes that would be their own judge: the same column of one file, which does not say
+    who decided.
+    """
+    same = battles_file(human.path).resolve() == battles_file(judged.path).resolve()
+    if same and votes.source is None and human.columns.winner == judged.columns.winner:
+        raise DataError(
+            f"{human.path}: column {human.columns.winner!r} cannot be both the votes and the "
+            "verdicts: name the judge's column, or another file"
+        )
+
+
+def _parts(path: Path, log: BattleLog, dimension: str | None) -> dict[str, BattleLog]:
+    """The battles by dimension, or those of one alone, without the name of the dimension."""
+    parts = {name: replace(part, dimension=None) for name, part in log.by_dimension().items()}
+    if dimension is None or [*parts] == [""]:
+        return parts
+    if dimension not in parts:
+        named = ", ".join(name for name in parts if name)
+        raise DataError(f"{path}: no dimension {dimension!r}; found: {named}")
+    return {"": parts[dimension]}
+
+
+def _only(parts: Mapping[str, BattleLog], file: Path, beside: Path) -> dict[str, BattleLog]:
+    """The one dimension of a file, as the other file names none; several are refused."""
+    if len(parts) > 1:
+        raise DataError(
+            f"{file}: has several dimensions ({', '.join(parts)}), and {beside} does not say which "
+            "of them it is about: name one with --dimension"
+        )
+    return {"": next(iter(parts.values()))}

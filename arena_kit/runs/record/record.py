@@ -352,17 +352,6 @@ def code_state(folder: Path) -> dict[str, Any]:
     return {"commit": commit, "uncommitted_changes": dirty}
 
 
-@dataclass(frozen=True, kw_only=True)
-class Recorded:
-    """Work that leaves a record, and its pictures there."""
-
-    record: Record
-
-    def show(self, plot: Plot) -> Picture:
-        """Save a plot in the record, and return it."""
-        return self.record.keep_figure(plot)
-
-
 _latest: dict[str, Path] = {}
 
 

@@ -28,6 +28,7 @@ from arena_kit.runs.settings.files import (
 from arena_kit.runs.settings.parameters import JudgeParams
 
 Kind = Literal["anthropic", "openai_compatible"]
+Prices = Mapping[str, Price]
 ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
 CHAT_KEY = "OPENAI_API_KEY"
 
@@ -45,50 +46,33 @@ class Backend:
     def judge(
         self,
         settings: AnthropicSettings | ChatSettings,
-        prices: Mapping[str, Price],
+        prices: Prices,
         root: Path,
         *,
         verdict: bool = True,
         graded: bool = False,
     ) -> PaidJudge:
         """The judge, of `graded` verdicts or not, or the generator where no verdict is wanted."""
-        shape = {"verdict": verdict, "graded": graded}
+        own = {"model": self.model, "verdict": verdict, "graded": graded}
         if isinstance(settings, ChatSettings):
-            return self._chat(settings, prices, root, shape)
-        return self._claude(settings, prices, root, shape)
+            return self._chat(settings, prices, root, own)
+        return self._claude(settings, prices, root, own)
 
     def _claude(
-        self,
-        settings: AnthropicSettings,
-        prices: Mapping[str, Price],
-        root: Path,
-        shape: Mapping[str, Any],
+        self, settings: AnthropicSettings, prices: Prices, root: Path, own: dict[str, Any]
     ) -> PaidJudge:
-        from arena_kit.judging.judges.anthropic import (
-            AnthropicBatches,
-            AnthropicMessages,
-            client_of,
-        )
+        from arena_kit.judging.judges import anthropic
 
         variable = self.key_variable or ANTHROPIC_KEY
         key = self._key(variable, root)
-        client = client_of(key or "none", self.base_url or None)
-        kind = AnthropicBatches if self.transport == "batches" else AnthropicMessages
-        return kind(
-            client=client,
-            model=self.model,
-            price=self.price(prices),
-            lacks="" if key else variable,
-            **shape,
-            **settings.shared_with(kind),
-        )
+        client = anthropic.client_of(key or "none", self.base_url or None)
+        batches = self.transport == "batches"
+        kind = anthropic.AnthropicBatches if batches else anthropic.AnthropicMessages
+        own |= settings.shared_with(kind) | {"lacks": "" if key else variable}
+        return kind(client=client, price=self.price(prices), **own)
 
     def _chat(
-        self,
-        settings: ChatSettings,
-        prices: Mapping[str, Price],
-        root: Path,
-        shape: Mapping[str, Any],
+        self, settings: ChatSettings, prices: Prices, root: Path, own: dict[str, Any]
     ) -> PaidJudge:
         from arena_kit.judging.judges.openai_compatible import ChatJudge
 
@@ -97,14 +81,9 @@ class Backend:
                 "an openai_compatible model needs judge.base_url, such as http://127.0.0.1:8000/v1"
             )
         key = self._key(self.key_variable or CHAT_KEY, root)
-        return ChatJudge(
-            base_url=self.base_url,
-            model=self.model,
-            price=self.price(prices, keyless=key is None),
-            api_key=key,
-            **shape,
-            **settings.shared_with(ChatJudge),
-        )
+        price = self.price(prices, keyless=key is None)
+        own |= settings.shared_with(ChatJudge)
+        return ChatJudge(base_url=self.base_url, price=price, api_key=key, **own)
 
     def _key(self, variable: str, root: Path) -> str | None:
         """The key, which is not sent in the clear to another machine."""
@@ -113,7 +92,7 @@ class Backend:
             raise DataError(f"the key in {variable} would go unencrypted to {self.base_url}")
         return key
 
-    def price(self, prices: Mapping[str, Price], *, keyless: bool = False) -> Price:
+    def price(self, prices: Prices, *, keyless: bool = False) -> Price:
         """The model's price; one served from this machine without a key is free unless it is
         listed.
         """

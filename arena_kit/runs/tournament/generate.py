@@ -10,7 +10,7 @@ import hashlib
 import json
 import sys
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -26,14 +26,14 @@ from arena_kit.judging.asking.cost import (
     refuse_above_cap,
     refuse_without_cap,
 )
-from arena_kit.judging.asking.judge_pairs import OnProgress, ask
+from arena_kit.judging.asking.judge_pairs import ask
 from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import PaidJudge, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import select_subset
 from arena_kit.judging.pairs.prompts import Prompt, Response, read_prompts, responses_file
 from arena_kit.judging.verdicts.records import Answer, Status
-from arena_kit.runs.record.progress import judging_progress
+from arena_kit.runs.record.progress import Progress, judging_progress
 from arena_kit.runs.record.record import Record, find_root, runs_folder, utc_now
 from arena_kit.runs.settings.files import (
     EntrantDefinition,
@@ -172,7 +172,7 @@ class Generation:
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
         with record.failing(lambda _: record.add_spent(self.ledger)):
-            filled = {entrant: self._fill(job, record) for entrant, job in jobs.items()}
+            filled = {entrant: self._filled(job, record) for entrant, job in jobs.items()}
         record.update(tournament=self.tournament.model_dump(mode="json"), entrants=filled)
         record.add_spent(self.ledger)
         return record.close()
@@ -189,26 +189,10 @@ class Generation:
             offline=self.params.offline,
         )
 
-    def _file(self, job: Job) -> Path:
-        return responses_file(self.root / self.tournament.responses, job.entrant)
-
-    def _fill(self, job: Job, record: Record) -> dict[str, Any]:
-        file = self._file(job)
-        with judging_progress(record, unit="response", shown=sys.stderr.isatty()) as progress:
-            failed = job.fill(file, job.ask_options(record.token, progress.say), progress.show)
-        return {
-            "definition": job.definition.digest,
-            "model": job.definition.model,
-            "file": str(file.relative_to(self.root)),
-            "responses": answer_counts(file),
-            "failed": {q: answer.detail for q, answer in failed.items()},
-        }
-
-
-def answer_counts(file: Path) -> dict[str, int]:
-    """How many responses a file that was made here has, by status."""
-    rows, _ = whole_lines(file) if file.is_file() else ([], True)
-    return dict(Counter(str(row["diagnostics"]["status"]) for row in rows))
+    def _filled(self, job: Job, record: Record) -> dict[str, Any]:
+        file = responses_file(self.root / self.tournament.responses, job.entrant)
+        made = job.fill(file, record, shown=sys.stderr.isatty())
+        return made | {"file": str(file.relative_to(self.root))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -286,10 +270,6 @@ class Job:
         fresh = self.fresh()
         return self.budget.forecast(fresh.values(), answered=len(self.questions) - len(fresh))
 
-    def ask_options(self, run: str, say: Callable[[str], None]) -> AskOptions:
-        """With which options a run asks."""
-        return AskOptions(run=run, max_tries=self.max_tries, budget=self.budget, say=say)
-
     def answers(self) -> dict[str, Response]:
         """What the ledger has of the entrant's own answers, by prompt."""
         return {
@@ -302,15 +282,32 @@ class Job:
             if answer.status in _RESPONSES
         }
 
-    def fill(self, file: Path, options: AskOptions, show: OnProgress) -> dict[str, Answer]:
+    def fill(self, file: Path, record: Record, *, shown: bool = True) -> dict[str, Any]:
+        """Fill the entrant's responses file under a progress bar; returns by which definition, how
+        many there are by status, and what failed.
+        """
+        with judging_progress(record, unit="response", shown=shown) as progress:
+            failed = self._ask(file, progress)
+        rows, _ = whole_lines(file) if file.is_file() else ([], True)
+        return {
+            "definition": self.definition.digest,
+            "model": self.definition.model,
+            "responses": dict(Counter(str(row["diagnostics"]["status"]) for row in rows)),
+            "failed": {prompt: answer.detail for prompt, answer in failed.items()},
+        }
+
+    def _ask(self, file: Path, progress: Progress) -> dict[str, Answer]:
         """Write what the ledger has, then ask for the rest, writing as it comes; returns what
         failed, by prompt.
         """
-        written = self._kept_rows(file)
+        run, written = progress.record.token, self._kept_rows(file)
+        options = AskOptions(
+            run=run, max_tries=self.max_tries, budget=self.budget, say=progress.say
+        )
 
         def write(_n: int) -> None:
             self._write(file, written)
-            show(len(written), len(self.questions))
+            progress.show(len(written), len(self.questions))
 
         write(0)
         fresh = self.fresh()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from time import monotonic
 from typing import Any, overload
@@ -206,16 +206,14 @@ def _judge(plan: Plan, pairs: Sequence[Pair], before: Judgments) -> Judgments:
             judging={"seconds": round(seconds, 3), "asked": asked},
             cost=manifest_cost(plan, record.token, judgments),
         )
-    return Judgments(
-        plan=plan,
-        record=record,
-        judgments=judgments,
-        repeats=repeats,
-        canaries=before.canaries,
-        canary_suite=before.canary_suite,
-        spending=run_spending(plan, record.token),
-        seconds=seconds,
-    )
+    spending = run_spending(plan, record.token)
+    made: dict[str, Any] = {
+        "judgments": judgments,
+        "repeats": repeats,
+        "spending": spending,
+        "seconds": seconds,
+    }
+    return replace(before, plan=plan, **made)
 
 
 def _with_kept(plan: Plan, judgments: Sequence[Judgment]) -> Sequence[Judgment]:

@@ -102,11 +102,7 @@ def answer(
         gate=judgments.gate,
         about_judge=plan.mode in ("pilot", "judge_report"),
         facts=run_facts(plan, record),
-        caveats=[
-            *caveats(plan, record.read()),
-            *disagreements(board),
-            *about(board),
-        ],
+        caveats=[*caveats(plan, record.read()), *disagreements(board), *about(board)],
     )
 
 
@@ -174,12 +170,7 @@ def write_record(
     battles = to_battles(judgments)
     swept = sweep or sweep_elo(battles, plan)
     artifacts.write_results(
-        folder,
-        battles,
-        swept.primary,
-        swept.ratings,
-        board,
-        default_k=swept.method.k,
+        folder, battles, swept.primary, swept.ratings, board, default_k=swept.method.k
     )
     if sweep is not None:
         artifacts.write_k_sweep(folder, sweep.stability, board, sweep.method.k)
@@ -253,12 +244,11 @@ def asked_at(judge: Judge, replay_from: str = "") -> str:
 
 def verdicts_status(counts: Mapping[str, Mapping[str, int]]) -> str:
     """How many verdicts there are, and what became of those that cannot be used."""
-    totals: dict[str, int] = {}
+    totals = Counter[str]()
     for by_status in counts.values():
-        for status, n in by_status.items():
-            totals[status] = totals.get(status, 0) + n
+        totals.update(by_status)
     lost = ", ".join(f"{n:,} {status}" for status, n in totals.items() if n and status != "ok")
-    usable = f"{totals.get('ok', 0):,} of {sum(totals.values()):,} verdicts can be used"
+    usable = f"{totals['ok']:,} of {totals.total():,} verdicts can be used"
     return f"incomplete, {usable} ({lost})" if lost else f"complete, {usable}"
 
 
