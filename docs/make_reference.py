@@ -69,7 +69,10 @@ def commands() -> str:
 def _commands(group: click.Group, path: str) -> list[tuple[str, click.Command]]:
     """All commands under a group by their full names, those of inner groups among them."""
     found = []
-    for name, command in sorted(group.commands.items()):
+    context = click.Context(group)
+    for name in sorted(group.list_commands(context)):
+        command = group.get_command(context, name)
+        assert command is not None
         found.append((f"{path} {name}", command))
         if isinstance(command, click.Group):
             found += _commands(command, f"{path} {name}")

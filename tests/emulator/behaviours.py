@@ -140,6 +140,12 @@ def first(sections: Sections, dice: Dice) -> Reply:
     return _verdict("A", dice)
 
 
+def longer(sections: Sections, dice: Dice) -> Reply:
+    """Length bias."""
+    a, b = len(sections["response_a"]), len(sections["response_b"])
+    return _verdict("tie" if a == b else "A" if a > b else "B", dice)
+
+
 def self_preferring(sections: Sections, dice: Dice) -> Reply:
     """Prefers the response that names its own maker, else reads."""
     own = {"A": "claude" in sections["response_a"].lower()}
@@ -225,7 +231,7 @@ def _always(reply: Reply) -> Behaviour:
 
 
 _READERS: tuple[Behaviour, ...] = (
-    *(reader, ignores_rubric, tie, first, self_preferring, lowercase, prose),
+    *(reader, ignores_rubric, tie, first, longer, self_preferring, lowercase, prose),
 )
 BEHAVIOURS: dict[str, Behaviour] = {
     **{behaviour.__name__: behaviour for behaviour in _READERS},
