@@ -19,6 +19,7 @@ from arena_kit.rating.with_judge.hybrid import Hybrid as Hybrid
 from arena_kit.rating.elo.method import PermutationElo as PermutationElo
 from arena_kit.rating.base import RatingError as RatingError
 from arena_kit.rating.claims import claims as claims
+from arena_kit.rating.claims.power import fragility as fragility
 from arena_kit.reporting.board import rate as rate
 from arena_kit.runs.record.rate_files import rate_files as rate_files
 
