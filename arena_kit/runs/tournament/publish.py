@@ -269,7 +269,7 @@ def left_out(manifest: Mapping[str, Any]) -> list[str]:
 def cost_text(cost: Mapping[str, Any]) -> str:
     """What a run paid."""
     usd, unknown = cost.get("usd_spent") or 0.0, cost.get("usd_unknown") or 0.0
-    aside = f", and about {dollars(unknown)} not sentences by the service" if unknown else ""
+    aside = f", and about {dollars(unknown)} not reported by the service" if unknown else ""
     saved = cost.get("usd_saved_by_cache") or 0.0
     had = f"; answers from the ledger had cost {dollars(saved)}" if saved else ""
     return (dollars(usd) if usd else "nothing") + aside + had
