@@ -179,7 +179,7 @@ def show_generated(manifest: Mapping[str, Any]) -> None:
     columns = ("entrant", "model", "responses", "failed", "file")
     _print(Table(rows=rows, title="Responses", columns=columns, left=["entrant", "model", "file"]))
     cost = manifest["cost"]
-    unknown = f", and about ${cost['usd_unknown']:.4f} not told by the service"
+    unknown = f", and about ${cost['usd_unknown']:.4f} not reported by the service"
     echo(f"spent ${cost['usd_spent']:.4f}{unknown if cost['usd_unknown'] else ''}")
 
 

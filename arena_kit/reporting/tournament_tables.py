@@ -288,7 +288,7 @@ def spending(
             f"{part.output_tokens:,} output"
         )
     if spent.usd_unknown:
-        rows["spent"] += f", and about {dollars(spent.usd_unknown)} not told by the service"
+        rows["spent"] += f", and about {dollars(spent.usd_unknown)} not reported by the service"
     unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)
     warnings = [spent.warning] if spent.warning else []
     if cap and spent.usd + spent.usd_unknown > cap:

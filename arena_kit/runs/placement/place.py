@@ -113,7 +113,7 @@ class PlacementVerdicts:
             return "nothing"
         paid = [f"{dollars(one.usd)} on {one.answers:,} {n}" for n, one in self.spending.items()]
         unknown = self.record.read()["cost"]["usd_unknown"]
-        aside = [f"about {dollars(unknown)} not told by the service"] if unknown else []
+        aside = [f"about {dollars(unknown)} not reported by the service"] if unknown else []
         return ", ".join([*paid, *aside])
 
     @property
