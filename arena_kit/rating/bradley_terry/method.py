@@ -210,7 +210,7 @@ class BradleyTerry:
             "inconsistent": masks["inconsistent"] & (self.inconsistent == "drop"),
         }
         dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
-        if not any(dropped.values()) and battles.all_take_part():
+        if not any(dropped.values()) and battles.per_model().all():
             return battles, dropped
         return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
 

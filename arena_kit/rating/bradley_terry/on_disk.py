@@ -96,7 +96,8 @@ def rate_boards(
     """
     if method.covariates:
         raise RatingError("covariates are not streamed; rate fewer battles in memory")
-    rows = dict(dimensions(stream.cells, only))
+    rows = stream.cells.log.dimension_rows()
+    rows = {name: rows[name] for name in rows if only in (None, name)}
     boards, unrated = each_rated(
         rows, lambda name: _board(method, stream.cells, rows[name]), none_allowed=True
     )
@@ -112,19 +113,6 @@ def rate_boards(
             every = _by_rows(method, stream, list(boards.values()), ways, start)
             rated = dict(zip(boards, every, strict=True))
     return rated, unrated
-
-
-def dimensions(cells: CellTable, only: str | None = None) -> Iterator[tuple[str, NDArray[np.intp]]]:
-    """The dimensions of a stream (or one of them), and their rows in its table; '' where battles
-    name none.
-    """
-    if cells.log.dimension is None:
-        yield "", np.arange(len(cells))
-        return
-    names, codes = [*cells.log.dimension.names, ""], cells.log.dimension.codes
-    for code in np.unique(codes):
-        if only is None or names[code] == only:
-            yield str(names[code]), np.flatnonzero(codes == code)
 
 
 def _board(method: BradleyTerry, cells: CellTable, rows: NDArray[np.intp]) -> Board:

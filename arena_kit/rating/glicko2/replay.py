@@ -239,7 +239,7 @@ def _compiled(votes: int, period: NDArray[np.int64] | None, wanted: bool | None)
 
 def _engine(games: Games, limits: Limits, period: NDArray[np.int64] | None, compiled: bool) -> Play:
     """A function that plays some of the games from a start, and gives (final, traced) states."""
-    box: Callable[..., Any] = _plain_array if compiled else np.ndarray.tolist
+    box: Any = _plain_array if compiled else np.ndarray.tolist
     votes: Callable[..., None] = _votes_kernel if compiled else replay_votes
     games_columns = tuple(box(column) for column in (games.a, games.b, games.score))
 
