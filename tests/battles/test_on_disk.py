@@ -88,9 +88,7 @@ def test_questions_come_together(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_values_are_refused_with_file_and_line(tmp_path: Path, row: str, why: str) -> None:
-    """A value nobody knows stops the reading, and the sentence says where it stands; Parquet has no
-    lines: the row is counted from 0 in its own file.
-    """
+    """A value nobody knows stops the reading, and the sentence says where it stands."""
     head = "model_a,model_b,winner,weight,source\na,b,model_b,1,human\n"
     (tmp_path / "part0.csv").write_text(head)
     (tmp_path / "part1.csv").write_text(f"{head}{row}\n")
@@ -115,9 +113,7 @@ def test_labels_that_are_no_outcome_are_left_out_and_counted(tmp_path: Path) -> 
 
 
 def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
-    """Soft outcomes, a weight that counts votes among battles that are one each, other kinds of
-    file beside, and folders without battles are refused.
-    """
+    """Soft outcomes, mixed weights, mixed kinds and empty folders are refused."""
     head = "model_a,model_b,winner"
     (tmp_path / "w.csv").write_text(f"{head},question_id,weight\na,b,tie,q,2\na,b,tie,,3\n")
     (tmp_path / "soft.csv").write_text(f"{head},share_a\na,b,tie,0.3\n")

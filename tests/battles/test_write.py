@@ -30,9 +30,7 @@ def table(path: Path) -> tuple[list[str], list[tuple[object, ...]]]:
 
 
 def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> None:
-    """The four labels, the voter as judge and seconds since 1970, and no column that nobody fills;
-    1 June 2023, noon UTC, is 1685620800. Read again, votes are the same.
-    """
+    """The four labels, the voter as judge and seconds since 1970; read again, the same."""
     out = tmp_path / "votes.parquet"
     assert write_fastchat(out, BattleLog.from_battles(VOTES)) == []
     columns, rows = table(out)

@@ -20,9 +20,7 @@ def test_a_t_is_as_improbable_as_its_normal_score(t: float, df: int) -> None:
 
 @pytest.mark.parametrize("z", [1.959964, 2.807, 4.2])
 def test_the_t_score_is_the_quantile(z: float) -> None:
-    """It leaves as much above it as the normal deviate does; infinitely many degrees of freedom
-    leave the deviate as it is.
-    """
+    """It leaves as much above it as the normal deviate does."""
     df = np.array([[9.0, 14.0], [200.0, np.inf]])
     expected = student_t.isf(norm.sf(z), df)
     np.testing.assert_allclose(t_score(z, df), expected, rtol=1e-5)

@@ -36,11 +36,7 @@ def ring(n: int = 30) -> list[Battle]:
 
 
 def test_qlora_table(data: Path) -> None:
-    """Permutation Elo on the QLoRA verdicts matches the paper's table within Monte-Carlo error.
-
-    The paper averages 10,000 orders and rounds to whole numbers, so its own error is that of
-    10,000 orders plus half a point.
-    """
+    """Permutation Elo on the QLoRA verdicts matches the paper's table within Monte-Carlo error."""
     names = {"first": "model_a", "second": "model_b", "tie": "tie"}
     with gzip.open(data / "qlora_gpt4_judge" / "verdicts.csv.gz", "rt") as lines:
         log = BattleLog.from_battles(
@@ -59,13 +55,7 @@ def test_qlora_table(data: Path) -> None:
 
 
 def test_evidence_is_what_other_questions_would_show() -> None:
-    """The evidence SE is the spread of ratings over fresh samples, within 15 %.
-
-    40 samples of 60 questions with five battles each between four known skills, where each
-    question favours some models (SD 150 Elo): the spread of the 40 ratings is itself known
-    to about 6 % once averaged over models. K 32 makes the noise of the order about as large
-    as that of the evidence, so leaving it in would show.
-    """
+    """The evidence SE is the spread of ratings over fresh samples, within 15 %."""
     rng = np.random.default_rng(1)
     skills = np.array([-120.0, -40.0, 40.0, 120.0])
     method = PermutationElo(k=32, n_perms=100, evidence_replicates=150, evidence_orders=1)
@@ -114,9 +104,7 @@ def league(chances: dict[tuple[str, str], float], questions: int, seed: int) -> 
 
 @pytest.mark.parametrize(("chance", "verb"), [(0.0, "lost"), (1.0, "won")])
 def test_who_always_loses_or_wins_has_no_interval(chance: float, verb: str) -> None:
-    """No resample holds an outcome that was not seen, so a winless entrant loses all of each: its
-    ratings lie within a few points, and that is no evidence of how weak it is.
-    """
+    """No resample holds an outcome that was not seen, so a winless entrant loses all of each."""
     chances = {("x", other): chance for other in "abc"}
     log = league(chances | {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7}, 50, seed=1)
     found = QUICK(log)
@@ -128,9 +116,7 @@ def test_who_always_loses_or_wins_has_no_interval(chance: float, verb: str) -> N
 
 
 def test_a_group_that_always_loses_has_no_interval() -> None:
-    """Two entrants that beat each other, and nobody else, are as unsure as one that beats nobody;
-    half a win for a tie with one of the others, once, ends that.
-    """
+    """Two entrants that beat only each other are as unsure as one that beats nobody."""
     chances = {(high, low): 1.0 for high in "abc" for low in "xy"}
     chances |= {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7, ("x", "y"): 0.5}
     log = league(chances, 40, seed=2)

@@ -32,9 +32,7 @@ def board(rows: dict[str, tuple[float, float, float]], method: str = "elo") -> R
 
 
 def test_expected_coverage_by_hand() -> None:
-    """Two models at ±100 with standard errors of 20: their spread of 20,000 less 400 keeps 0.98 of
-    each, so the truth is about 98 ± 19.8, of which an interval of 60 to 100 holds 51 %.
-    """
+    """At ±100 with errors of 20 the truth is 98 ± 19.8, of which 60 to 100 holds 51 %."""
     strengths = board({"x": (100, 60, 140), "y": (-100, -140, -60)})
     elo = board({"x": (80, 60, 100), "y": (-80, -100, -60)})
     by_hand = norm.cdf(100, 98, 20 * 0.98**0.5) - norm.cdf(60, 98, 20 * 0.98**0.5)
@@ -60,9 +58,7 @@ def test_one_model_that_did_not_arrive_is_named() -> None:
 
 
 def test_intervals_that_hold_too_seldom_say_so() -> None:
-    """With 105 battles a model, K 4 holds the truth in a third of cases, as is expected, and every
-    board says so; K 32 holds it, and hardly one does.
-    """
+    """With 105 battles a model, K 4 holds the truth in a third of cases, as is expected."""
     held: dict[float, list[float]] = {4.0: [], 32.0: []}
     expected: dict[float, list[float]] = {4.0: [], 32.0: []}
     told, target = {4.0: 0, 32.0: 0}, truth(FEW)

@@ -12,7 +12,6 @@ from arena_kit.rating.elo.replay import (
     EloRule,
     _shuffled,
     engine_for,
-    replay_in_order,
     replay_orders,
 )
 from arena_kit.rating.resampling import ORDERS, Games, split_seed
@@ -37,17 +36,6 @@ def as_games(games: GameList, n_models: int) -> Games:
         score=np.array(score, float),
         n_models=n_models,
     )
-
-
-@given(game_lists(), st.floats(0.5, 400), st.floats(-2000, 2000))
-@settings(max_examples=30, deadline=None)
-def test_in_order(case: tuple[GameList, int], k: float, initial: float) -> None:
-    """One replay in the given order is the naive loop to 1e-9."""
-    games, n_models = case
-    rule = EloRule(k=k, initial=initial, scale=400.0)
-    expected = naive.elo(games, n_models, k=k, initial=initial)
-    found = replay_in_order(as_games(games, n_models), rule)
-    np.testing.assert_allclose(found[0], expected, rtol=0, atol=1e-9)
 
 
 @pytest.mark.parametrize("compiled", [False, True])

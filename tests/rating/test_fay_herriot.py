@@ -78,10 +78,7 @@ def test_the_error_of_a_fixed_slope_is_the_integral() -> None:
 
 
 def test_without_noise_it_is_students_t() -> None:
-    """Differences that are known exactly predict the next one as in any textbook: Student's t with
-    n - 1 degrees of freedom, times s · sqrt(1 + 1/n). Models on which people and judge happen to
-    agree to the point leave an error as large as their noise possible: it is never zero.
-    """
+    """Differences that are known exactly predict the next one as in any textbook."""
     gap = np.array([-31.0, -4.0, 3.0, 12.0, 20.0])
     found = judge_variance(gap - gap.mean(), 1e-6 * (np.eye(5) - 1 / 5))
     expected = stats.t.ppf(0.975, 4) * gap.std(ddof=1) * np.sqrt(1 + 1 / 5)
@@ -92,10 +89,7 @@ def test_without_noise_it_is_students_t() -> None:
 
 
 def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> None:
-    """With an endless error, ratings and covariance are people's alone. With no error and no noise
-    they are the judge's, on the scale that people give them by generalised least squares, and only
-    that scale is uncertain.
-    """
+    """With an endless error, ratings and covariance are people's alone."""
     for judge_noise in (0.0, 10.0):
         pair = two(6, judge_noise=judge_noise)
         rating, spread = JudgeLine.of(pair, 0.5).at(1e9)
@@ -111,9 +105,7 @@ def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> No
 
 
 def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ratings and covariance as one large normal distribution: shift, slope, judge's errors and
-    both noises are drawn at once, and people's ratings are conditioned on.
-    """
+    """Ratings and covariance as one large normal distribution."""
     n = len(pair.people)
     flat = np.diag([1e7, 1e2])
     noises = np.block([[pair.people_noise, pair.shared], [pair.shared.T, pair.judge_noise]])
@@ -133,9 +125,7 @@ def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, n
 
 
 def test_noise_that_both_share_and_models_without_votes() -> None:
-    """With a noisy judge, noise that people and judge share, and two models without votes, ratings
-    and covariance are those of the whole joint normal distribution, conditioned on the votes.
-    """
+    """Ratings are those of the joint normal distribution, conditioned on the votes."""
     voted = np.array([True] * 6 + [False] * 2)
     keep = np.diag(voted) - np.outer(voted, voted) / 6
     both = covariance(np.random.default_rng(9), 16, 40.0)

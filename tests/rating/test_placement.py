@@ -51,9 +51,7 @@ def placement(**changes: object) -> Placement:
 
 
 def test_one_opponent_by_hand() -> None:
-    """3 wins and 1 loss are 400 log10(3.5 / 1.5) points above the opponent with half a win added
-    to both sides, and 400 log10(3) without, or where the prior is not needed.
-    """
+    """3:1 is 400 log10(3.5 / 1.5) points with half a win each way, 400 log10(3) without."""
     verdicts = judged(won(NEW, "x", 3, 1))
     for method, odds in ((ALWAYS, 3.5 / 1.5), (SANDWICH, 3), (PLAIN, 3)):
         found = placement(method=method)(ARENA, verdicts)
@@ -74,9 +72,7 @@ TAKEN = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 def test_the_place_solves_its_equation(
     rows: list[tuple[str, str, float, float | None, bool]], prior: float
 ) -> None:
-    """The place is where the wins expected against fixed opponents equal the wins taken: ties,
-    weights, soft outcomes and the prior included. Brent's method finds the same.
-    """
+    """The place is where the wins expected against fixed opponents equal the wins taken."""
     battles, games = [], []
     for n, (opponent, winner, weight, share, turned) in enumerate(rows):
         games.append((opponent, TAKEN[winner] if share is None else share, weight))
@@ -92,10 +88,7 @@ def test_the_place_solves_its_equation(
 
 
 def test_the_standard_error_by_hand() -> None:
-    """Against one opponent, w wins and l losses have the variance 1/w + 1/l of a log-odds (times
-    n/(n-1) for n questions), and the opponent's own variance comes on top. The interval takes
-    Student's t with n - 1 degrees of freedom.
-    """
+    """The variance is 1/w + 1/l, times n/(n-1), and the opponent's own on top."""
     found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16)))
     own = UNIT**2 * (1 / 24 + 1 / 16) * 40 / 39
     anchor = UNIT**2 * (1 / 30 + 1 / 10) * 40 / 39 / 4
@@ -107,9 +100,7 @@ def test_the_standard_error_by_hand() -> None:
 
 
 def test_anchors_pull_as_finite_differences_say() -> None:
-    """The covariance of the place with each anchor is that of the anchors, carried over by how
-    the place moves when one of them is moved a little; the others keep people's rows exactly.
-    """
+    """The covariance of the place with each anchor is carried over by finite differences."""
     found, people = placement(method=ALWAYS)(TRIO, TO_TRIO), ALWAYS(TRIO)
     assert set(found.anchored.models) == {NEW, "x", "y", "z"}
     for model in ("x", "y", "z"):
@@ -136,9 +127,7 @@ def test_anchors_pull_as_finite_differences_say() -> None:
 
 
 def test_intervals_cover_the_truth() -> None:
-    """Of 60 simulated arenas the 95 % interval holds the planted rating of the placed model in
-    at least 87 % (three standard errors below 95 %), both ways of placing.
-    """
+    """The 95 % interval holds the planted rating in at least 87 % of 60 simulated arenas."""
     skill = {f"m{i}": 1000 + 60.0 * (i - 2.5) for i in range(6)}
     pairs, rng = all_pairs(list(skill)), np.random.default_rng(7)
     meets = [(NEW, m) for m in ("m0", "m2", "m5")]
@@ -154,9 +143,7 @@ def test_intervals_cover_the_truth() -> None:
 
 @pytest.mark.parametrize(("votes", "counted"), [(499, False), (500, True)])
 def test_enough_battles(votes: int, counted: bool) -> None:
-    """A model with 500 human battles is ranked, one with 499 is left out; judged battles against
-    it, of other models and of strangers move nothing and are counted.
-    """
+    """A model with 500 human battles is ranked, one with 499 is left out."""
     people = log(won("x", "y", 400, 200) + won("z", "x", votes - votes // 2, votes // 2))
     used, of_z = won(NEW, "x", 10, 10), won(NEW, "z", 7, 5)
     extra = won("x", "y", 50, 0) + won("stranger", NEW, 5, 0)
@@ -202,9 +189,7 @@ def test_votes_on_the_model_are_set_aside(
 
 
 def test_hidden_is_what_people_say() -> None:
-    """`hidden` is the model's rating in the fit of all human votes, on the arena's scale; None
-    where people have not voted on it, or only against models that are left out.
-    """
+    """`hidden` is the model's rating in the fit of all human votes, on the arena's scale."""
     votes = BattleLog.joined(TRIO, HIDDEN)
     found = placement()(votes, TO_TRIO).hidden
     assert found == replace(SANDWICH, center_on=("x", "y", "z"))(votes)[NEW]
@@ -249,9 +234,7 @@ def test_order_sides_and_names_do_not_matter() -> None:
 
 
 def test_votes_on_one_question_give_no_interval() -> None:
-    """Where all human votes are on one question nobody knows how sure the anchors are; then the
-    place has no interval either (and never a NaN, which no JSON holds).
-    """
+    """Where all human votes are on one question nobody knows how sure the anchors are."""
     votes = BattleLog.from_battles(replace(b, question_id="only") for b in ARENA.to_battles())
     found = placement()(votes, judged(won(NEW, "x", 24, 16))).anchored[NEW]
     assert math.isfinite(found.rating)
@@ -269,12 +252,7 @@ FLIPPED = BattleLog.from_battles(
     [
         ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 12, 0)), r"set a prior above 0$"),
         ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 0, 12)), r"set a prior above 0$"),
-        (
-            {"model": "oak"},
-            TRIO,
-            TO_TRIO,
-            r"no judged .*'oak'.*judged models:.*new.*arena:.*x, y",
-        ),
+        ({"model": "oak"}, TRIO, TO_TRIO, r"no judged .*'oak'.*judged models:.*new.*arena:.*x, y"),
         ({}, TRIO, FLIPPED, r"new.*30 inconsistent dropped"),
         ({"min_battles": 500}, TRIO, TO_TRIO, r"no two models have 500 human battles.*is 91$"),
         ({"min_battles": 1}, TRIO.select([]), TO_TRIO, "no two models have 1 human"),
@@ -284,9 +262,7 @@ FLIPPED = BattleLog.from_battles(
 def test_what_has_no_place_is_refused(
     changes: dict[str, object], votes: BattleLog, verdicts: BattleLog, why: str
 ) -> None:
-    """A model that won or lost every battle (without a prior), is not judged or only
-    inconsistently, and an arena of nobody: one sentence says why; with a prior there is a place.
-    """
+    """A model that won or lost everything, is not judged, or has no arena is refused."""
     with pytest.raises(RatingError, match=why) as caught:
         placement(**changes)(votes, verdicts)
     assert "\n" not in str(caught.value)
@@ -310,14 +286,9 @@ def test_wrong_settings_are_refused(changes: dict[str, object], why: str) -> Non
         placement(**changes)
 
 
-# What is known beside the evidence
-
-
 @pytest.mark.parametrize("interval", ["sandwich", "percentile"])
 def test_what_is_shown_holds_the_judges_error(interval: str) -> None:
-    """A judge's error of 120 points makes the shown interval, all gaps to the model and so its
-    ranks and probabilities wider, by the variances' sum; nobody else's, and no rating.
-    """
+    """A judge's error widens the shown interval and all gaps to the model, nobody else's."""
     method = BradleyTerry(interval=interval, resamples=500)  # type: ignore[arg-type]
     plain = placement(method=method)(TRIO, TO_TRIO)
     placed = replace(plain, judge_error=JudgeError(sd=120.0, n_models=6, n_shared=300))

@@ -37,10 +37,7 @@ def bar(questions: int) -> float:
 
 
 def test_the_smallest_gap_by_hand() -> None:
-    """Four models that meet 143 times each have a gap variance of 2 / (4 x 143 / 4) log odds, times
-    the design effect that is assumed; half of all runs find a gap of as many standard errors as the
-    bar, four of five one of 0.84 more.
-    """
+    """Four models that meet 143 times each have a gap variance of 2 / (4 x 143 / 4) log odds."""
     error = 400 / math.log(10) * math.sqrt(DESIGN_EFFECT * 2 / 143)
     half, most = smallest_gaps(every(4, 143), 143, 400) or (0, 0)
     assert half == pytest.approx(bar(143) * error, rel=1e-4)
@@ -64,17 +61,13 @@ def test_nothing_is_expected_where_nothing_can_be_decided() -> None:
 
 
 def test_the_chance_of_a_normal_gap() -> None:
-    """A gap of 3 that moves by 2 clears a bar of 4 on the one side in 31 % of cases, on the other
-    in 0.02 %; one that does not move clears it or does not.
-    """
+    """A gap of 3 that moves by 2 clears a bar of 4 on the one side in 31 % of cases."""
     assert chance_beyond(3, 4, 2) == pytest.approx(norm.sf(0.5) + norm.cdf(-3.5))
     assert (chance_beyond(3, 4, 0), chance_beyond(-5, 4, 0)) == (0, 1)
 
 
 def test_information_is_that_of_a_fit() -> None:
-    """The covariance of gaps is what plain logistic regression gives: for two models the inverse of
-    the sum of p (1 - p), through a third that of two in a row.
-    """
+    """The covariance of gaps is what plain logistic regression gives."""
     weights = np.array([[0, 5.0, 0], [5.0, 0, 2.0], [0, 2.0, 0]])
     found = covariance(information(weights))
     assert gap_variance(found, 0, 1) == pytest.approx(1 / 5)
@@ -97,9 +90,7 @@ def test_the_same_run_again_gives_the_same_decisions() -> None:
 
 
 def test_what_errors_explain_is_no_spread() -> None:
-    """Models that are equally good differ by chance only: hardly any spread is left for the truth;
-    far apart, nearly all of it.
-    """
+    """Models that are equally good differ by chance only."""
     rows = [row for a, b in combinations("abcde", 2) for row in won(a, b, 25, 25)]
     assert true_variance(BradleyTerry()(log_of(rows))) == 0
     rows = won("a", "b", 40, 10) + won("b", "c", 40, 10)
@@ -110,9 +101,7 @@ def test_what_errors_explain_is_no_spread() -> None:
 
 @pytest.mark.parametrize("setting", SETTINGS[1:3], ids=lambda each: each.title)
 def test_chances_come_true(setting: Setting) -> None:
-    """Over simulated pilots, as many neighbours are decided by the run as was said, within a few
-    points, and those called likely far more often than those called unlikely.
-    """
+    """Over simulated pilots, as many neighbours are decided by the run as was said."""
     said, came = said_and_came(setting, 80, seed=6)
     assert said.mean() == pytest.approx(came.mean(), abs=0.07)
     assert came[said > 0.7].mean() > 0.6

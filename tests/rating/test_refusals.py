@@ -30,9 +30,7 @@ def log_of(*rows: tuple[str, str, str], weight: float = 1.0) -> BattleLog:
     ],
 )
 def test_ratings_that_do_not_exist(rows: list[tuple[str, str, str]], why: str, name: str) -> None:
-    """Where no rating exists, the error names the cause. Nor does a history, but for models that
-    never met: each has its own.
-    """
+    """Where no rating exists, the error names the cause."""
     with pytest.raises(RatingError, match=why):
         METHODS[name](log_of(*rows))
     if name == "glicko2" and "never met" not in why:

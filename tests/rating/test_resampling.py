@@ -46,9 +46,7 @@ def test_bits_are_splitmix(seed: int, counter: int) -> None:
 
 
 def test_a_multiplicity_is_the_inverse_of_the_distribution() -> None:
-    """Cluster c stands in resample r as often as the Poisson distribution with mean 1 gives for the
-    r-th 16 bits of SplitMix64, four resamples to a seed.
-    """
+    """Cluster c stands in resample r as often as Poisson(1) gives for its 16 bits."""
     seeds = split_seed(12, 2, RESAMPLES)
     found = drawn(None, 50, 8, seed=12)
     for number in range(8):
@@ -60,10 +58,7 @@ def test_a_multiplicity_is_the_inverse_of_the_distribution() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_count_is_drawn_like_as_many_votes(count: float) -> None:
-    """Over 60,000 draws mean and variance are the count, within 4.5 standard errors: sqrt(c/n) and,
-    with the Poisson's fourth moment c + 3c², sqrt((c + 2c²)/n). Quantiles are the Poisson's, to a
-    vote.
-    """
+    """Over 60,000 draws mean and variance are the count, within 4.5 standard errors."""
     found = drawn(np.full(60, count), 60, 1000)
     n = found.size
     assert found.min() >= 0
@@ -75,9 +70,7 @@ def test_a_count_is_drawn_like_as_many_votes(count: float) -> None:
 
 
 def test_every_row_and_every_resample_is_drawn_anew() -> None:
-    """Neither rows of equal or other counts nor resamples one after the other go up and down
-    together; a draw depends on seed, number and row alone.
-    """
+    """Neither rows nor resamples go up and down together."""
     counts = np.tile(COUNTS, 2)
     found = drawn(counts, 10, 2000, seed=3)
     away = (found - counts) / np.sqrt(counts)
@@ -105,10 +98,7 @@ def sets_of(clusters: NDArray[np.int32], n: int) -> list[list[int]]:
 
 
 def test_replays_draw_whole_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resample draws as many clusters as there are, by the upper bits of SplitMix64, and holds
-    each one's games as often, in their order, in chunks of any size; models seen on fewer than ten
-    questions have no resamples.
-    """
+    """A resample draws as many clusters as there are, by the upper bits of SplitMix64."""
     clusters = np.random.default_rng(0).integers(0, 12, 40).astype(np.int32)
     whole = sets_of(clusters, 30)
     for games, seed in zip(whole, split_seed(5, 30, RESAMPLES).tolist(), strict=True):
@@ -129,9 +119,7 @@ def test_interval_by_hand() -> None:
 
 
 def test_denoised_by_hand() -> None:
-    """Noise of a quarter of the variance shrinks every deviation by sqrt(3/4); noise as large as
-    the spread still leaves the share that n resamples cannot resolve.
-    """
+    """Noise of a quarter of the variance shrinks every deviation by sqrt(3/4)."""
     replicates = np.array([[-2.0], [2.0]] * 50)
     spread = replicates.var(axis=0, ddof=1)
     np.testing.assert_allclose(denoised(replicates, spread / 4), replicates * np.sqrt(0.75))
@@ -154,9 +142,7 @@ def doubled(x: NDArray[np.float64]) -> None:
 def test_a_long_first_call_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Two kernels that take longer than patience lasts give one sentence, and the right result;
-    with patience enough nothing is said.
-    """
+    """Two kernels that take longer than patience lasts give one sentence, and the right result."""
     config = pytest.importorskip("numba").config
     for patience, sentences in ((60.0, 0), (0.001, 1)):
         monkeypatch.setattr(compiled, "_PATIENCE", patience)
