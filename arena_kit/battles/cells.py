@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -41,12 +41,12 @@ class CellTable:
 
 class Rows(NamedTuple):
     """Some battles in a row: the cell of each in the `CellTable`, the hash of the question or voter
-    that it is clustered by (of itself, where it names none), and its weight (None: 1 each).
+    that it is clustered by (of itself, where it names none), and its weight.
     """
 
     cell: Ints
     cluster: Hashes
-    weight: NDArray[np.float64] | None
+    weight: NDArray[np.float64]
 
 
 class Stream(Protocol):
@@ -78,21 +78,13 @@ class Stream(Protocol):
 
 def whole_clusters(chunks: Iterator[Rows]) -> Iterator[Rows]:
     """Chunks of sorted rows, cut between clusters."""
-    left: Rows | None = None
+    left: list[Any] = []
     for chunk in chunks:
-        rows = chunk if left is None else _joined(left, chunk)
-        cut = int(np.searchsorted(rows.cluster, rows.cluster[-1]))
+        parts: Any = zip(left, chunk, strict=True) if left else zip(chunk, strict=True)
+        rows: list[Any] = [np.concatenate(each) for each in parts]
+        cut = int(np.searchsorted(rows[1], rows[1][-1]))
         if cut:
-            yield _part(rows, slice(None, cut))
-        left = _part(rows, slice(cut, None))
-    if left is not None:
-        yield left
-
-
-def _joined(one: Rows, other: Rows) -> Rows:
-    columns = zip(one, other, strict=True)
-    return Rows(*(None if a is None else np.concatenate([a, b]) for a, b in columns))  # type: ignore[arg-type]
-
-
-def _part(rows: Rows, some: slice) -> Rows:
-    return Rows(*(None if each is None else each[some] for each in rows))  # type: ignore[arg-type]
+            yield Rows(*(each[:cut] for each in rows))
+        left = [each[cut:] for each in rows]
+    if left:
+        yield Rows(*left)

@@ -218,15 +218,11 @@ class BattleLog:
         dimension), the earlier one first; None where there is none.
         """
         ids = [] if self.battle_id is None else self.battle_id.tolist()
-        named = [row for row, name in enumerate(ids) if name]
-        if len({ids[row] for row in named}) == len(named):
-            return None
         labels = [getattr(self, name) for name in IDENTITY]
         codes = [each.codes.tolist() for each in labels if each is not None]
         first: dict[tuple[object, ...], int] = {}
-        for row in named:
-            earlier = first.setdefault((ids[row], *(column[row] for column in codes)), row)
-            if earlier != row:
+        for row, key in enumerate(zip(ids, *codes, strict=False)):
+            if key[0] and (earlier := first.setdefault(key, row)) != row:
                 return earlier, row
         return None
 
@@ -318,9 +314,8 @@ class BattleLog:
 
     def by_dimension(self) -> dict[str, Self]:
         """One log per dimension, in name order; battles without one come under ''."""
-        if self.dimension is None:
-            return {"": self}
-        return {name: self.select(rows) for name, rows in self.dimension_rows().items()}
+        parts = self.dimension_rows().items()
+        return {name: self.select(rows) for name, rows in parts} if self.dimension else {"": self}
 
     def dimension_rows(self) -> dict[str, NDArray[np.intp]]:
         """The rows of each dimension, in name order; those without one come under ''."""

@@ -426,6 +426,6 @@ class BattleFiles:
                 if np.any((place := places(self.hashes, cell)) < 0):
                     raise DataError(f"{self.files[0]}: the battles changed while they were read")
                 self.meter.done += n
-                yield Rows(place, cluster, given.get("weight"))
+                yield Rows(place, cluster, given.get("weight", np.ones(n)))
             if whole or not n:
                 return

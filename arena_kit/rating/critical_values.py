@@ -4,6 +4,7 @@ for many models.
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from functools import cache
 from math import sqrt
 from statistics import NormalDist
@@ -74,10 +75,8 @@ def span_scores(n: int, level: float) -> tuple[float, ...]:
 
 def _range_quantile(p: int, level: float) -> float:
     """The studentized range of `p` models with infinitely many degrees of freedom, to 1e-4."""
-    low, high = 0, round(12 / _STEP)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _range_chance(p, middle) < level else (low, middle)
+    high = bisect_left(range(round(12 / _STEP)), level, key=lambda n: _range_chance(p, n))
+    low = high - 1
     below, above = _range_chance(p, low), _range_chance(p, high)
     return _STEP * (low + (level - below) / (above - below))
 

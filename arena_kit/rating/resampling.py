@@ -52,8 +52,7 @@ def random_bits(seeds: Hashes | np.uint64, counters: Hashes) -> Hashes:
 
 def split_seed(seed: int, n: int, stream: int) -> Hashes:
     """`n` unrelated 64-bit seeds; those of other streams are unrelated, too."""
-    state = np.random.SeedSequence([seed, stream]).generate_state(n, np.uint64)
-    return state.astype(np.uint64)
+    return np.random.SeedSequence([seed, stream]).generate_state(n, np.uint64).astype(np.uint64)
 
 
 @cache

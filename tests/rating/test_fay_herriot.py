@@ -92,11 +92,11 @@ def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> No
     """With an endless error, ratings and covariance are people's alone."""
     for judge_noise in (0.0, 10.0):
         pair = two(6, judge_noise=judge_noise)
-        rating, spread = JudgeLine.of(pair, 0.5).at(1e9)
+        rating, spread = JudgeLine(pair, 0.5).at(1e9)
         assert rating == pytest.approx(pair.people, abs=1e-3)
         assert spread == pytest.approx(pair.people_noise, abs=0.01)
     pair, q = two(7), contrasts(6)
-    rating, spread = JudgeLine.of(pair, 0.5).at(1e-9)
+    rating, spread = JudgeLine(pair, 0.5).at(1e-9)
     inverse = q.T @ np.linalg.inv(q @ pair.people_noise @ q.T) @ q
     steep = pair.judge @ inverse @ pair.judge
     slope = pair.judge @ inverse @ pair.people / steep
@@ -132,7 +132,7 @@ def test_noise_that_both_share_and_models_without_votes() -> None:
     noises = {"people_noise": keep @ both[:8, :8] @ keep, "judge_noise": both[8:, 8:]}
     shared = keep @ both[:8, 8:]
     pair = replace(two(8, 8, 20.0), voted=voted, center=voted, shared=shared, **noises)
-    rating, spread = JudgeLine.of(pair, 0.5).at(300.0)
+    rating, spread = JudgeLine(pair, 0.5).at(300.0)
     expected, left = blup(pair, 0.5, 300.0)
     assert rating == pytest.approx(expected, abs=0.05)
     assert spread == pytest.approx(left, abs=0.5)

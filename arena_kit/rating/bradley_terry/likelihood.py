@@ -320,8 +320,7 @@ def _numbered(keys: Codes, n: int) -> tuple[Codes, Codes]:
 
 
 def _sums(places: Codes, values: Floats, n: int) -> Floats:
-    total: Floats = np.bincount(places, values, n).astype(float)
-    return total
+    return np.bincount(places, values, n).astype(float)
 
 
 def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from math import log as ln
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,7 +21,7 @@ from arena_kit.rating.base import (
     check_counted,
     check_separation,
     check_settings,
-    kinds,
+    counted,
     ranked,
 )
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
@@ -118,17 +117,9 @@ class BradleyTerry:
             ("center", abs(self.center) < float("inf"), "a finite number"),
             ("center_on", not (self.center_on and self.baseline), "empty beside a baseline"),
             ("prior", 0 <= self.prior < float("inf"), "a finite number, 0 or more"),
-            ("prior_when", self.prior_when in ("needed", "always"), "'needed' or 'always'"),
-            ("ties", self.ties in TIE_MODELS, "'half', 'davidson' or 'rao-kupper'"),
-            ("both_bad", self.both_bad in ("tie", "exclude"), "'tie' or 'exclude'"),
-            ("inconsistent", self.inconsistent in ("tie", "drop"), "'tie' or 'drop'"),
-            ("interval", self.interval in ("sandwich", "percentile", "basic"),
-             "'sandwich', 'percentile' or 'basic'"),
-            ("cluster", self.cluster in get_args(Cluster),
-             "'both', 'question', 'voter' or 'battle'"),
             ("resamples", self.resamples >= 100, "100 or more"),
             ("seed", self.seed >= 0, "0 or more"),
-        )  # fmt: skip
+        )
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
@@ -146,14 +137,9 @@ class BradleyTerry:
             check_connected(log.models, pairs.low, pairs.high)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
         draws = np.empty((0, fit.n_models))
-        if self.interval == "sandwich":
-            spread = covariance(fit, evidence, same)
-        else:
-            with ThreadPoolExecutor(1) as beside:
-                later = beside.submit(covariance, fit, evidence, same)
-                votes = evidence.votes(self.seed, self.resamples)
-                draws = self.resampled(fit, votes, priors)
-            spread = later.result()
+        spread = covariance(fit, evidence, same)
+        if self.interval != "sandwich":
+            draws = self.resampled(fit, evidence.votes(self.seed, self.resamples), priors)
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
             draws = stretched(draws, fit.strength, one_way, spread)
@@ -204,15 +190,11 @@ class BradleyTerry:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
-        masks = kinds(battles)
-        out = {
-            "both_bad": masks["both_bad"] & (self.both_bad == "exclude"),
-            "inconsistent": masks["inconsistent"] & (self.inconsistent == "drop"),
-        }
-        dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
-        if not any(dropped.values()) and battles.per_model().all():
-            return battles, dropped
-        return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
+        dropping = {"both_bad"} if self.both_bad == "exclude" else set()
+        dropping |= {"inconsistent"} if self.inconsistent == "drop" else set()
+        keep, dropped = counted(battles, dropping)
+        whole = not any(dropped.values()) and battles.per_model().all()
+        return battles if whole else battles.select(keep), dropped
 
     def _check(self, log: BattleLog) -> None:
         for model in self._named_anchors():
@@ -288,7 +270,7 @@ class BradleyTerry:
     def _anchors(self, log: BattleLog) -> list[int]:
         """The models whose mean is the center."""
         named = self._named_anchors()
-        return [log.models.index(model) for model in named] or list(range(len(log.models)))
+        return [log.models.index(model) for model in named or log.models]
 
     def _named_anchors(self) -> tuple[str, ...]:
         """The models that are named as the center; none means all."""

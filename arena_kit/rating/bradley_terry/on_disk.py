@@ -80,8 +80,7 @@ class Board:
         """The rows of a chunk that count here: cell among the votes, cluster and weight."""
         cell = self.cell_of[chunk.cell]
         some = np.flatnonzero(cell >= 0)
-        weight = np.ones(len(some)) if chunk.weight is None else chunk.weight[some]
-        return cell[some], chunk.cluster[some], weight
+        return cell[some], chunk.cluster[some], chunk.weight[some]
 
 
 def rate_boards(

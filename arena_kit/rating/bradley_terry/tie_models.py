@@ -49,8 +49,7 @@ def _half(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Ter
 
 
 def _half_value(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
-    value: Floats = (won + tied + lost) * _log_sigmoid(eta) - (lost + tied / 2) * eta
-    return value
+    return np.asarray((won + tied + lost) * _log_sigmoid(eta) - (lost + tied / 2) * eta)
 
 
 def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
@@ -69,15 +68,13 @@ def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) ->
 
 def _davidson_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
     total = np.logaddexp(np.logaddexp(eta / 2, -eta / 2), t)
-    value: Floats = (won - lost) * eta / 2 + tied * t - (won + tied + lost) * total
-    return value
+    return np.asarray((won - lost) * eta / 2 + tied * t - (won + tied + lost) * total)
 
 
 def _davidson_chances(eta: Floats, t: float) -> Floats:
     """Win, tie and loss."""
     logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
-    chances: Floats = np.exp(logs - np.logaddexp.reduce(logs, axis=0))
-    return chances
+    return np.asarray(np.exp(logs - np.logaddexp.reduce(logs, axis=0)))
 
 
 def _rao_kupper(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
@@ -101,13 +98,11 @@ def _rao_kupper_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Fl
 
 
 def _sigmoid(x: Floats) -> Floats:
-    share: Floats = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
-    return share
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))
 
 
 def _log_sigmoid(x: Floats) -> Floats:
-    value: Floats = -np.logaddexp(0, -x)
-    return value
+    return np.asarray(-np.logaddexp(0, -x))
 
 
 TIE_MODELS = {

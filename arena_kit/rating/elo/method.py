@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, takewhile
 from math import inf, isfinite
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +19,7 @@ from arena_kit.rating.base import (
     check_kept,
     check_settings,
     check_unweighted,
-    kinds,
+    counted,
     ranked,
     scores,
     why_no_interval,
@@ -107,15 +107,9 @@ class PermutationElo:
             ("n_perms", self.shuffle or self.n_perms == 1, "1 without shuffling"),
             ("evidence_replicates", replicates == 0 or replicates >= 20, "0, or 20 or more"),
             ("evidence_orders", self.evidence_orders >= 1, "1 or more"),
-            ("ties", self.ties in ("drop", "half"), "'drop' or 'half'"),
-            ("both_bad", self.both_bad in ("drop", "half"), "'drop' or 'half'"),
-            ("inconsistent", self.inconsistent in ("drop", "half"), "'drop' or 'half'"),
-        )
-        if (replays := replicates * self.evidence_orders) > MAX_EVIDENCE_REPLAYS:
-            raise ValueError(
-                "evidence_replicates times evidence_orders must be at most "
-                f"{MAX_EVIDENCE_REPLAYS:,}, not {replays}"
-            )
+            ("evidence_orders", replicates * self.evidence_orders <= MAX_EVIDENCE_REPLAYS,
+             f"at most {MAX_EVIDENCE_REPLAYS:,} / evidence_replicates"),
+        )  # fmt: skip
 
     def __call__(self, battles: BattleLog) -> Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
@@ -123,12 +117,9 @@ class PermutationElo:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
-        keep = np.ones(len(battles), bool)
-        dropped = {}
-        treatments = (self.ties, self.both_bad, self.inconsistent)
-        for (kind, mask), treatment in zip(kinds(battles).items(), treatments, strict=True):
-            dropped[kind] = int(mask.sum()) if treatment == "drop" else 0
-            keep &= ~(mask & (treatment == "drop"))
+        kinds = ("tie", "both_bad", "inconsistent")
+        treatments = zip(kinds, (self.ties, self.both_bad, self.inconsistent), strict=True)
+        keep, dropped = counted(battles, [kind for kind, each in treatments if each == "drop"])
         return battles.select(keep), dropped
 
 
@@ -275,8 +266,7 @@ def caution(elo: Ratings, strengths: Ratings) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stability:
+class Stability(NamedTuple):
     """Does a ranking depend on K? Two neighbours of the default-K ranking at every K of a sweep.
 
     `gap` is how far `above` leads `below`, `low` and `high` its 95 % evidence interval,
@@ -317,18 +307,9 @@ def neighbour_stability(
         at_each_k = [[float(each[at(above), at(below)]) for each in four] for at, four in gaps]
         gap, low, high, share = zip(*at_each_k, strict=True)
         leads = {k: fine[k][above].rating > fine[k][below].rating for k in fine}
+        smallest = _down_to(leads, method.k)
         followed.append(
-            Stability(
-                above=above,
-                below=below,
-                ks=tuple(sweep),
-                gap=gap,
-                low=low,
-                high=high,
-                share_above=share,
-                lowest_k_tried=min(fine),
-                smallest_ordered_k=_down_to(leads, method.k),
-            )
+            Stability(above, below, tuple(sweep), gap, low, high, share, min(fine), smallest)
         )
     return followed
 

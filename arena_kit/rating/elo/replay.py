@@ -95,8 +95,7 @@ def engine_for(updates: float) -> Engine:
 def replay_in_order(games: Games, rule: EloRule) -> NDArray[np.float64]:
     """Final ratings of one replay in the given order, as a single row."""
     index = np.arange(len(games.a), dtype=np.int32)[:, None]
-    rows: NDArray[np.float64] = _play(games, [rule], index, np.array([len(games.a)], np.int32))[0]
-    return rows
+    return np.asarray(_play(games, [rule], index, np.array([len(games.a)], np.int32))[0])
 
 
 def _shuffled(

@@ -22,7 +22,7 @@ from arena_kit.rating.base import (
     check_kept,
     check_settings,
     check_unweighted,
-    kinds,
+    counted,
     ranked,
     scores,
     why_no_interval,
@@ -136,7 +136,6 @@ class Glicko2:
             ("rd_max", self.rd_min <= self.rd_max < inf, f"a finite number from {self.rd_min} on"),
             ("rd", self.rd_min <= self.rd <= self.rd_max, f"{self.rd_min} to {self.rd_max}"),
             ("period_days", 0 <= self.period_days < inf, "a finite number, 0 or more"),
-            ("inconsistent", self.inconsistent in ("drop", "half"), "'drop' or 'half'"),
             ("evidence_replicates", replicates == 0 or replicates >= 20, "0, or 20 or more"),
             ("seed", self.seed >= 0, "0 or more"),
         )
@@ -166,9 +165,7 @@ class Glicko2:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count, in the order of replay, and how many of each kind do not."""
-        out = self._left_out(battles)
-        dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
-        keep = ~(out["both_bad"] | out["inconsistent"])
+        keep, dropped = counted(battles, self._dropping("both_bad"))
         return battles.select(replay_order(battles, keep)), dropped
 
     def history(self, battles: BattleLog) -> GlickoHistory:
@@ -176,30 +173,23 @@ class Glicko2:
         where models never met: each then stands where its own votes took it.
         """
         self._check(battles, *self.kept(battles), connected=False)
-        rows = replay_order(battles, ~self._left_out(battles)["inconsistent"])
+        rows = replay_order(battles, counted(battles, self._dropping())[0])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
         states = replay(
             games, self.start(games.n_models), self.limits(), period=period, traced=True
         )
-        rating, rd, volatility = self.in_points(states)
-        return GlickoHistory(
-            models=log.models,
-            battle=rows,
-            sides=np.stack([log.a, log.b], axis=1),
-            rating=rating,
-            rd=rd,
-            volatility=volatility,
-        )
+        sides = np.stack([log.a, log.b], axis=1)
+        points = dict(zip(("rating", "rd", "volatility"), self.in_points(states), strict=True))
+        return GlickoHistory(models=log.models, battle=rows, sides=sides, **points)
 
     def running(self) -> RunningGlicko2:
         """An arena without votes yet, to be rated as they come."""
         return RunningGlicko2(self)
 
-    def _left_out(self, battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
-        masks = kinds(battles)
-        inconsistent = masks["inconsistent"] & (self.inconsistent == "drop")
-        return {"both_bad": masks["both_bad"], "inconsistent": inconsistent}
+    def _dropping(self, *kinds: str) -> tuple[str, ...]:
+        """These kinds of battles, and inconsistent ones where they do not count."""
+        return (*kinds, "inconsistent") if self.inconsistent == "drop" else kinds
 
     def _check(
         self, given: BattleLog, kept: BattleLog, dropped: dict[str, int], *, connected: bool = True

@@ -167,7 +167,7 @@ class Hybrid:
         plain = replace(self.method, center_on=())
         people, judge = plain(votes), plain(judged)
         with one_thread():
-            shared = Influence.of(votes, people).shared(Influence.of(verdicts, judge))
+            shared = Influence(votes, people).shared(Influence(verdicts, judge))
             pair = _pair(people, judge, shared, self.method.center_on or people.models)
             found = combined(pair)
         names, alone = _names(people, judge), self.method(votes)

@@ -235,7 +235,7 @@ class _Rated:
     @classmethod
     def of(cls, battles: BattleLog, method: BradleyTerry, side: str) -> _Rated:
         ratings, log = method(battles), method.kept(battles)[0]
-        influence = Influence.of(log, ratings)
+        influence = Influence(log, ratings)
         moves = np.asarray(influence.pulls @ influence.bread)
         names = {row: ("", name) for name, row in influence.questions.items()}
         return cls(ratings, {names.get(row, (side, row)): each for row, each in enumerate(moves)})
