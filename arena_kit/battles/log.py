@@ -36,17 +36,10 @@ class Labels:
     def of(cls, values: Iterable[str | None]) -> Self:
         """Encode strings; the names come out sorted, so equal columns encode equally."""
         rows = list(values)
-        place = {name: n for n, name in enumerate(dict.fromkeys(rows))}
+        known = sorted({name for name in rows if name is not None})
+        place: dict[str | None, int] = {name: n for n, name in enumerate(known)} | {None: -1}
         codes = np.fromiter(map(place.__getitem__, rows), np.int32, len(rows))
-        return cls.sorted(list(place), codes)
-
-    @classmethod
-    def sorted(cls, names: Sequence[str | None], codes: NDArray[Any]) -> Self:
-        """Bring codes into an unsorted list of names (None among them) into order."""
-        known = sorted(name for name in names if name is not None)
-        place = {name: i for i, name in enumerate(known)}
-        rank = np.array([place.get(name, -1) for name in names], np.int32)  # type: ignore[arg-type]
-        return cls(np.array(known, object), rank[codes])
+        return cls(np.array(known, object), codes)
 
     def values(self) -> Strings:
         """The strings again, one per row, None where missing."""

@@ -169,13 +169,8 @@ class _Query:
 
     def holding(self) -> frozenset[str]:
         """The columns that hold anything."""
-        known, battles = list(self.expressions), self.battles()
-        first = self.con.execute(f"FROM ({battles}) LIMIT 1").fetchone() or ()
-        held = {name for name, value in zip(known, first, strict=False) if value is not None}
-        for name in [name for name in known if name not in held]:
-            some = f"SELECT 1 FROM ({battles}) WHERE {name} IS NOT NULL LIMIT 1"
-            held |= {name} if self.con.execute(some).fetchone() else set()
-        return frozenset(held)
+        some = f"SELECT 1 FROM ({self.battles()}) WHERE {{}} IS NOT NULL LIMIT 1"
+        return frozenset(n for n in self.expressions if self.con.execute(some.format(n)).fetchone())
 
     def refuse(self, condition: str, sentence: str, column: str = "''") -> None:
         """Raise for the first row that a condition holds for; the sentence may have a place `{}`

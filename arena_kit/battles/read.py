@@ -398,20 +398,25 @@ _NUMBERS = {"timestamp": _timestamps, "weight": _weights, "share_a": _shares}
 
 
 def _numbers(
-    con: Connection, column: str, right: str, allowed: str, absent: float
+    con: Connection, column: str, right: str, allowed: str, absent: float | None = None
 ) -> NDArray[np.float64]:
-    """A column of numbers for which a condition holds; of rows that have none, `absent`."""
-    number = f"try_cast({column} AS DOUBLE)"
-    wrong = f"NOT coalesce({right.format(number)}, false)"
-    _refuse_value(con, column, wrong, allowed)
-    return _values(con, f"coalesce({number}, '{absent}'::DOUBLE)").astype(float)
+    """A column of numbers for which a condition holds; rows that have none are refused, or get what
+    stands for it.
+    """
+    name = column_name(column)
+    number = f"try_cast({name} AS DOUBLE)"
+    known = "" if absent is None else f"{name} IS NOT NULL AND "
+    wrong = f"{known}NOT coalesce({right.format(number)}, false)"
+    _refuse(con, name, wrong, f"{column} {{!r}} is not {allowed}")
+    return _values(con, f"coalesce({number}, '{absent or 0}'::DOUBLE)").astype(float)
 
 
 def _covariates(
     con: Connection, names: Sequence[str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
-    given = {name: _covariate(con, name) for name in _holding(con, names)}
+    finite = "isfinite({})", "a finite number"
+    given = {name: _numbers(con, name, *finite) for name in _holding(con, names)}
     rest = [name for name in names if name not in given]
     texts = len(_holding(con, RESPONSES)) == len(RESPONSES)
     if strangers := [name for name in rest if not texts or name not in FEATURES]:
@@ -423,14 +428,6 @@ def _covariates(
         styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in RESPONSES))
         given |= {name: styles[name] for name in rest}
     return {name: given[name] for name in names}
-
-
-def _covariate(con: Connection, column: str) -> NDArray[np.float64]:
-    name = column_name(column)
-    number = f"try_cast({name} AS DOUBLE)"
-    wrong = f"{number} IS NULL OR NOT isfinite({number})"
-    _refuse(con, name, wrong, f"{column} {{!r}} is not a finite number")
-    return _values(con, number).astype(float)
 
 
 def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool_] | None:

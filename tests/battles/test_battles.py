@@ -13,18 +13,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles.battle import (
-    OUTCOMES,
-    Battle,
-    Outcome,
-    Source,
-    check_id,
-    check_model_name,
-    look_alikes,
-    read_outcome,
-    read_source,
-)
-from arena_kit.battles.log import BattleLog, Labels
+from arena_kit.battles import battle as rules
+from arena_kit.battles.battle import OUTCOMES, Battle, Outcome, Source
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 
 NOON = datetime(2024, 8, 14, 12, 0, tzinfo=UTC)
@@ -72,8 +63,8 @@ def test_every_spelling_in_use_is_read() -> None:
     """There are four outcomes, and each spelling in published files stands for one of them."""
     labels = ["model_a", "model_b", "tie", "both_bad", "bothbad", "tie (bothbad)"]
     assert [str(o) for o in Outcome] == labels[:4]
-    assert [read_outcome(label) for label in labels] == [*Outcome, *[Outcome.BOTH_BAD] * 2]
-    assert [read_source(label) for label in ("llm-judge", "human")] == list(Source)
+    assert [rules.read_outcome(label) for label in labels] == [*Outcome, *[Outcome.BOTH_BAD] * 2]
+    assert [rules.read_source(label) for label in ("llm-judge", "human")] == list(Source)
 
 
 @pytest.mark.parametrize("label", ["TIE", "tie ", "", "tie (inconsistent)", None, 0.5, 1])
@@ -81,7 +72,7 @@ def test_an_unknown_outcome_is_refused(label: object) -> None:
     """A label outside the table is an error that shows it and lists what is allowed."""
     allowed = r"model_a, model_b, tie, both_bad, bothbad, tie \(bothbad\), tie_bothbad, a, b"
     with pytest.raises(DataError, match=rf"{re.escape(repr(label))}; allowed: {allowed}"):
-        read_outcome(label)
+        rules.read_outcome(label)
 
 
 SAFE = {*"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-"}
@@ -97,10 +88,10 @@ SAFE = {*"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-"
 def test_an_id_is_a_short_run_of_safe_characters(value: str) -> None:
     """An id is up to 128 of the characters that file names and HTML bear, and never '..'."""
     if isinstance(value, str) and 0 < len(value) < 129 and {*value} <= SAFE and ".." not in value:
-        assert check_id(value, "prompt_id") == value
+        assert rules.check_id(value, "prompt_id") == value
     else:
         with pytest.raises(DataError, match=r"prompt_id .* is not a valid id; allowed: 1 to 128"):
-            check_id(value, "prompt_id")
+            rules.check_id(value, "prompt_id")
 
 
 @pytest.mark.parametrize(
@@ -109,11 +100,11 @@ def test_an_id_is_a_short_run_of_safe_characters(value: str) -> None:
 def test_a_model_name_is_printable(name: object) -> None:
     """A name may hold spaces, brackets and any one script."""
     with pytest.raises(DataError, match=r"allowed: 1 to 256 printable characters") as caught:
-        check_model_name(name)
+        rules.check_model_name(name)
     assert len(str(caught.value)) < 200
     names = ["gpt-4o", "GPT-4o", "gpt-40", "Модель 1", "模型", "GPT模型", "modèle", "yi (chat)"]
-    assert [check_model_name(each) for each in [*names, "<b>x</b>", "x" * 256]][:8] == names
-    assert look_alikes(names) == ""
+    assert [rules.check_model_name(each) for each in [*names, "<b>x</b>", "x" * 256]][:8] == names
+    assert rules.look_alikes(names) == ""
 
 
 def test_a_battle_needs_only_models_and_winner() -> None:
@@ -149,19 +140,6 @@ def test_what_no_method_could_rate_makes_no_battle(wrong: dict[str, str]) -> Non
         battle(**wrong)
 
 
-@quick
-@given(st.lists(st.none() | st.text(max_size=3), max_size=8), st.data())
-def test_labels_are_codes_into_sorted_names(values: list[str | None], data: st.DataObject) -> None:
-    """Encoding loses nothing, names are sorted, and rows of a column are their column."""
-    labels = Labels.of(values)
-    assert labels.values().tolist() == values
-    assert labels.names.tolist() == sorted({value for value in values if value is not None})
-    rows = data.draw(st.permutations(range(len(values))))[: len(values) // 2]
-    taken, alone = labels.take(np.array(rows, int)), Labels.of([values[i] for i in rows])
-    assert taken.names.tolist() == alone.names.tolist()
-    assert taken.codes.tolist() == alone.codes.tolist()
-
-
 def test_a_log_holds_codes_into_sorted_models() -> None:
     """Models are sorted by name and every row indexes them, with its outcome's number."""
     log = log_of(battle("cherry", "ash", "model_b"), battle("ash", "beech", "both_bad"))
@@ -180,17 +158,6 @@ def test_an_empty_log_is_a_log() -> None:
     assert (len(log), log.models, list(log.to_battles())) == (0, (), [])
     assert (log.clusters().tolist(), len(log.select([]))) == ([], 0)
     assert {len(column) for column in log.pair_counts().values()} == {0}
-
-
-def test_a_column_is_there_where_one_battle_has_it() -> None:
-    """A plain log carries no empty columns; one value makes a column, empty for the others."""
-    plain = log_of(battle(), battle())
-    assert set(plain.columns()) == {"model_a", "model_b", "winner", "source"}
-    assert (plain.weights().tolist(), plain.flags().tolist()) == ([1.0, 1.0], [False, False])
-    log = log_of(battle(), battle(battle_id="7", lane="b", weight=2.5))
-    assert log.columns()["battle_id"].tolist() == [None, "7"]
-    assert log.columns()["lane"].tolist() == [None, "b"]
-    assert log.weights().tolist() == [1.0, 2.5]
 
 
 def test_a_timestamp_keeps_its_instant(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -132,35 +132,6 @@ def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: fl
         assert found.fit[f"{name}_se"] == pytest.approx(error, rel=2e-4)
 
 
-@pytest.mark.parametrize("share", [1.0, 0.5])
-def test_sides_order_and_names_change_nothing(share: float) -> None:
-    """Shuffled, renamed or with sides swapped, no rating, error or coefficient moves."""
-    log, rng = planted(300), np.random.default_rng(3)
-    order, swap = rng.permutation(300), rng.random(300) < share
-    a, b = np.where(swap, log.b, log.a), np.where(swap, log.a, log.b)
-    won = np.where(swap, 1 - log.outcome, log.outcome) == 0
-    length = np.where(swap, -1.0, 1.0) * length_of(log)
-    moved = battles(3 - a[order], 3 - b[order], won[order], length[order])
-    before, after = BY_LENGTH(log), BY_LENGTH(moved)
-    assert after.fit == pytest.approx(before.fit, abs=1e-6)
-    for model, name in zip(NAMES, reversed(NAMES), strict=True):
-        assert after[name].rating == pytest.approx(before[model].rating, abs=1e-6)
-        assert after[name].extra == pytest.approx(before[model].extra, abs=1e-6)
-
-
-@pytest.mark.parametrize("factor", [-1.0, 1e-6, 7.0, 1e9])
-def test_the_unit_of_a_covariate_changes_nothing(factor: float) -> None:
-    """Counted in letters or in volumes, length has the same effect per standard deviation."""
-    log = planted(300)
-    before, kept = BY_LENGTH(log), length_of(log).copy()
-    after = BY_LENGTH(replace(log, covariates={"length": factor * length_of(log)}))
-    sign = math.copysign(1, factor)
-    assert after.fit["length"] == pytest.approx(sign * before.fit["length"], abs=1e-6)
-    assert after.fit["length_se"] == pytest.approx(before.fit["length_se"], abs=1e-6)
-    assert_alike(after, before)
-    np.testing.assert_array_equal(length_of(log), kept)
-
-
 def test_a_weight_is_a_number_of_votes() -> None:
     """A battle of weight 3 rates as three battles."""
     log = replace(planted(200), question_id=None)

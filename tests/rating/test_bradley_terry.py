@@ -93,14 +93,6 @@ def test_a_baseline_is_pinned() -> None:
         BradleyTerry(baseline="z")(log(*rows))
 
 
-def test_the_interval_of_two_models_by_hand() -> None:
-    """The log-odds of 30:10 have the error sqrt(1/30 + 1/10) sqrt(40/39); Student's t widens it."""
-    found = PLAIN(log(*(THREE_TO_ONE * 10)))
-    se = UNIT * math.sqrt(1 / 30 + 1 / 10) * math.sqrt(40 / 39) / 2
-    assert found["x"].extra["se"] == pytest.approx(se, rel=1e-9)
-    assert found["x"].ci_high - found["x"].rating == pytest.approx(2.022691 * se, rel=1e-6)
-
-
 def test_battles_on_one_question_are_one_piece_of_evidence() -> None:
     """Every battle told four times over on its question changes neither rating nor interval."""
     once, copies = log(*THREE_TO_ONE * 10), np.repeat(np.arange(40), 4)

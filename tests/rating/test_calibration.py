@@ -18,14 +18,8 @@ from scipy.stats import t
 from arena_kit import BattleLog, BradleyTerry, RatingError, read_battles
 from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
-from arena_kit.rating.with_judge.calibration import (
-    MIN_MODELS,
-    MIN_SHARED,
-    Calibration,
-    JudgeError,
-    calibrated,
-    judge_error,
-)
+from arena_kit.rating.with_judge import calibration
+from arena_kit.rating.with_judge.calibration import Calibration, JudgeError, calibrated, judge_error
 from arena_kit.rating.with_judge.placement import Placement
 from tests import naive
 from tests.samples import NEW, World, all_pairs, drawn, steps
@@ -41,7 +35,7 @@ def others(log: BattleLog) -> BattleLog:
 def test_a_judge_that_is_too_sure_is_toned_down() -> None:
     """Toned down, a judge that overstates every gap places a model much nearer to the truth."""
     full, soft = [], []
-    for seed, at in ((1, 150.0), (2, -110.0)):
+    for seed, at in ((1, 150.0),):
         world = World([*steps(6, 50), at], 2500, seed)
         full.append(abs(world.placed_error(world.sure(), soft=False)))
         soft.append(abs(world.placed_error(world.sure(), soft=True)))
@@ -134,8 +128,8 @@ def other_questions(log: BattleLog) -> BattleLog:
         (lambda log: replace(log, question_id=None), 0),
         (other_questions, 0),
         (lambda log: replace(log, models=("u", "v", "w")), 0),
-        (lambda log: log.select(np.arange(MIN_SHARED - 1)), MIN_SHARED - 1),
-        (lambda log: log.select(np.arange(MIN_SHARED)), MIN_SHARED),
+        (lambda log: log.select(np.arange(calibration.MIN_SHARED - 1)), calibration.MIN_SHARED - 1),
+        (lambda log: log.select(np.arange(calibration.MIN_SHARED)), calibration.MIN_SHARED),
         (lambda log: BattleLog.joined(log, log), 400),
         (lambda log: replace(log, outcome=np.full(400, 2, np.int8)), 400),
     ],
@@ -147,7 +141,7 @@ def test_shared_means_same_question_and_models(
     """Battles are shared by question and models, each once, however often it was judged."""
     world = World(steps(3, 60), 400)
     verdicts = change(world.sure())
-    if n >= MIN_SHARED:
+    if n >= calibration.MIN_SHARED:
         found = calibrated(world.human, verdicts, METHOD)
         assert json.loads(json.dumps(asdict(found), allow_nan=False))["n_shared"] == n
         return
@@ -174,12 +168,12 @@ def test_only_other_models_calibrate() -> None:
     assert one.hidden != two.hidden
 
 
-@pytest.mark.parametrize("n_models", [MIN_MODELS - 1, MIN_MODELS])
+@pytest.mark.parametrize("n_models", [calibration.MIN_MODELS - 1, calibration.MIN_MODELS])
 def test_the_error_needs_models(n_models: int) -> None:
     """Nothing is said about a judge's error on fewer than five models."""
     world = World(steps(n_models, 50), 2000)
     found = judge_error(world.human, world.sure(), METHOD, None)
-    assert (found is not None) is (n_models >= MIN_MODELS)
+    assert (found is not None) is (n_models >= calibration.MIN_MODELS)
     assert judge_error(other_questions(world.human), world.sure(), METHOD, None) is None
 
 
@@ -229,34 +223,17 @@ def test_a_planted_error_is_found() -> None:
     assert errors(0, same_luck=0, n=4000, sims=12)[0] < 25
 
 
-JUDGES = {"gpt-4-0125-preview": 83.3, "gpt-3.5-turbo": 57.0}
-
-
-@pytest.fixture(scope="module")
-def file(data: Path) -> Path:
-    return data / "chatbot_arena_27k" / "battles.csv.gz"
-
-
-@pytest.fixture(scope="module")
-def people(file: Path) -> BattleLog:
-    return read_battles(file, winner="human").of_source(Source.HUMAN)
-
-
-def verdicts_of(file: Path, judge: str) -> BattleLog:
-    return read_battles(file, winner=judge).of_source(Source.LLM_JUDGE, judge)
-
-
-@pytest.mark.parametrize("judge", JUDGES)
-def test_agreement_on_real_battles(file: Path, people: BattleLog, judge: str) -> None:
-    """On 26,919 real battles people and each judge agree as published."""
+def test_agreement_on_real_battles(data: Path) -> None:
+    """On 26,919 real battles people and GPT-4 agree as published: in 83.3 % of 14,397."""
+    file, judge = data / "chatbot_arena_27k" / "battles.csv.gz", "gpt-4-0125-preview"
     with gzip.open(file, "rt") as lines:
         rows = list(csv.DictReader(lines))
     both = [row for row in rows if {row["human"], row[judge]} <= {"a", "b"}]
-    if judge.startswith("gpt-4"):
-        assert len(both) == 14_397
+    assert len(both) == 14_397
+    people, verdicts = (read_battles(file, winner=winner) for winner in ("human", judge))
+    found = calibrated(people, verdicts, METHOD)
+    assert round(100 * found.agreement, 1) == 83.3
     agreement = np.mean([row["human"] == row[judge] for row in both])
-    found = calibrated(people, verdicts_of(file, judge), METHOD)
-    assert round(100 * found.agreement, 1) == JUDGES[judge]
     assert found.agreement == pytest.approx(agreement, abs=2e-4), "a few questions came twice"
     battles = {(row["question_id"], *sorted([row["model_a"], row["model_b"]])) for row in rows}
     assert found.n_shared == len(battles)

@@ -197,16 +197,6 @@ def test_tiers_are_cut_where_everything_is_decided() -> None:
     )
 
 
-def test_one_badly_known_model_may_be_first() -> None:
-    """None is decidedly above d, so the first place is open between the leader and d."""
-    found = board(
-        {"a": 300.0, "b": 200.0, "c": 100.0, "d": 50.0},
-        {"a": 10.0, "b": 10.0, "c": 10.0, "d": 200.0},
-    )
-    assert claims.may_be_first(found) == ("a", "d")
-    assert claims.tiers(found) == (("a", "b", "c", "d"),)
-
-
 def test_the_summary_is_all_of_it_as_plain_values() -> None:
     """A board's claims as JSON: what they are about, who may be first, tiers, neighbours, ranks."""
     found = claims.summary(

@@ -13,7 +13,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, PermutationElo
-from arena_kit.battles.log import Labels
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
 
@@ -52,44 +51,6 @@ def test_qlora_table(data: Path) -> None:
         assert sem is not None
         margin = 3 * np.hypot(sem, sem * np.sqrt(500 / 10_000)) + 0.5
         assert abs(found[model].rating - rating) < margin
-
-
-def test_evidence_is_what_other_questions_would_show() -> None:
-    """The evidence SE is the spread of ratings over fresh samples, within 15 %."""
-    rng = np.random.default_rng(1)
-    skills = np.array([-120.0, -40.0, 40.0, 120.0])
-    method = PermutationElo(k=32, n_perms=100, evidence_replicates=150, evidence_orders=1)
-    ratings, errors = [], []
-    for seed in range(40):
-        a = rng.integers(0, 4, 300, dtype=np.int32)
-        b = ((a + rng.integers(1, 4, 300)) % 4).astype(np.int32)
-        question = np.repeat(np.arange(60, dtype=np.int32), 5)
-        level = skills + rng.normal(0, 150, (60, 4))
-        gap = level[question, a] - level[question, b]
-        lost = rng.random(300) > 1 / (1 + 10 ** (-gap / 400))
-        log = BattleLog(
-            models=("p", "q", "r", "s"),
-            a=a,
-            b=b,
-            outcome=lost.astype(np.int8),
-            question_id=Labels(np.array([f"{q:02d}" for q in range(60)], object), question),
-        )
-        found = replace(method, seed=seed)(log)
-        ratings.append([found[m].rating for m in log.models])
-        errors.append([found[m].extra["evidence_se"] or 0.0 for m in log.models])
-    true_spread = np.std(ratings, axis=0, ddof=1).mean()
-    assert np.mean(errors) == pytest.approx(true_spread, rel=0.15)
-
-
-def test_few_questions_have_no_interval() -> None:
-    """A model seen on fewer than ten questions has a rating but no interval; others have one."""
-    newcomer = [battle("a", "new", "model_a", f"q{n}") for n in range(9)]
-    found = QUICK(BattleLog.from_battles(ring() + newcomer))
-    assert found["new"].ci_low is None
-    assert found["new"].extra["evidence_se"] is None
-    assert found["a"].ci_low is not None
-    more = [*newcomer, battle("a", "new", "model_b", "q9")]
-    assert QUICK(BattleLog.from_battles(ring() + more))["new"].ci_low is not None
 
 
 def league(chances: dict[tuple[str, str], float], questions: int, seed: int) -> BattleLog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import exp, log
@@ -245,21 +244,6 @@ def test_engines_agree(periods: bool) -> None:
     for plain, compiled in zip(*found, strict=True):
         np.testing.assert_allclose(compiled * SCALE, plain * SCALE, rtol=0, atol=1e-9)
     assert trace.mu[-1].tolist() == final.mu[[games.a[-1], games.b[-1]]].tolist()
-
-
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals hold the ratings and depend neither on the number of threads nor on the engine."""
-    found = [QUICK(log_of(*ring())).as_dict()]
-    assert all(row["ci_low"] < row["rating"] < row["ci_high"] for row in found[0]["ratings"])
-    monkeypatch.setattr(glicko2_replay, "COMPILED_FROM", 1)
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(os, "cpu_count", lambda n=threads: n)
-        found.append(QUICK(log_of(*ring())).as_dict())
-    assert found[1] == found[2] == found[3]
-    for plain, compiled in zip(found[0]["ratings"], found[1]["ratings"], strict=True):
-        assert {k: v for k, v in compiled.items() if k != "model"} == pytest.approx(
-            {k: v for k, v in plain.items() if k != "model"}, abs=1e-9
-        )
 
 
 @given(battle_lists(), st.data())

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, claims, read_battles
+from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, claims
 from arena_kit.battles.battle import Source
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from tests.samples import shared_log
@@ -222,17 +221,3 @@ def test_what_is_refused() -> None:
     for wrong, why in settings:
         with pytest.raises(ValueError, match=why):
             Hybrid(**wrong)
-
-
-def test_a_thousand_real_votes(data: Path) -> None:
-    """On 1,000 of the 27k votes GPT-4 is worth more than twice as many."""
-    file = data / "chatbot_arena_27k" / "battles.csv.gz"
-    human = read_battles(file, winner="human").of_source(Source.HUMAN)
-    judged = read_battles(file, winner="gpt-4-0125-preview").of_source(Source.LLM_JUDGE)
-    truth = BradleyTerry()(human)
-    rows = np.random.default_rng(27).permutation(len(human))[:1000]
-    found = Hybrid()(human.select(rows), judged)
-    inside = [r.ci_low <= truth[r.model].rating <= r.ci_high for r in found.ratings.ratings]
-    assert sum(inside) >= 18
-    assert found.effective_sample > 2000
-    assert 100 < found.worth.votes < 1000

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -15,11 +15,10 @@ from scipy.optimize import brentq
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, RatingError
-from arena_kit.battles.battle import Source
 from arena_kit.rating.claims.claims import gaps
 from arena_kit.rating.with_judge.calibration import JudgeError
 from arena_kit.rating.with_judge.placement import Placement
-from tests.samples import NEW, all_pairs, drawn, judged, won
+from tests.samples import NEW, judged, won
 from tests.samples import log_of as log
 
 UNIT = 400 / math.log(10)
@@ -126,21 +125,6 @@ def test_anchors_pull_as_finite_differences_say() -> None:
     assert covariance[np.ix_(rest, rest)] == pytest.approx(people.covariance)
 
 
-def test_intervals_cover_the_truth() -> None:
-    """The 95 % interval holds the planted rating in at least 87 % of 60 simulated arenas."""
-    skill = {f"m{i}": 1000 + 60.0 * (i - 2.5) for i in range(6)}
-    pairs, rng = all_pairs(list(skill)), np.random.default_rng(7)
-    meets = [(NEW, m) for m in ("m0", "m2", "m5")]
-    covered = np.zeros(2)
-    for _ in range(60):
-        arena = drawn(rng, skill, pairs, 400)
-        verdicts = drawn(rng, skill | {NEW: 1080.0}, meets, 120, "j", Source.LLM_JUDGE)
-        found = placement(method=PLAIN)(arena, verdicts)
-        rows = [found.joint[NEW], found.anchored[NEW]]
-        covered += [row.ci_low <= 1080 <= row.ci_high for row in rows]
-    assert (covered / 60 >= 0.866).all(), covered
-
-
 @pytest.mark.parametrize(("votes", "counted"), [(499, False), (500, True)])
 def test_enough_battles(votes: int, counted: bool) -> None:
     """A model with 500 human battles is ranked, one with 499 is left out."""
@@ -163,23 +147,12 @@ def test_enough_battles(votes: int, counted: bool) -> None:
 HIDDEN = log(won(NEW, "x", 20, 5) + won("z", NEW, 3, 19), "hidden")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda hidden: hidden.select([]),
-        lambda hidden: replace(hidden, outcome=1 - hidden.outcome),
-        lambda hidden: replace(hidden, weight=np.full(len(hidden), 900.0)),
-    ],
-    ids=["removed", "turned round", "weighted"],
-)
 @pytest.mark.parametrize("least", [0, 86])
-def test_votes_on_the_model_are_set_aside(
-    change: Callable[[BattleLog], BattleLog], least: int
-) -> None:
+def test_votes_on_the_model_are_set_aside(least: int) -> None:
     """Votes on the placed model move nothing but `hidden`, not who is left out."""
     place = placement(min_battles=least, method=BradleyTerry(interval="percentile", resamples=100))
-    logs = (BattleLog.joined(TRIO, votes) for votes in (HIDDEN, change(HIDDEN)))
-    one, other = (place(each, TO_TRIO) for each in logs)
+    turned = replace(HIDDEN, outcome=1 - HIDDEN.outcome, weight=np.full(len(HIDDEN), 900.0))
+    one, other = (place(BattleLog.joined(TRIO, votes), TO_TRIO) for votes in (HIDDEN, turned))
     assert one.joint.ratings == other.joint.ratings
     assert np.array_equal(one.joint.replicates, other.joint.replicates)
     assert one.anchored.ratings == other.anchored.ratings
@@ -214,23 +187,6 @@ def test_both_bad_and_inconsistent_follow_the_method() -> None:
         gap = 400 * math.log10((6 + half) / (2 + half))
         assert found.anchored[NEW].rating - found.human["x"].rating == pytest.approx(gap)
         assert found.anchored.dropped == found.joint.dropped == {"tie": 0} | dropped
-
-
-def test_order_sides_and_names_do_not_matter() -> None:
-    """Battles in reverse, with sides swapped and models renamed, place the model alike."""
-    names = {"x": "one", "y": "two", "z": "a third", NEW: "4"}
-
-    def turned(battles: BattleLog) -> BattleLog:
-        return BattleLog.from_battles(
-            replace(b, model_a=names[b.model_b], model_b=names[b.model_a], winner=OTHER[b.winner])
-            for b in reversed(list(battles.to_battles()))
-        )
-
-    before, after = placement()(TRIO, TO_TRIO), placement(model="4")(turned(TRIO), turned(TO_TRIO))
-    for mine, theirs in ((before.joint, after.joint), (before.anchored, after.anchored)):
-        for old, new in names.items():
-            assert theirs[new].rating == pytest.approx(mine[old].rating, abs=1e-8)
-            assert theirs[new].extra["se"] == pytest.approx(mine[old].extra["se"])
 
 
 def test_votes_on_one_question_give_no_interval() -> None:

@@ -45,30 +45,19 @@ def test_replays_know_no_weights(method: PermutationElo | Glicko2) -> None:
         method(log_of(("a", "b", "model_a"), weight=2.0))
 
 
+WRONG = {
+    PermutationElo: {"k": 0, "n_perms": 0, "ties": "win", "evidence_replicates": 3, "seed": -1,
+                     "scale": float("nan"), "evidence_orders": 10**8},
+    Glicko2: {"initial": float("inf"), "volatility": 0, "tau": float("nan"), "rd": 20, "rd_min": 0,
+              "rd_max": 10, "period_days": -1, "inconsistent": "win", "evidence_replicates": 3},
+    BradleyTerry: {"scale": 0, "prior": -1, "prior_when": "never", "both_bad": "half",
+                   "inconsistent": "half", "ties": "whole", "interval": "t", "cluster": "day"},
+}  # fmt: skip
+
+
 @pytest.mark.parametrize(
     ("method", "setting", "value"),
-    [
-        (PermutationElo, "k", 0),
-        (PermutationElo, "k", float("nan")),
-        (PermutationElo, "n_perms", 0),
-        (PermutationElo, "ties", "win"),
-        (PermutationElo, "evidence_replicates", 3),
-        (Glicko2, "initial", float("inf")),
-        (Glicko2, "volatility", 0),
-        (Glicko2, "tau", float("nan")),
-        (Glicko2, "rd", 20),
-        (Glicko2, "rd_min", 0),
-        (Glicko2, "rd_max", 10),
-        (Glicko2, "period_days", -1),
-        (Glicko2, "inconsistent", "win"),
-        (Glicko2, "evidence_replicates", 3),
-        (Glicko2, "seed", -1),
-        (BradleyTerry, "scale", 0),
-        (BradleyTerry, "prior", -1),
-        (BradleyTerry, "prior_when", "never"),
-        (BradleyTerry, "both_bad", "half"),
-        (BradleyTerry, "inconsistent", "half"),
-    ],
+    [(method, *wrong) for method, settings in WRONG.items() for wrong in settings.items()],
 )
 def test_settings_are_checked(method: type[Ratings], setting: str, value: object) -> None:
     """A setting outside its range is refused with its name and what is allowed."""

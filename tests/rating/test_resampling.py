@@ -1,4 +1,4 @@
-"""Resampling by hash: whole clusters, votes that stand for themselves, and what is made of them."""
+"""Resampling by hash, and how large a gap must be."""
 
 from __future__ import annotations
 
@@ -11,20 +11,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import poisson
+from scipy.stats import norm, poisson, studentized_range
+from scipy.stats import t as student_t
 
 from arena_kit.rating import compiled, resampling
+from arena_kit.rating.critical_values import normal_score, span_scores, t_score, widening
 from arena_kit.rating.elo.method import _down_to
-from arena_kit.rating.resampling import (
-    RESAMPLES,
-    Games,
-    PoissonWeights,
-    denoised,
-    evidence_sets,
-    interval,
-    random_bits,
-    split_seed,
-)
+from arena_kit.rating.resampling import RESAMPLES, Games, PoissonWeights, split_seed
 from tests import naive
 
 COUNTS = np.array([0.5, 1.0, 7.0, 40.0, 13_149.0])
@@ -41,7 +34,7 @@ def drawn(
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32))
 def test_bits_are_splitmix(seed: int, counter: int) -> None:
     """Bits are those of the definition, in plain integers."""
-    found = random_bits(np.array([seed], np.uint64), np.array([counter], np.uint64))
+    found = resampling.random_bits(np.array([seed], np.uint64), np.array([counter], np.uint64))
     assert int(found[0]) == naive.splitmix(seed, counter)
 
 
@@ -91,7 +84,7 @@ def sets_of(clusters: NDArray[np.int32], n: int) -> list[list[int]]:
         n_models=3,
     )
     out = []
-    for sets, sizes, rated in evidence_sets(games, clusters, n, seed=5):
+    for sets, sizes, rated in resampling.evidence_sets(games, clusters, n, seed=5):
         assert (rated == [True, True, False]).all()
         out += [row[:size].tolist() for row, size in zip(sets, sizes, strict=True)]
     return out
@@ -113,7 +106,7 @@ def test_replays_draw_whole_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_interval_by_hand() -> None:
     """The interval of 0..100 is its 2.5 and 97.5 percentiles; NaN is left out."""
     column = np.arange(101.0)[:, None]
-    se, low, high = interval(np.vstack([column, [[np.nan]]]))
+    se, low, high = resampling.interval(np.vstack([column, [[np.nan]]]))
     assert (low[0], high[0]) == pytest.approx((2.5, 97.5))
     assert se[0] == pytest.approx(np.sqrt(101 * 102 / 12))
 
@@ -122,8 +115,10 @@ def test_denoised_by_hand() -> None:
     """Noise of a quarter of the variance shrinks every deviation by sqrt(3/4)."""
     replicates = np.array([[-2.0], [2.0]] * 50)
     spread = replicates.var(axis=0, ddof=1)
-    np.testing.assert_allclose(denoised(replicates, spread / 4), replicates * np.sqrt(0.75))
-    left = denoised(replicates, spread).var(axis=0) / replicates.var(axis=0)
+    np.testing.assert_allclose(
+        resampling.denoised(replicates, spread / 4), replicates * np.sqrt(0.75)
+    )
+    left = resampling.denoised(replicates, spread).var(axis=0) / replicates.var(axis=0)
     np.testing.assert_allclose(left, 2 * np.sqrt(2 / 100))
 
 
@@ -156,3 +151,36 @@ def test_a_long_first_call_says_so_once(
                 assert values.tolist() == [2.0, 4.0]
         assert len(caplog.records) == sentences
         assert all("compiled once" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("df", [9, 14, 39, 1000])
+@pytest.mark.parametrize("t", [-3.0, 0.0, 0.5, 2.0, 5.0])
+def test_a_t_is_as_improbable_as_its_normal_score(t: float, df: int) -> None:
+    """Both leave the same probability above them."""
+    expected = norm.isf(student_t.sf(t, df))
+    assert float(normal_score(t, df)) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("z", [1.959964, 2.807, 4.2])
+def test_the_t_score_is_the_quantile(z: float) -> None:
+    """It leaves as much above it as the normal deviate does."""
+    df = np.array([[9.0, 14.0], [200.0, np.inf]])
+    expected = student_t.isf(norm.sf(z), df)
+    np.testing.assert_allclose(t_score(z, df), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("level", [0.95, 0.995])
+def test_span_scores_are_the_studentized_range(level: float) -> None:
+    """The gap between the best and worst of p equal models, in standard errors of a gap."""
+    scores = span_scores(30, level)
+    assert len(scores) == 30
+    assert scores[0] == 0
+    for p in (2, 3, 8, 30):
+        expected = studentized_range.ppf(level, p, np.inf) / np.sqrt(2)
+        assert scores[p - 1] == pytest.approx(expected, abs=2e-4)
+
+
+def test_widening_by_hand() -> None:
+    """Ten clusters: t with nine degrees of freedom is 2.2622, and the spread misses sqrt(10/9)."""
+    assert float(widening(9)) == pytest.approx(2.262157 / 1.959964 * np.sqrt(10 / 9), rel=1e-6)
+    assert float(widening(np.inf)) == 1.0

@@ -65,21 +65,6 @@ def test_whole_shares_are_hard_outcomes(
         assert by_share[model].ci_high == pytest.approx(plain[model].ci_high, abs=1e-7)
 
 
-@quick
-@given(tournaments())
-def test_a_share_splits_a_battle(rows: list[tuple[str, str, float]]) -> None:
-    """A battle of share s rates as one win of weight s and one loss of weight 1 - s."""
-    halves = [
-        Battle(model_a=a, model_b=b, winner=winner, weight=weight)  # type: ignore[arg-type]
-        for a, b, share in rows
-        for winner, weight in (("model_a", share), ("model_b", 1 - share))
-        if weight > 0
-    ]
-    whole = ratings(BradleyTerry()(soft(*rows)))
-    split = ratings(BradleyTerry()(BattleLog.from_battles(halves)))
-    assert whole == pytest.approx(split, abs=1e-6)
-
-
 def test_a_share_below_one_needs_no_prior() -> None:
     """Shares of 0.9, 0.6 and 0.75 are odds of 3:1; four of 0.9 are 9:1 without a prior."""
     found = ratings(BradleyTerry()(soft(("x", "y", 0.9), ("y", "x", 0.4), ("x", "y", 0.75))))

@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, RatingError, rate_files
+from arena_kit import BattleLog, BradleyTerry, RatingError
 from arena_kit.battles import on_disk as battles_on_disk
 from arena_kit.battles.log import Labels
 from arena_kit.battles.on_disk import BattleFiles
@@ -151,15 +151,6 @@ def test_covariates_are_refused(tmp_path: Path) -> None:
     """They need all battles at once."""
     with pytest.raises(RatingError, match="covariates are not streamed"):
         rate_boards(BradleyTerry(covariates=("length",)), on_disk(asked(200), tmp_path / "votes"))
-
-
-def test_files_are_rated_by_one_call(tmp_path: Path) -> None:
-    """In Python a folder is rated by one call."""
-    log = asked(600)
-    on_disk(log, tmp_path / "votes")
-    assert_same(
-        rate_files(tmp_path / "votes" / "*.parquet").fits["bradley_terry"][""], BradleyTerry()(log)
-    )
 
 
 @pytest.mark.slow  # writes, reads and resamples 1.67 million rows: about a quarter of a minute

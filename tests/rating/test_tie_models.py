@@ -134,17 +134,6 @@ def test_two_models(model: str, wins: int, ties: int, losses: int) -> None:
     assert (gap(found), found.fit["tie"]) == pytest.approx(expected, abs=1e-7)
 
 
-def test_the_interval_of_two_models_by_hand() -> None:
-    """The variances of gap and tie parameter of 50-30-20 are those of the closed forms."""
-    u, v, n = 0.5, 0.2, 100
-    by_u, by_v = 1 / (2 * u * (1 - u)), -1 / (2 * v * (1 - v))
-    spread = by_u**2 * u * (1 - u) + by_v**2 * v * (1 - v) - 2 * by_u * by_v * u * v
-    for ties, variance in (("davidson", 1 / 50 + 1 / 20), ("rao-kupper", spread / n)):
-        found = BradleyTerry(prior=0, ties=ties)(two(50, 30, 20))  # type: ignore[arg-type]
-        se = UNIT * math.sqrt(variance * n / (n - 1)) / 2
-        assert found["x"].extra["se"] == pytest.approx(se, rel=1e-8)
-
-
 @pytest.mark.parametrize("ties", OWN)
 def test_the_prior_adds_wins_and_no_ties(ties: str) -> None:
     """With half a win each way, 50-30-20 is fitted as 50.5 wins, 30 ties and 20.5 losses."""

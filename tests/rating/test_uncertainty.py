@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -152,9 +151,7 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("case", ENGINES)
-@pytest.mark.parametrize(
-    "method", [BradleyTerry(prior=0), BradleyTerry(), BradleyTerry(prior_when="always")]
-)
+@pytest.mark.parametrize("method", [BradleyTerry(prior=0), BradleyTerry(prior_when="always")])
 def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
     """The two engines give the same ratings to 1e-9 points, clustered or from counts."""
     pytest.importorskip("numba")
@@ -223,12 +220,11 @@ def test_clusters_large_and_small_are_summed_alike() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("ties", [0.0, 0.3])
-def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
+def test_steps_that_run_away_are_caught(compiled: bool) -> None:
     """Where the steps of the first curvature overshoot, the refit is still that of the draw."""
     if compiled:
         pytest.importorskip("numba")
-    small, large = simulated(11, 6, seed=4, ties=ties), simulated(1, 900, seed=5, ties=ties)
+    small, large = simulated(11, 6, seed=4, ties=0.3), simulated(1, 900, seed=5, ties=0.3)
     named = BattleLog.from_battles(
         [*small.to_battles(), *(replace(b, question_id="all") for b in large.to_battles())]
     )
@@ -241,17 +237,6 @@ def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
         expected = (rated(named.select(drawn[number]), method) - 1000) / UNIT
         np.testing.assert_allclose(found[number] - found[number].mean(), expected, atol=1e-8)
     assert np.isfinite(found).all()
-
-
-@pytest.mark.parametrize("log", [simulated(20, 4), as_counts(simulated(80, 1))])
-@pytest.mark.parametrize("cores", [1, 64])
-def test_the_number_of_threads_changes_nothing(
-    cores: int, log: BattleLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On any machine the resamples are the same, to the last bit."""
-    before = PERCENTILE(log)
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    np.testing.assert_array_equal(PERCENTILE(log).replicates, before.replicates)
 
 
 def test_a_weight_is_a_number_of_votes() -> None:
@@ -393,14 +378,13 @@ def with_two_ties() -> BattleLog:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("ties", ["davidson"])
-def test_resamples_without_a_tie_are_counted(ties: str) -> None:
+def test_resamples_without_a_tie_are_counted() -> None:
     """The resamples that drew neither tie, and only they, have no fit."""
     log = with_two_ties()
     tieless = sum(not (log.outcome[rows] == 2).any() for rows in rows_in(log, 100))
-    message = f"^{tieless} of 100 resamples have no finite fit: too few ties for ties='{ties}'$"
+    message = f"^{tieless} of 100 resamples have no finite fit: too few ties for ties='davidson'$"
     with pytest.raises(RatingError, match=message):
-        replace(PERCENTILE, ties=ties)(log)  # type: ignore[arg-type]
+        replace(PERCENTILE, ties="davidson")(log)
 
 
 def counted_and_judged() -> tuple[BattleLog, BattleLog]:

@@ -76,8 +76,7 @@ ARENAS = (
     ),
     Format(
         "lmarena-55k", "LMArena human preference 55k",
-        needs=("id", "model_a", "model_b", *_LISTS, *_ONE_HOT),
-        battles=_SIDES | {
+        needs=("id", "model_a", "model_b", *_LISTS, *_ONE_HOT), battles=_SIDES | {
             "battle_id": "id",
             "winner": f"CASE 1 WHEN {_NUMBERS[0]} THEN 'model_a' "
             f"WHEN {_NUMBERS[1]} THEN 'model_b' ELSE 'tie' END",
@@ -110,15 +109,13 @@ ARENAS = (
         "comparia", "compar:IA votes",
         needs=("id", "timestamp", "model_a_name", "model_b_name", "chosen_model_name",
                "both_equal"),
-        also=("conversation_a", "conversation_b"),
-        battles={
+        also=("conversation_a", "conversation_b"), battles={
             "model_a": "model_a_name", "model_b": "model_b_name", "battle_id": "id",
             "winner": f"CASE WHEN {_EQUAL} THEN 'tie' WHEN chosen_model_name = model_a_name "
             "THEN 'model_a' ELSE 'model_b' END",
             "timestamp": "timestamp", "source": "'human'",
         },
-        texts=_CONVERSATIONS,
-        refused={
+        texts=_CONVERSATIONS, refused={
             "both_equal is not true or false": f"NOT (lower(both_equal) IN {_YES} "
             f"OR lower(both_equal) IN {_NO})",
             "both_equal is true, and a model is chosen": f"{_EQUAL} AND chosen_model_name <> ''",

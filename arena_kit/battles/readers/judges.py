@@ -78,8 +78,7 @@ JUDGES = (
     Format(
         "mt-bench-pairs", "MT-bench pair judgments",
         needs=("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge"),
-        also=("turn", "tstamp"),
-        battles=_settled("g1_winner", "g2_winner", _GAMES) | _BY_JUDGE | {
+        also=("turn", "tstamp"), battles=_settled("g1_winner", "g2_winner", _GAMES) | _BY_JUDGE | {
             "model_a": "model_1", "model_b": "model_2", "question_id": "question_id",
             "judge_model": _JUDGE, "timestamp": "tstamp",
         },
@@ -115,8 +114,7 @@ JUDGES = (
     ),
     Format(
         "arena-hard", "Arena-Hard judgments", needs=("uid", "judge", "model", "baseline", "games"),
-        also=("category",),
-        battles=_BY_JUDGE | {
+        also=("category",), battles=_BY_JUDGE | {
             "model_a": "model", "model_b": "baseline", "question_id": "uid",
             "dimension": "category", "judge_model": "judge", "inconsistent": _CONTRADICTING,
             "winner": f"CASE WHEN {_CONTRADICTING} THEN 'tie' WHEN {_SHARE} > 0.5 THEN 'model_a' "
@@ -138,8 +136,7 @@ JUDGES = (
     Format(
         "alpaca-eval", "AlpacaEval annotations",
         needs=("instruction", "generator_1", "generator_2", "preference"),
-        also=("output_1", "output_2", "annotator"),
-        battles=_BY_JUDGE | {
+        also=("output_1", "output_2", "annotator"), battles=_BY_JUDGE | {
             "model_a": "generator_1", "model_b": "generator_2", "judge_model": "annotator",
             "winner": f"CASE WHEN {_PREFERENCE} < 1.5 THEN 'model_a' "
             f"WHEN {_PREFERENCE} > 1.5 THEN 'model_b' ELSE 'tie' END",

@@ -56,8 +56,7 @@ ORDER BY votes.number
 STORES = (
     Format(
         "open-webui", "Open WebUI feedback",
-        needs=("type", "data", "meta", "user_id", "created_at"), also=("snapshot",),
-        battles={
+        needs=("type", "data", "meta", "user_id", "created_at"), also=("snapshot",), battles={
             "model_a": _MODEL, "model_b": "sibling", "voter": "user_id",
             "winner": f"CASE {_RATING} WHEN '1' THEN 'model_a' ELSE 'model_b' END",
             "question_id": "meta->>'$.chat_id'",

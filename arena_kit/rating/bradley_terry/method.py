@@ -160,7 +160,8 @@ class BradleyTerry:
         models whose spread says nothing.
         """
         n = fit.n_models
-        unit, anchors = self.scale / ln(10), self._anchors(log)
+        unit = self.scale / ln(10)
+        anchors = [log.models.index(model) for model in self._named_anchors() or log.models]
         rating = self.center + unit * _beyond(fit.strength, anchors)
         shown_spread: Floats = unit**2 * _beyond(_beyond(spread[:n, :n], anchors).T, anchors)
         shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
@@ -266,11 +267,6 @@ class BradleyTerry:
         if self.ties != "half":
             return f"fit: too few ties for ties={self.ties!r}"
         return "fit: the covariates decide nearly every battle; leave one out"
-
-    def _anchors(self, log: BattleLog) -> list[int]:
-        """The models whose mean is the center."""
-        named = self._named_anchors()
-        return [log.models.index(model) for model in named or log.models]
 
     def _named_anchors(self) -> tuple[str, ...]:
         """The models that are named as the center; none means all."""

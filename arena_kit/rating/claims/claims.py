@@ -336,9 +336,8 @@ def two_digits(n: int) -> int:
 
 def _all(names: Sequence[str]) -> str:
     """Some names in words: all of them, or the first and how many more."""
-    shown = (
-        list(names) if len(names) <= _SHOWN else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
-    )
+    more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+    shown = [*names[:_SHOWN], *more]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
 
 
