@@ -10,7 +10,7 @@ import click
 
 from arena_kit.cli.base import PATH, echo, plain_errors
 from arena_kit.cli.imports import HowToRead, reading_options
-from arena_kit.cli.rate import METHODS
+from arena_kit.cli.rate import METHODS, method_class
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
 from arena_kit.runs.record.exports import Provenance, Relationship
@@ -122,7 +122,7 @@ def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:
     boards = []
     for name in methods:
         try:
-            boards.append(rate(battles, METHODS[name]()))
+            boards.append(rate(battles, method_class(name)()))
         except RatingError as error:
             echo(f"not rated: {name}: {error}", err=True)
             continue

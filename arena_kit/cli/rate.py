@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args, get_origin,
 
 import click
 
+import arena_kit
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.cli.base import (
@@ -24,19 +25,20 @@ from arena_kit.cli.base import (
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.elo.method import PermutationElo
-from arena_kit.rating.glicko2.method import Glicko2
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, rate
 
 if TYPE_CHECKING:
     from arena_kit.judging.quality.panel import Panel
+    from arena_kit.rating.elo.method import PermutationElo
+    from arena_kit.rating.glicko2.method import Glicko2
 
-Method = PermutationElo | BradleyTerry | Glicko2
-METHODS: dict[str, type[Method]] = {
-    "permutation-elo": PermutationElo,
-    "bradley-terry": BradleyTerry,
-    "glicko2": Glicko2,
+    Method = PermutationElo | BradleyTerry | Glicko2
+#: Methods and their classes, which are imported when they are used.
+METHODS = {
+    "permutation-elo": "PermutationElo",
+    "bradley-terry": "BradleyTerry",
+    "glicko2": "Glicko2",
 }
 DEFAULT_METHOD = "bradley-terry"
 #: Short names of methods.
@@ -49,12 +51,18 @@ _LONG = 500_000_000
 _SMALL = 1_000_000
 
 
+def method_class(name: str) -> type[Method]:
+    """The class of a method."""
+    found: type[Method] = getattr(arena_kit, METHODS[name])
+    return found
+
+
 def _settings() -> Lists:
     """Every key that `--set` takes, with its default and, where they are few, what it may be."""
     from arena_kit.rating.with_judge.hybrid import Hybrid
 
     least = f"votes that a model needs to count; default: {Hybrid().min_battles}"
-    own = {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    own = {f"Settings of {name} (--set KEY=VALUE)": _keys(method_class(name)) for name in METHODS}
     together = "Settings with --verdicts (--set KEY=VALUE), beside those of bradley-terry"
     return own | {together: [("min_battles", least)]}
 
@@ -203,10 +211,10 @@ def _method(recorded: Board | None, name: str, changes: tuple[str, ...], file: P
         record = file if file.is_dir() else file.parent
         echo(f"settings of the run record {record}", err=True)
     if not settings and not changes:
-        return METHODS[name]()
+        return method_class(name)()
     from arena_kit.runs.settings.files import validated
 
-    return validated(METHODS[name], settings | _changed(changes), "--set")
+    return validated(method_class(name), settings | _changed(changes), "--set")
 
 
 def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
@@ -238,9 +246,8 @@ def _warn_if_long(method: Method, n_battles: int) -> None:
     """Say beforehand what a large file costs, and how to have it cheaper."""
     if isinstance(method, BradleyTerry):
         return
-    replays = method.evidence_replicates
-    if isinstance(method, PermutationElo):
-        replays = method.n_perms + replays * method.evidence_orders
+    replays = method.evidence_replicates * getattr(method, "evidence_orders", 1)
+    replays += getattr(method, "n_perms", 0)
     if n_battles * replays > _LONG:
         echo(
             f"{n_battles} battles x {replays} replays take a while; "

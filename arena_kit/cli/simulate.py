@@ -111,10 +111,9 @@ def simulate(
         played = simulated(world, policy, numbers, every, jobs)
     duels = list(_shown(played, seeds, as_json=as_json))
     if plot:
-        from arena_kit.reporting.figures import save_picture
         from arena_kit.reporting.simulation import against_votes
 
-        save_picture(against_votes(duels, policy), plot)
+        against_votes(duels, policy).save(plot)
     if as_json:
         echo_json(_as_dict(world, policy, numbers, every, duels), sort_keys=True)
     else:
@@ -202,7 +201,7 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
 
     drawn = f"{world.models} models, {world.prompts} prompts, {world.matchups} votes"
     title = f"{drawn}: mean ± SD of {len(duels)} seeds"
-    terminal.show_table(Table(rows=simulation.table_rows(duels), title=title, left=["what"]))
+    terminal.show_table(Table(simulation.table_rows(duels), title=title))
     kept = [
         {
             "what": row["promise"],
@@ -213,6 +212,6 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
         for row in simulation.promises(policy, duels)
     ]
     title = "What the policy promises of its matchups, worst seed"
-    terminal.show_table(Table(rows=kept, title=title, left=["what"]))
+    terminal.show_table(Table(kept, title=title))
     for sentence in (*_limits(policy, world), simulation.sentence(duels, policy)):
         echo(sentence)

@@ -214,7 +214,7 @@ def list_voters(store: str, as_json: bool) -> None:
         echo_json(rows, ensure_ascii=False)
     else:
         layout: Any = {"left": ["voter", "removed"], "nowrap": ["voter"]}
-        terminal.show_table(Table(rows=rows, title="Voters", **layout))
+        terminal.show_table(Table(rows, title="Voters", **layout))
 
 
 @votes.command("export")

@@ -9,6 +9,7 @@ from typing import Any
 
 from arena_kit.judging.quality.gate import Gate, Level
 from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
+from arena_kit.reporting.tables import Displayed
 
 FILE = "answer.json"
 #: What each notebook asks.
@@ -41,7 +42,7 @@ _COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAnswer:
+class RunAnswer(Displayed):
     """What stands first in a report and last in the terminal.
 
     `sentences` answer the question, `caveats` hold for this run and no other, `facts` say by whom,
@@ -84,12 +85,6 @@ class RunAnswer:
         parts.append(f'<p style="{_SOFT}">{" · ".join(facts)}</p>')
         question = f'<p style="{_SOFT}">{escape(self.question)}</p>'
         return f'<div class="answer" style="{_BOX}">{question}{"".join(parts)}</div>'
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.html, "text/plain": self.text}
-
-    def __str__(self) -> str:
-        return self.text
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

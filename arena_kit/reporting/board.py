@@ -56,7 +56,7 @@ State = Literal["decided", "equivalent", "open", "reversed"]
 class _Part(BaseModel):
     """A part of a board. Unknown fields are kept out, as files outlive schemas."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class MethodRating(_Part):
@@ -118,7 +118,7 @@ class BoardRow(_Part):
     `verdicts` (people and judge together).
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     dimension: str = ""
     rank: int

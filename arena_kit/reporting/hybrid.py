@@ -58,10 +58,9 @@ def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
         for rank, row in enumerate(found.ratings.ratings, 1)
     ]
     return Table(
-        rows=rows,
-        name="hybrid",
+        rows,
+        "hybrid",
         title=title,
-        left=["model", "people and judge"],
         nowrap=["model", "95% interval", "people alone"],
         marked=found.ratings.order.index(model) if model else None,
         small=True,

@@ -52,7 +52,7 @@ def board(leaderboard: Leaderboard) -> Table:
         | _columns(row, diagnostics=diagnostics)
         for row in leaderboard.rows
     ]
-    return Table(rows=rows, name="leaderboard", left=["Model"], notes=_notes(leaderboard))
+    return Table(rows, "leaderboard", notes=_notes(leaderboard))
 
 
 def to_board(leaderboard: Leaderboard, arena: str) -> Board:
@@ -148,7 +148,7 @@ def every_metric(leaderboard: Leaderboard) -> Table:
         {name: "; ".join(v) if isinstance(v, tuple) else v for name, v in asdict(row).items()}
         for row in leaderboard.rows
     ]
-    return Table(rows=rows, name="every_metric")
+    return Table(rows, "every_metric")
 
 
 def _rank(row: LeaderboardRow, *, diagnostics: bool) -> Cell:
@@ -258,9 +258,8 @@ def metrics(leaderboard: Leaderboard) -> Shown:
     unrated = [row.model for row in leaderboard.rows if row.bt_rating is None]
     unmet = f"No Bradley–Terry rating for {', '.join(unrated)}: no vote connects them to the rest."
     table = Table(
-        rows=rows,
-        name="metrics",
-        left=["model"],
+        rows,
+        "metrics",
         nowrap=list(rows[0]),
         small=True,
         notes=[about_bt, *([unmet] if unrated else []), *_provisional(leaderboard)],
@@ -315,8 +314,8 @@ def status(report: WeeklyReport) -> Table:
         was = "the same" if same else before.status.sentence
         meaning += f" In the comparison week it was {was}."
     return Table(
-        rows=rows,
-        name="status",
+        rows,
+        "status",
         title=f"Rules kept: {now.status}{aside}",
         labels=False,
         notes=[meaning, f"Order decided{aside}: {sentences.order(report)}"],
@@ -351,9 +350,8 @@ def order(leaderboard: Leaderboard) -> Table:
     fragile = leaderboard.fragility()
     about = [ABOUT[leaderboard.order_decided.about], *([fragile.sentence] if fragile else [])]
     return Table(
-        rows=rows,
-        name="order",
-        left=["neighbours", "order", "until"],
+        rows,
+        "order",
         notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
         empty="The board has no two models.",
     )
@@ -378,7 +376,7 @@ def fairness(report: WeeklyReport) -> Table:
         for row in report.prompts
     ]
     notes = [*report.feasibility, *filter(None, [_unasked(report)])]
-    return Table(rows=rows, name="fairness", left=["model", "band"], nowrap=["model"], notes=notes)
+    return Table(rows, "fairness", nowrap=["model"], notes=notes)
 
 
 def _unasked(report: WeeklyReport) -> str:
@@ -410,7 +408,7 @@ def pairs(report: WeeklyReport) -> Table:
     ]
     before = "In brackets: the same pair at the end of the comparison week."
     notes, empty = [before] if report.before else [], "The contender band has no two models."
-    return Table(rows=rows, name="pairs", left=["neighbours"], notes=notes, empty=empty)
+    return Table(rows, "pairs", notes=notes, empty=empty)
 
 
 def churn(report: WeeklyReport) -> Table:
@@ -430,8 +428,8 @@ def churn(report: WeeklyReport) -> Table:
         "model in the order of now."
     )
     return Table(
-        rows=rows,
-        name="churn",
+        rows,
+        "churn",
         nowrap=["model", "rank", "bands", "BT agrees"],
         notes=[*filter(None, [sentences.order_note(report.now)]), agrees],
         empty=sentences.churn(report),
@@ -461,8 +459,8 @@ def objectives(report: WeeklyReport) -> Table:
         for each in judged
     ]  # fmt: skip
     return Table(
-        rows=rows,
-        name="objectives",
+        rows,
+        "objectives",
         title=sentences.verdict(judged),
         bold=["objective"],
         nowrap=["met"],
@@ -514,7 +512,7 @@ def confidence(report: WeeklyReport) -> Table:
     ]
     floor = settled_rd(report.now.policy.glicko)
     note = f"RD stays above {floor:.1f} whatever the evidence. In brackets: the comparison week."
-    return Table(rows=rows, name="confidence", left=["model"], notes=[note])
+    return Table(rows, "confidence", notes=[note])
 
 
 def quality(report: WeeklyReport) -> Table:
@@ -537,7 +535,7 @@ def quality(report: WeeklyReport) -> Table:
         f"A check is due where more than {100 * rule.both_bad_rate:g} % of votes are both bad, "
         f"and {rule.min_both_bad} or more. Shown: the lowest floors of {len(worst)} models."
     )
-    return Table(rows=rows, name="quality", left=["model", "check"], notes=[due])
+    return Table(rows, "quality", notes=[due])
 
 
 def lanes(report: WeeklyReport) -> Table:
@@ -555,7 +553,7 @@ def lanes(report: WeeklyReport) -> Table:
     foreign = "Votes of a lane without weight were cast in another phase."
     note = f"A lane without a pair to serve passes its turn on. {foreign}"
     empty = "The file does not name the lanes that served its matchups."
-    return Table(rows=rows, name="lanes", left=["lane"], notes=[note], empty=empty)
+    return Table(rows, "lanes", notes=[note], empty=empty)
 
 
 def controls(report: WeeklyReport) -> Table:

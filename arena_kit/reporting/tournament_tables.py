@@ -42,7 +42,7 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
     ]
     lost = missing_text(pairing.missing, pairing.dropped_prompts, pairing.dropped_pairs)
     notes = [note for note in (lost, barred_text(pairing.barred)) if note]
-    return Table(rows=rows, name="pairs", notes=notes)
+    return Table(rows, "pairs", notes=notes)
 
 
 def barred_text(barred: Mapping[str, int]) -> str:
@@ -87,7 +87,7 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     served = served_warning(judgments)
     none = f"None: {', '.join(absent)}." if absent else ""
     notes = [note for note in (none, served) if note]
-    return Table(rows=rows, name="verdicts", group="counted", notes=notes, empty="No verdicts.")
+    return Table(rows, "verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 
 def examples(
@@ -173,7 +173,7 @@ def stability_table(stability: Stabilities, board: Board) -> Table:
         for pair in pairs
     ]
     answer = stability_answer(stability, board)
-    return Table(rows=rows, name="stability", group="dimension", empty=answer)
+    return Table(rows, "stability", group="dimension", empty=answer)
 
 
 def stability_answer(stability: Stabilities, board: Board) -> str:
@@ -209,9 +209,8 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Tab
         if dimension in fits
     ]
     return Table(
-        rows=rows,
-        name="shrinkage",
-        left=["dimension"],
+        rows,
+        "shrinkage",
         notes=[note for dimension, by_k in sweep.items() if (note := _too_short(dimension, by_k))],
         empty="No dimension has a rating.",
     )
@@ -232,7 +231,7 @@ def _ordered(pair: Stability) -> str:
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
 
 
-_FREE = Table(rows=[], empty="Nothing: the judge runs in this process.")
+_FREE = Table([], empty="Nothing: the judge runs in this process.")
 
 
 def forecast(cost: Forecast | None) -> Table:

@@ -10,15 +10,7 @@ from typing import Any
 from matplotlib.figure import Figure
 
 from arena_kit.rating.base import Ratings
-from arena_kit.reporting.figures import (
-    ACCENT,
-    SOFT,
-    WARM,
-    legend_below,
-    panels_of,
-    plot,
-    shown_name,
-)
+from arena_kit.reporting import figures as fig
 from arena_kit.reporting.tables import DASH, Table
 from arena_kit.validity.shifts import MAX_SPREAD
 from arena_kit.validity.voters import MIN_VOTES, Rule, VoterTests
@@ -128,14 +120,7 @@ def standing_out(tests: VoterTests) -> Table:
         f"Over all rules together {odds(tests.needed)} was needed, since {len(tests.tests):,} "
         "voters were looked at."
     )
-    return Table(
-        rows=rows,
-        name="standing_out",
-        left=["voter", "rule", "seen"],
-        nowrap=["voter"],
-        notes=[note],
-        empty="Nobody stands out.",
-    )
+    return Table(rows, "standing_out", nowrap=["voter"], notes=[note], empty="Nobody stands out.")
 
 
 def voters(tests: VoterTests) -> Table:
@@ -154,9 +139,8 @@ def voters(tests: VoterTests) -> Table:
     ]
     rest = len(tests.tests) - len(rows)
     return Table(
-        rows=rows,
-        name="voters",
-        left=["voter", "strongest rule", "stands out"],
+        rows,
+        "voters",
         notes=[f"{rest:,} more voters have less evidence against them."] if rest > 0 else [],
     )
 
@@ -171,7 +155,7 @@ def honest(tests: VoterTests) -> Table:
         "Estimated from all voters but those who stand out, as the widest spread that the votes "
         "allow; what ratings are not sure of is in it."
     )
-    return Table(rows=rows, name="honest", left=["honest voters differ"], notes=[note])
+    return Table(rows, "honest", notes=[note])
 
 
 def _spread(rule: Rule, spread: float) -> str:
@@ -199,19 +183,14 @@ def boards(boards: Boards) -> Table:
     names = ", ".join(boards.left_out[:_LISTED])
     more = " and others" if len(boards.left_out) > _LISTED else ""
     left = f"Left out: {names}{more}, {boards.votes:,} votes."
-    return Table(
-        rows=rows,
-        name="boards",
-        left=["model"],
-        notes=[left if boards.left_out else "Nobody is left out."],
-    )
+    return Table(rows, "boards", notes=[left if boards.left_out else "Nobody is left out."])
 
 
 def removals(lines: Sequence[tuple[str, ...]]) -> Table:
     """The log of removals: when, who or what, removed or restored, by whom and why."""
     names = ("when", "what", "whose", "change", "by", "why")
     return Table(
-        rows=[dict(zip(names, line, strict=True)) for line in lines],
+        [dict(zip(names, line, strict=True)) for line in lines],
         name="removals",
         columns=names,
         left=names,
@@ -234,29 +213,31 @@ def odds(log10: float) -> str:
     return f"{value:,.0f} : 1" if value >= 10 else f"{value:.1f} : 1"
 
 
-@plot(
+@fig.plot(
     "evidence",
     "Evidence against every voter by number of votes, with the bar above which one stands out",
 )
 def evidence(tests: VoterTests) -> Figure:
     """The evidence against every voter, and what it takes to stand out."""
-    figure, (ax,) = panels_of(9, 4.2, 1, "Who votes otherwise than honest voters do?")
-    for kind, color, label in ((False, ACCENT, "voter"), (True, WARM, "stands out")):
+    figure, (ax,) = fig.panels_of(9, 4.2, 1, "Who votes otherwise than honest voters do?")
+    for kind, color, label in ((False, fig.ACCENT, "voter"), (True, fig.WARM, "stands out")):
         some = [test for test in tests.tests if test.stands_out == kind]
         heights = [max(test.evidence, _FLOOR) for test in some]
         ax.plot([test.votes for test in some], heights, "o",
                 color=color, alpha=0.7, markersize=5, label=label)  # fmt: skip
-    ax.axhline(tests.needed, color=SOFT, linestyle=":", linewidth=1, label="needed to stand out")
+    ax.axhline(
+        tests.needed, color=fig.SOFT, linestyle=":", linewidth=1, label="needed to stand out"
+    )
     top, bottom = max(test.evidence for test in tests.tests), ax.get_ylim()[0]
     line, height = (top - bottom) / _LINES, inf
     for test in tests.standing_out[:_LISTED]:  # the largest evidence first: names go downwards
         height = min(test.evidence, height - line)
-        ax.annotate(shown_name(test.voter), (test.votes, height), xytext=(6, 0), fontsize=8,
-                    textcoords="offset points", va="center", color=SOFT)  # fmt: skip
+        ax.annotate(fig.shown_name(test.voter), (test.votes, height), xytext=(6, 0), fontsize=8,
+                    textcoords="offset points", va="center", color=fig.SOFT)  # fmt: skip
     counts = [test.votes for test in tests.tests]
     if max(counts) > _LOG_SCALE_FROM * min(counts):
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set(xlabel="votes", ylabel="evidence, as a power of ten")
-    legend_below(figure, columns=3)
+    fig.legend_below(figure, columns=3)
     return figure

@@ -9,8 +9,6 @@ from html import unescape
 from pathlib import Path
 
 import pytest
-from rich.console import Console
-
 from arena_kit.reporting.figures import Plot, plot, save_picture
 from arena_kit.reporting.tables import Cell, Table, facts, number, percent, span
 
@@ -38,10 +36,7 @@ def table(name: str = "ann") -> Table:
 
 
 def terminal(shown: Table) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    console.print(shown)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return shown.in_terminal(160)
 
 
 def test_text() -> None:
@@ -61,13 +56,19 @@ def test_text() -> None:
 
 
 def test_terminal() -> None:
-    """The terminal has a section per group, and the text of a cell."""
-    lines = [line.strip() for line in terminal(table()).splitlines()]
-    assert "│ taste │ ann          │   1400 │  +3 │" in lines
-    assert "│       │ bob          │    900 │   – │" in lines
-    assert lines.index("├───────┼──────────────┼────────┼─────┤") + 1 == lines.index(
-        "│ smell │ new (Stable) │      1 │ -12 │"
-    )
+    """Where there is room, the terminal has the lines of the text. Else headings wrap, then the
+    longest texts, but for columns that stay on one line; notes are printed by themselves.
+    """
+    assert table().in_terminal(80).splitlines() == table().text.splitlines()[:-1]
+    rows = [{"model": "a" * 14, "a long heading": 7, "said": "one two three four five\nsix"}]
+    shown = Table(rows=rows, nowrap=["model"])
+    assert shown.in_terminal(38).splitlines() == [
+        "model            a long  said",
+        "                heading",
+        "aaaaaaaaaaaaaa        7  one two three",
+        "                         four five",
+        "                         six",
+    ]
 
 
 def test_html() -> None:
