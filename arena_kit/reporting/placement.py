@@ -114,8 +114,12 @@ def together(model: str, found: HybridRatings | None, apart: str) -> Table:
     """
     if found is None:
         return Table([], empty=in_votes(model, found, apart))
-    board = hybrid.board(found, f"{model} by people and judge together", model)
-    return replace(board, notes=[in_votes(model, found, apart), *board.notes])
+    return replace(
+        hybrid.hybrid_board({"": found}, {}).table(),
+        title=f"{model} by people and judge together",
+        marked=found.ratings.order.index(model),
+        notes=[in_votes(model, found, apart), *hybrid.notes(found)],
+    )
 
 
 def in_votes(model: str, found: HybridRatings | None, apart: str) -> str:

@@ -12,6 +12,7 @@ from itertools import zip_longest
 from math import isnan
 from pathlib import Path
 from textwrap import wrap
+from typing import Protocol
 
 from arena_kit.files import csv_cell, visible
 from arena_kit.rating.base import Rating
@@ -37,17 +38,22 @@ _LEAST_WIDTH = 12  # characters to which a column is wrapped
 _GROUP = f"font-weight: 600; background-color: #f6f8fa; padding: 5px 8px; border-top: {_RULE}"
 
 
+class _TwoForms(Protocol):
+    @property
+    def html(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
 class Displayed:
     """Something with HTML for notebooks and the same content as text for elsewhere."""
 
     __slots__ = ()
-    html: str
-    text: str
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
+    def _repr_mimebundle_(self: _TwoForms, **_: object) -> dict[str, str]:
         return {"text/html": self.html, "text/plain": self.text}
 
-    def __str__(self) -> str:
+    def __str__(self: _TwoForms) -> str:
         return self.text
 
 

@@ -19,7 +19,7 @@ from arena_kit.rating.with_judge.calibration import JudgeError
 from arena_kit.rating.with_judge.placement import Placed, Placement
 from arena_kit.reporting import placement
 from arena_kit.reporting.board import board_of
-from arena_kit.reporting.figures import Plot, save_picture, shown_name
+from arena_kit.reporting.figures import Plot, shown_name
 from arena_kit.reporting.tables import Table, probability, ranks_text
 from tests.samples import HOSTILE, NEW, Elements, World, judged, steps, won
 from tests.samples import log_of as log
@@ -41,7 +41,8 @@ def texts(plot: Plot) -> list[str]:
 
 
 def drawn(plot: Plot, folder: Path) -> bytes:
-    return save_picture(plot, folder / "figure.png").path.read_bytes()
+    plot.save(folder / "figure.png")
+    return (folder / "figure.png").read_bytes()
 
 
 def row_of(placed: Placed, model: str = NEW) -> dict[str, object]:

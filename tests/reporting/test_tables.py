@@ -6,10 +6,10 @@ import csv
 import io
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
-from arena_kit.reporting.figures import Plot, plot, save_picture
+
+from arena_kit.reporting.figures import Plot, plot
 from arena_kit.reporting.tables import Cell, Table, facts, number, percent, span
 
 LATEX = r"""\input{x} & 5% $y$ #1 _a_ {b} c~ d^ <e> f|g "h" – [i]"""
@@ -173,8 +173,8 @@ def test_numbers_in_words() -> None:
     assert (span(1, 2.6), span(None, 2), span(1, None)) == ("1 to 3", "–", "–")
 
 
-def test_a_plot_knows_its_words(tmp_path: Path) -> None:
-    """A plot carries file name and alternative text, and the saved picture tells it."""
+def test_a_plot_knows_its_words() -> None:
+    """A plot carries file name and alternative text, and a notebook gets both."""
     from matplotlib.figure import Figure
 
     @plot("lines", "Two lines that cross")
@@ -186,7 +186,7 @@ def test_a_plot_knows_its_words(tmp_path: Path) -> None:
     drawn = lines([1, 2])
     assert isinstance(drawn, Plot)
     assert (drawn.name, drawn.alt) == ("lines", "Two lines that cross")
-    bundle, about = save_picture(drawn, tmp_path / "lines.png")._repr_mimebundle_()
+    bundle, about = drawn._repr_mimebundle_()
     assert bundle["text/plain"] == "Two lines that cross"
     assert about == {"image/png": {"width": 400, "alt": "Two lines that cross"}}
     assert lines([]).figure.texts[0].get_text().startswith("Nothing to show")

@@ -132,7 +132,8 @@ class OpenedRun:
         with file.open("rb") as png:
             width = int.from_bytes(png.read(20)[16:], "big")  # of the IHDR chunk
         shown = round(width / _PIXELS_PER_WIDTH)
-        return Image(filename=file, width=shown, alt=name.replace("_", " "))
+        alt = name.replace("_", " ")
+        return Image(filename=file, width=shown, alt=alt)  # type: ignore[no-untyped-call]
 
     @property
     def report(self) -> Path:
