@@ -168,7 +168,11 @@ def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file whose top level is a mapping with each key once."""
     from arena_kit.yaml_loader import load_yaml
 
-    value = load_yaml(read_text(path), str(path))
+    text = read_text(path)
+    try:
+        value = load_yaml(text)
+    except ValueError as error:
+        raise DataError(f"{path}{error}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -181,8 +185,8 @@ def read_value(name: str, text: str) -> Any:
     from arena_kit.yaml_loader import load_yaml
 
     try:
-        return load_yaml(text, name)
-    except DataError:
+        return load_yaml(text)
+    except ValueError:
         raise DataError(f"-p {name}: {text[:60]!r} is not a value") from None
 
 

@@ -6,21 +6,19 @@ from typing import Any
 
 import yaml
 
-from arena_kit.files import DataError
-
 _DEPTH = 50
 _VALUES = 100_000
 
 
-def load_yaml(text: str, where: str) -> Any:
-    """The value of a text; an error names `where` it is from, and the line."""
+def load_yaml(text: str) -> Any:
+    """The value of a text; a ValueError begins with the line, as `:3`, where that is known."""
     try:
         return yaml.load(text, Loader=_Loader)  # noqa: S506 (a safe loader)
     except (yaml.YAMLError, TypeError, ValueError) as error:
         mark = getattr(error, "problem_mark", None)
         line = f":{mark.line + 1}" if mark else ""
         problem = str(getattr(error, "problem", error)).splitlines()[0]
-        raise DataError(f"{where}{line}: not valid YAML ({problem})") from None
+        raise ValueError(f"{line}: not valid YAML ({problem})") from None
 
 
 class _Loader(yaml.SafeLoader):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
 import click
 
-import arena_kit
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.cli import base as cli
@@ -44,7 +44,7 @@ _SMALL = 1_000_000
 
 def method_class(name: str) -> type[Method]:
     """The class of a method."""
-    found: type[Method] = getattr(arena_kit, METHODS[name])
+    found: type[Method] = getattr(import_module("arena_kit"), METHODS[name])
     return found
 
 

@@ -36,9 +36,7 @@ PIXELS, ROOM = 100, 360
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_narrow_figure_can_be_read(name: str) -> None:
-    """It fits a phone without being scaled, no type is under ten pixels, and every panel, one
-    below the other, has its names and its ticks.
-    """
+    """It fits a phone, no type is under ten pixels, and every panel has its ticks."""
     figure = PLOTS[name]().narrow()
     assert figure.get_figwidth() * PIXELS <= ROOM
     shown = [text for text in figure.findobj(Text) if text.get_text()]

@@ -51,10 +51,7 @@ def row_of(placed: Placed, model: str = NEW) -> dict[str, object]:
 
 
 def test_the_leaderboard_of_a_placement() -> None:
-    """The board has everybody best first, with interval, the ranks possible to all at once, the
-    chance that the placed model is above, battles and who decided; the placed model alone is
-    marked, and a note has its ranks for it alone.
-    """
+    """The board has everybody best first, with interval, possible ranks and probability."""
     placed = placed_among("ann", "bob", "cy", NEW)
     shown, joint = placement.board(placed, "cast in 2023"), placed.joint
     ranges = claims.rank_ranges(joint, repeated=True)
@@ -76,9 +73,7 @@ def test_the_leaderboard_of_a_placement() -> None:
 
 
 def test_the_ways_of_placing() -> None:
-    """The table has a row per way of placing and one for people's own votes, and its note says
-    how far the joint fit moves the others; a sentence has rank, rating and battles.
-    """
+    """The table has a row per way of placing and one for people's own votes."""
     placed = placed_among("ann", "bob", "cy", NEW)
     assert placed.hidden is not None
     rows = {row["placed by"]: row for row in placement.ways(placed).rows}
@@ -115,9 +110,7 @@ def test_the_calibration_in_words() -> None:
 
 
 def test_the_forest_of_a_placement(tmp_path: Path) -> None:
-    """The picture has everybody, best on top, the placed model both ways and by people's own
-    votes, and says what is known about the votes.
-    """
+    """The picture has everybody, best on top, the placed model both ways."""
     placed = placed_among("ann", "bob", "cy", NEW)
     plot = placement.forest(placed, "simulated")
     (ax,) = plot.figure.axes
@@ -187,9 +180,7 @@ def test_hostile_names_in_tables(shown: str, name: str) -> None:
     "name", [HOSTILE[0], MARKUP, "$\\frac{$", "costs $5, not $6"], ids=["tag", "md", "tex", "usd"]
 )
 def test_hostile_names_in_pictures(name: str, tmp_path: Path) -> None:
-    """Any name can be drawn, and is drawn as it is, a long one shortened in the middle: dollar
-    signs make no formula, and a broken one does not end the run.
-    """
+    """Any name can be drawn, and is drawn as it is, a long one shortened in the middle."""
     placed = hostile(name)
     for plot in (placement.forest(placed, name), board_named(placed).plot_pairs()):
         assert drawn(plot, tmp_path).startswith(b"\x89PNG")
@@ -215,9 +206,7 @@ def told_of(placed: Placed) -> list[str]:
 
 
 def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
-    """Where the judge's error cannot be estimated, the board's heading, the picture and the answer
-    say that this is where this judge puts it; no sentence says where people would.
-    """
+    """An unknown judge's error is said in heading, picture and sentence."""
     told = told_of(placed_among("ann", "bob", "cy", NEW))
     assert sum("where this judge puts it" in text for text in told) >= 3
     for text in told:
@@ -226,9 +215,7 @@ def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
 
 
 def test_a_judge_whose_error_is_known_shows_it_everywhere() -> None:
-    """Where it can, the board, the ways, the picture and the answer show the interval that holds
-    it, and say so.
-    """
+    """A known judge's error is in the board, the ways, the picture and the words."""
     error = JudgeError(sd=80.0, n_models=6, n_shared=900)
     placed = replace(placed_among("ann", "bob", "cy", NEW), judge_error=error)
     wide = placed.cautious
