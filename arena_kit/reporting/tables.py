@@ -16,9 +16,9 @@ from typing import Protocol
 
 from arena_kit.files import csv_cell, visible
 from arena_kit.rating.base import Rating
+from arena_kit.reporting.html import rendered
 
 DASH = "–"
-_NOTE = "color: #57606a; font-size: 13px; line-height: 1.4; margin: 4px 0; max-width: 46rem"
 _MARKDOWN = str.maketrans(
     {c: f"\\{c}" for c in "\\`*_[]|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
@@ -29,13 +29,9 @@ _LATEX = str.maketrans(
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\symbol{34}"}
     | {DASH: "--", "[": "{[}"}  # after a line's end, a bare bracket is an option
 )
-_TITLE = "font-size: 15px; margin: 4px 0"
-_RULE = "1px solid #d8dee4"
-_HEAD = f"font-weight: 600; border-bottom: {_RULE}; padding: 5px 8px; vertical-align: bottom"
 #: How a number begins, with its sign or unit, or what stands for one.
 _NUMBER = re.compile(r"[<>#$±+-]?\d|[–✓✗]")
 _LEAST_WIDTH = 12  # characters to which a column is wrapped
-_GROUP = f"font-weight: 600; background-color: #f6f8fa; padding: 5px 8px; border-top: {_RULE}"
 
 
 class _TwoForms(Protocol):
@@ -71,6 +67,9 @@ class Cell:
 
     text: str
     html: str
+
+    def __html__(self) -> str:
+        return self.html
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,48 +125,11 @@ class Table(Displayed):
         """An escaped, static HTML table with its styles in the tags; it scrolls by itself where it
         is wide, and the notes under it do not.
         """
-        notes = "".join(
-            f'<p style="{_NOTE}">{escape(note, quote=False)}</p>' for note in self.notes
-        )
         if self.empty and not self.rows:
             return f"<p>{escape(self.empty)}</p>"
-        title = f'<p style="{_TITLE}">{escape(self.title)}</p>' if self.title else ""
-        size = "12px" if self.small else "14px"
-        style = f"border-collapse: collapse; margin-left: 0; font-size: {size}"
-        body = f"{self._html_head()}<tbody>{''.join(self._html_rows())}</tbody>"
-        wide = f'<div id="{escape(self.name)}" style="overflow-x: auto">'
-        return (
-            f'{title}{wide}<table class="arena_table" style="{style}">{body}</table></div>{notes}'
-        )
-
-    def _html_head(self) -> str:
-        if not self.labels:
-            return ""
         names = [name for name in self._names if name != self.group]
-        cells = (f'<th style="{_HEAD}; {self._side(name)}">{escape(name)}</th>' for name in names)
-        return f"<thead><tr>{''.join(cells)}</tr></thead>"
-
-    def _html_rows(self) -> Iterator[str]:
-        """The rows, each group under its name."""
-        names = [name for name in self._names if name != self.group]
-        style = {name: self._cell_style(name) for name in names}
-        group: object = None
-        for n, row in enumerate(self.rows):
-            if self.group and (not n or row[self.group] != group):
-                group = row[self.group]
-                yield f'<tr><th colspan="{len(names)}" style="{_GROUP}; text-align: left">'
-                yield f"{_html(group)}</th></tr>"
-            more = "; background-color: #fdebd9; font-weight: 600" if n == self.marked else ""
-            cells = (f'<td style="{style[name]}{more}">{_html(row[name])}</td>' for name in names)
-            yield f"<tr>{''.join(cells)}</tr>"
-
-    def _cell_style(self, name: str) -> str:
-        bold = "; font-weight: 600" if name in self.bold else ""
-        one_line = "; white-space: nowrap" if name in self.nowrap else ""
-        return f"border-top: {_RULE}; padding: 5px 8px; {self._side(name)}{bold}{one_line}"
-
-    def _side(self, name: str) -> str:
-        return "text-align: left" if self._is_left(name) else "text-align: right"
+        columns = [(name, "left" if self._is_left(name) else "right") for name in names]
+        return rendered("table", table=self, columns=columns)
 
     @property
     def text(self) -> str:
@@ -283,10 +245,6 @@ class Table(Displayed):
 
 def _text(value: object) -> str:
     return DASH if value is None else value.text if isinstance(value, Cell) else str(value)
-
-
-def _html(value: object) -> str:
-    return value.html if isinstance(value, Cell) else escape(_text(value), quote=False)
 
 
 def _latex(text: str) -> str:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,7 +21,10 @@ from arena_kit.rating.base import Ratings, kinds
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.method import Stability
 from arena_kit.reporting.board import Board, Dimension
+from arena_kit.reporting.html import rendered
 from arena_kit.reporting.tables import Shown, Table, facts, number, percent
+
+_LONGEST_SHOWN = 1200  # characters of a response in an example
 
 
 def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
@@ -116,33 +118,21 @@ def _card(
 ) -> Shown:
     pair = judgment.pair
     outcome = f"{judgment.winner} wins" if judgment.winner else str(judgment.settlement)
-    sides = "".join(
-        _box(entrant, responses[entrant, pair.prompt_id].response_text)
-        for entrant in (pair.entrant_a, pair.entrant_b)
-    )
-    verdicts = "".join(
-        f"<p><b>{escape(v.presentation.first)} shown first:</b> {escape(_verdict(v))}</p>"
-        for v in judgment.verdicts
-    )
-    html = (
-        '<details style="border: 1px solid #d8dee4; border-radius: 8px; padding: 8px 16px; '
-        'margin: 10px 0">'
-        f"<summary>{escape(f'{pair.dimension} · {pair.prompt_id} · {outcome}')}</summary>"
-        f"<p>{escape(prompt.text)}</p>"
-        f'<div style="display: grid; grid-template-columns: '
-        f'repeat(auto-fit, minmax(min(100%, 260px), 1fr)); gap: 12px">{sides}</div>'
-        f"{verdicts}</details>"
+    html = rendered(
+        "example",
+        title=f"{pair.dimension} · {pair.prompt_id} · {outcome}",
+        prompt=prompt.text,
+        sides=[
+            (entrant, _cut(responses[entrant, pair.prompt_id].response_text))
+            for entrant in (pair.entrant_a, pair.entrant_b)
+        ],
+        verdicts=[(each.presentation.first, _verdict(each)) for each in judgment.verdicts],
     )
     return Shown(html, f"{pair.pair_id}: {outcome}")
 
 
-def _box(entrant: str, text: str) -> str:
-    shown = text if len(text) <= 1200 else text[:1200] + " …"
-    return (
-        '<div style="background-color: #f6f8fa; border-radius: 6px; padding: 8px 12px; '
-        f'overflow-wrap: anywhere; white-space: pre-wrap"><b>{escape(entrant)}</b>\n'
-        f"{escape(shown)}</div>"
-    )
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + " …"
 
 
 def _verdict(verdict: Verdict) -> str:

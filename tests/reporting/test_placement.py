@@ -6,7 +6,7 @@ import warnings
 from collections.abc import Callable
 from dataclasses import replace
 from functools import cache
-from html import escape
+from html import unescape
 from itertools import pairwise
 from pathlib import Path
 
@@ -173,7 +173,7 @@ def test_hostile_names_in_tables(shown: str, name: str) -> None:
         assert attribute not in ("src", "href", "srcdoc", "action"), (attribute, value)
     assert not [text for text in HOSTILE if text in html]
     if shown != "ways":
-        assert escape(name) in html or escape(name, quote=False) in html
+        assert name in unescape(html)
 
 
 @pytest.mark.parametrize(
