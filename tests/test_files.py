@@ -99,31 +99,28 @@ import resource, signal, sys
 from pathlib import Path
 from arena_kit import Battle, BattleLog, files, write_battles
 
-path, how = Path(sys.argv[1]), sys.argv[2]
 battle = Battle(model_a="ash", model_b="beech", winner="tie", question_id="q" * 9000)
-log = BattleLog.from_battles([battle])
+log, rows = BattleLog.from_battles([battle]), [{"n": "x" * 100} for _ in range(1000)]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-rows = [{"n": "x" * 100} for _ in range(1000)]
-try:
-    match how:
-        case "text": files.write_text(path, "x" * 100_000)
-        case "json": files.write_json(path, rows)
-        case "jsonl": files.write_jsonl(path, rows)
-        case "csv": files.write_csv(path, rows, ["n"])
-        case "battles": write_battles(path, log)
-except Exception as error:
-    print("refused:", type(error).__name__)
+for write in (
+    lambda path: files.write_text(path, "x" * 100_000), lambda path: files.write_json(path, rows),
+    lambda path: files.write_jsonl(path, rows), lambda path: files.write_csv(path, rows, ["n"]),
+    lambda path: write_battles(path, log),
+):
+    try:
+        write(Path(sys.argv[1]))
+    except Exception as error:
+        print("refused:", type(error).__name__)
 """
 
 
-@pytest.mark.parametrize("how", ["text", "json", "jsonl", "csv", "battles"])
-def test_a_full_disk_leaves_the_old_file(how: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     """A write that the system cuts short raises, and the old content is still whole."""
     path = lines(tmp_path / "result.jsonl", "old")
-    command = [sys.executable, "-c", FULL_DISK, str(path), how]
+    command = [sys.executable, "-c", FULL_DISK, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert run.stdout.startswith("refused:"), run.stderr
+    assert run.stdout.count("refused:") == 5, run.stderr
     assert path.read_text() == "old\n"
     assert only(tmp_path) == "result.jsonl"
 

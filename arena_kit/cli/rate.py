@@ -288,10 +288,11 @@ def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNames
     if method not in (None, DEFAULT_METHOD):
         why = f"which rates both by {DEFAULT_METHOD}"
         raise DataError(f"--method {method} does not apply with --verdicts, {why}")
+    spec = hybrid_method(_changed(given.changes), "--set")
     both = VotesAndVerdicts.read(
         BattlesFile(path=file, format=how.format, columns=how.columns),
         BattlesFile(path=given.verdicts, columns=Columns(winner=given.verdicts_winner)),
         judge_model=given.judge_model,
         dimension=given.dimension,
     )
-    return hybrid_board(*both.rated(hybrid_method(_changed(given.changes), "--set")))
+    return hybrid_board(*both.rated(spec))

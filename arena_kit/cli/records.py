@@ -195,33 +195,26 @@ def _has_display() -> bool:
 
 def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
     """The battles of a record with their texts and what the judge said; one where it is wanted."""
-    from arena_kit.runs.record.inputs import record_texts
-    from arena_kit.site.reading import verdicts_of
+    from arena_kit.site.reading import reading_of
 
-    log, texts = record_texts(record)
-    rows = list(
-        zip(log.to_battles(), texts.prompt, texts.response_a, texts.response_b, strict=True)
-    )
-    chosen = [row for row in rows if wanted in (None, row[0].battle_id)]
+    reading = reading_of(record)
+    if reading.no_texts:
+        raise DataError(reading.no_texts)
+    chosen = [each for each in reading.battles if wanted in (None, each.id)]
     if wanted and not chosen:
-        raise DataError(
-            f"{record}: no battle {wanted!r} among {len(rows)}; battles.jsonl lists them"
-        )
-    said = verdicts_of(record)
-    for battle, prompt, response_a, response_b in chosen:
+        known = f"{len(reading.battles)}; battles.jsonl lists them"
+        raise DataError(f"{record}: no battle {wanted!r} among {known}")
+    for each in chosen:
         yield {
-            "battle_id": battle.battle_id,
-            "model_a": battle.model_a,
-            "model_b": battle.model_b,
-            "winner": "inconsistent" if battle.inconsistent else str(battle.winner),
-            "judge_model": battle.judge_model,
-            "prompt": prompt,
-            "response_a": response_a,
-            "response_b": response_b,
-            "verdicts": [
-                {name: verdict[name] for name in _SHOWN}
-                for verdict in said.get(str(battle.battle_id), [])
-            ],
+            "battle_id": each.id,
+            "model_a": each.model_a,
+            "model_b": each.model_b,
+            "winner": each.outcome,
+            "judge_model": each.judge,
+            "prompt": reading.prompts.get(each.prompt),
+            "response_a": reading.responses.get((each.model_a, each.prompt)),
+            "response_b": reading.responses.get((each.model_b, each.prompt)),
+            "verdicts": [{name: said[name] for name in _SHOWN} for said in each.verdicts],
         }
 
 

@@ -23,7 +23,6 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from arena_kit.files import whole_file
-from arena_kit.rating.base import Ratings
 from arena_kit.reporting.html import NARROW_TYPE
 from arena_kit.reporting.tables import probability
 
@@ -181,11 +180,6 @@ def in_a_row(labels: Iterable[str]) -> int:
     """How many panels with such labels fit side by side."""
     longest = max((len(label) for label in labels), default=0)
     return 3 if longest <= 12 else 2 if longest <= 24 else 1
-
-
-def models_of(ratings: Iterable[Ratings]) -> list[str]:
-    """The names of all models rated."""
-    return [model for rated in ratings for model in rated.models]
 
 
 @dataclass(frozen=True)

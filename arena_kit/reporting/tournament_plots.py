@@ -153,7 +153,8 @@ def _elo_panels(board: Board, height: float, row: float, title: str) -> tuple[Fi
     ratings = board.fits.get("elo", {})
     if not ratings:
         return fig.nothing_to_show(), []
-    n, models = max(len(r.models) for r in ratings.values()), fig.models_of(ratings.values())
+    n = max(len(rated.models) for rated in ratings.values())
+    models = [model for rated in ratings.values() for model in rated.models]
     height += (row or fig.row_height(n)) * n
     figure, axes = fig.panels_of(9, height, len(ratings), title, sharex=True, labels=models)
     panels = [

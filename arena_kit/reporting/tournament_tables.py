@@ -295,22 +295,19 @@ def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
     """A row per dimension and pair (sides in name order): wins, ties, inconsistent."""
     rows = []
     for dimension, log in battles.by_dimension().items():
-        swap = log.a > log.b
-        low, high = np.where(swap, log.b, log.a), np.where(swap, log.a, log.b)
-        masks = kinds(log)
-        a_won = log.outcome == np.where(swap, B_WINS, A_WINS)
-        b_won = log.outcome == np.where(swap, A_WINS, B_WINS)
-        for i, j in sorted({(int(x), int(y)) for x, y in zip(low, high, strict=True)}):
-            here = (low == i) & (high == j)
-            rows.append(
-                {
-                    "dimension": dimension,
-                    "entrant_a": log.models[i],
-                    "entrant_b": log.models[j],
-                    "a_wins": int((a_won & here).sum()),
-                    "b_wins": int((b_won & here).sum()),
-                    "ties": int(((masks["tie"] | masks["both_bad"]) & here).sum()),
-                    "inconsistent": int((masks["inconsistent"] & here).sum()),
-                }
-            )
+        swap, masks = log.a > log.b, kinds(log)
+        counted = {
+            "a_wins": log.outcome == np.where(swap, B_WINS, A_WINS),
+            "b_wins": log.outcome == np.where(swap, A_WINS, B_WINS),
+            "ties": masks["tie"] | masks["both_bad"],
+            "inconsistent": masks["inconsistent"],
+        }
+        sides = np.sort([log.a, log.b], axis=0)
+        pairs, which = np.unique(sides, axis=1, return_inverse=True)
+        totals = {name: np.bincount(which.ravel(), mask) for name, mask in counted.items()}
+        rows += [
+            {"dimension": dimension, "entrant_a": log.models[i], "entrant_b": log.models[j]}
+            | {name: int(total[n]) for name, total in totals.items()}
+            for n, (i, j) in enumerate(pairs.T)
+        ]
     return rows

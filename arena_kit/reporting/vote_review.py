@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import inf, log
+from math import inf, log, nan
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting import figures as fig
-from arena_kit.reporting.tables import DASH, Table
+from arena_kit.reporting.tables import DASH, Table, number
 from arena_kit.validity.shifts import MAX_SPREAD
 from arena_kit.validity.voters import MIN_VOTES, Rule, VoterTests
 
@@ -47,12 +47,6 @@ class Boards:
         order = self.after.order if self.after else ()
         return {model: rank for rank, model in enumerate(order, 1)}
 
-    @property
-    def changes(self) -> dict[str, float]:
-        """By how many points every model's rating changes."""
-        after = self.after
-        return {m: after[m].rating - self.before[m].rating for m in after.models} if after else {}
-
 
 def answer(tests: VoterTests, boards: Boards) -> list[str]:
     """Who stands out and why, and how the board would change without them."""
@@ -74,7 +68,8 @@ def change(boards: Boards) -> str:
     if boards.after is None:
         return "Without them no rating exists, so nothing can be said about the board."
     whose = "their" if len(boards.left_out) > 1 else "this voter's"
-    points, after = boards.changes, boards.ranks_after
+    after = boards.ranks_after
+    points = {m: boards.after[m].rating - boards.before[m].rating for m in after}
     most = max(points, key=lambda model: abs(points[model]))
     before = {model: rank for rank, model in enumerate(boards.before.order, 1)}
     moved = sum(after[model] != before[model] for model in after)
@@ -166,17 +161,15 @@ def _spread(rule: Rule, spread: float) -> str:
 
 def boards(boards: Boards) -> Table:
     """Every model's rating and rank with all votes, and without those of the voters left out."""
-    ranks, changes = boards.ranks_after, boards.changes
+    after = {row.model: row.rating for row in boards.after.ratings} if boards.after else {}
     rows = [
         {
             "model": row.model,
             "rank": rank,
             "rating": f"{row.rating:.0f}",
-            "rank without": ranks.get(row.model, DASH),
-            "rating without": f"{boards.after[row.model].rating:.0f}"
-            if boards.after and row.model in ranks
-            else DASH,
-            "change": f"{changes[row.model]:+.0f}" if row.model in ranks else DASH,
+            "rank without": boards.ranks_after.get(row.model, DASH),
+            "rating without": number(after.get(row.model), ".0f"),
+            "change": number(after.get(row.model, nan) - row.rating, "+.0f"),
         }
         for rank, row in enumerate(boards.before.ratings, 1)
     ]

@@ -14,14 +14,7 @@ from typing import Any
 import jsonschema
 import pytest
 
-from arena_kit import (
-    BattleLog,
-    Board,
-    BradleyTerry,
-    publish_policy,
-    read_season,
-    write_battles,
-)
+from arena_kit import BattleLog, Board, BradleyTerry, publish_policy, read_season, write_battles
 from tests.samples import CASES, call, log_of, season, won
 
 #: The fields of every_eval_ever's schema that we write, and what it says of each.

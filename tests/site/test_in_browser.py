@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from arena_kit.files import read_json, write_json
 from arena_kit.site.build import build_site
 from tests.browser import Browser
@@ -44,10 +42,9 @@ def count(page: Browser) -> int:
     return int(page.text("#count").split()[0].replace(",", ""))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
+def test_a_way_through_the_site(page: Browser, site: Path) -> None:
     """From the first page by clicks to a board, another dimension, a model and its battles."""
-    page.size(width)
+    page.size(390)
     page.go(site / "index.html")
     page.click('a[href="pilot/index.html"]')
     page.until(SWITCHABLE)
@@ -80,10 +77,8 @@ def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
     harmless(page)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_same_way_without_a_mouse(page: Browser, site: Path, width: int) -> None:
+def test_the_same_way_without_a_mouse(page: Browser, site: Path) -> None:
     """Tab, Enter, Space and arrow keys lead the same way."""
-    page.size(width)
     page.go(site / "index.html")
     page.tab_to('a[href="pilot/index.html"]')
     page.press("Enter")
