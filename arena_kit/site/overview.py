@@ -100,7 +100,7 @@ def _answered(record: Path, manifest: Mapping[str, Any]) -> tuple[list[str], lis
     return kept["said"][: len(kept["said"]) - len(kept["caveats"])], kept["caveats"]
 
 
-def attempt(record: Path, read: Callable[..., T], *args: Any, otherwise: T) -> tuple[T, str]:
+def attempt(record: Path, read: Callable[..., T], *args: Any, otherwise: Any) -> tuple[T, str]:
     """What `read` makes of a record, or `otherwise` and a sentence: a record may be older than this
     version, cut short, or somebody else's.
     """

@@ -176,9 +176,7 @@ def test_hostile_names_in_tables(shown: str, name: str) -> None:
         assert name in unescape(html)
 
 
-@pytest.mark.parametrize(
-    "name", [HOSTILE[0], MARKUP, "$\\frac{$", "costs $5, not $6"], ids=["tag", "md", "tex", "usd"]
-)
+@pytest.mark.parametrize("name", [MARKUP, "$\\frac{$ costs $5, not $6"], ids=["markup", "formula"])
 def test_hostile_names_in_pictures(name: str, tmp_path: Path) -> None:
     """Any name can be drawn, and is drawn as it is, a long one shortened in the middle."""
     placed = hostile(name)
