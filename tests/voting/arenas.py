@@ -15,6 +15,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -129,19 +130,23 @@ def serving(live: LiveArena, *, token: str = "", hosts: Sequence[str] = ()) -> I
 
 
 def leaks(text: str, models: Sequence[str] = MODELS) -> list[str]:
-    """Whatever of the models' names can be found in a text: as they are, in lower case, as a slug,
-    in base64 at any offset, or as the beginning of a hash.
-    """
-    low, found = text.lower(), []
-    for name in models:
-        for spelling in {name, name.lower(), re.sub(r"[^a-z0-9]+", "-", name.lower())}:
-            raw = spelling.encode()
-            traces = [hashlib.new(kind, raw).hexdigest()[:8] for kind in ("md5", "sha1", "sha256")]
-            for offset in range(3):
-                middle = base64.b64encode(b"\0" * offset + raw)[4 if offset else 0 : -4].decode()
-                traces += [middle.lower()] if len(middle) >= 8 else []
-            found += [f"{t} of {name}" for t in (spelling.lower(), *traces) if t in low]
-    return found
+    """Whatever of the models' names can be found in a text."""
+    low = text.lower()
+    return [f"{trace} of {name}" for name in models for trace in _traces(name) if trace in low]
+
+
+@cache
+def _traces(name: str) -> list[str]:
+    """A name as it is, as a slug, in base64 at any offset, and the beginning of its hashes."""
+    traces = []
+    for spelling in {name, name.lower(), re.sub(r"[^a-z0-9]+", "-", name.lower())}:
+        raw = spelling.encode()
+        hashes = [hashlib.new(kind, raw).hexdigest()[:8] for kind in ("md5", "sha1", "sha256")]
+        traces += [spelling.lower(), *hashes]
+        for offset in range(3):
+            middle = base64.b64encode(b"\0" * offset + raw)[4 if offset else 0 : -4].decode()
+            traces += [middle.lower()] if len(middle) >= 8 else []
+    return traces
 
 
 def page_data(html: str) -> tuple[Row, str, str]:
