@@ -1,6 +1,4 @@
-"""A small arena for tests of votes: its texts, its server and voters, its ballots, and what must
-never be seen before a vote.
-"""
+"""A small arena for tests of votes: texts, server, voters, ballots, and what must not be seen."""
 
 from __future__ import annotations
 
@@ -63,10 +61,7 @@ def live_arena(
 def vote(
     arena: LiveArena, session: str, choice: Choice | str = "A", voter: str | None = None
 ) -> Receipt:
-    """One vote of a session on the matchup that it is shown. Whatever the test: before the vote no
-    field names a model, not even through the ticket; after it both names come, left and right as
-    the store kept them, and none after a skip.
-    """
+    """One vote of a session; no field names a model before it, and both are named after it."""
     shown = arena.issue(session=session, voter=voter)
     assert not leaks(str(asdict(shown)))
     assert re.fullmatch("[0-9a-f]{32}", shown.ticket)
@@ -159,9 +154,7 @@ def page_data(html: str) -> tuple[Row, str, str]:
 def filled(
     html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A"
 ) -> Row:
-    """The file that a page saves, by the rule that docs/votes.md states: HMAC-SHA-256, with the
-    page's seal, of all values in their order, a line each.
-    """
+    """The file that a page saves, by the rule that docs/votes.md states."""
     data, text, seal = page_data(html)
     votes = [
         {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice, "seconds": 2.5}

@@ -64,10 +64,7 @@ def add_vote(store: VoteStore, on: Ticket, choice: Choice = Choice.A, *, new: bo
 
 
 def test_what_is_written_is_read_again(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Votes come back whole after the store was closed, numbered from 1, each later than the one
-    before, also where the clock is set back. The database itself refuses a second vote on a ticket,
-    and a vote on none; an error inside a transaction undoes all of it, numbers included.
-    """
+    """Votes come back whole and in order; the database refuses a second vote; errors undo all."""
     with VoteStore.open(address) as store:
         first = add_vote(store, ticket("t-1"), new=True)
         monkeypatch.setattr("arena_kit.voting.store.now", lambda: first.cast_at - 10**9)
@@ -87,9 +84,7 @@ def test_what_is_written_is_read_again(address: str, monkeypatch: pytest.MonkeyP
 
 
 def test_a_removal_is_logged_and_can_be_undone(address: str) -> None:
-    """Removing marks votes and deletes none; undoing is another line of the log; both say who
-    did it, why, and how many it changed. An unknown voter and an empty reason are refused.
-    """
+    """Removing deletes nothing; undoing is a further line; both say who, why and how many."""
     with VoteStore.open(address) as store:
         for n, voter in enumerate(("ann", "bob", "ann")):
             add_vote(store, ticket(f"t-{n}", voter), new=True)
@@ -125,9 +120,7 @@ def test_sqlite_is_durable(tmp_path: Path) -> None:
 
 
 def test_postgresql_is_durable(postgres: Postgres) -> None:
-    """PostgreSQL waits for the disk, whatever the database's own setting is; with `fsync` off no
-    vote would be durable, so such a server is refused in a sentence.
-    """
+    """PostgreSQL waits for the disk whatever its setting; a server with fsync off is refused."""
     url = postgres.new_database()
 
     def set_fsync(change: str, value: str) -> None:
@@ -152,9 +145,7 @@ def test_postgresql_is_durable(postgres: Postgres) -> None:
 
 
 def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
-    """A folder, a text, another program's database, a missing file and a server that cannot be
-    reached are one sentence each, without a password.
-    """
+    """What is no store is refused in a sentence, without a password."""
     (tmp_path / "text.sqlite").write_text("no database, but long enough to be looked at" * 20)
     with sqlite3.connect(tmp_path / "other.sqlite") as other:
         other.execute("CREATE TABLE cakes (id INTEGER)")
@@ -201,10 +192,7 @@ def holds_all(address: str) -> bool:
 def test_a_first_store_is_migrated_without_a_loss(
     address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Where a migration breaks off, a store of version 0001 is as it was, and this version opens
-    it. A later version may change tables that others refer to, full as they are: every row is there
-    afterwards, foreign keys are in force again, and the arena goes on.
-    """
+    """A migration that breaks off changes nothing; a later one keeps every row."""
     write_first(address)
     later = Path(shutil.copytree(database._MIGRATIONS, tmp_path / "migrations"))
     head = max(path.name for path in (later / "versions").glob("v*.py"))[1:5]
