@@ -213,7 +213,7 @@ def sentence(duels: Sequence[Duel], policy: Policy) -> str:
 
 def _top_size(duels: Sequence[Duel], policy: Policy) -> int:
     """How many models the true top has: the contender band, or all there are."""
-    return min(policy.contenders.band, duels[0].v2.checkpoints[-1]["models"])
+    return min(policy.contenders.band, int(duels[0].v2.checkpoints[-1]["models"]))
 
 
 def _fares(key: str, values: Mapping[str, Any], what: str) -> str:

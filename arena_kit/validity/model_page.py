@@ -194,7 +194,7 @@ def _decisive_votes(
 
     met = own[own["decisive"] & (own["prompt"] >= 0)]
     other, prompt = _names(battles.models)[met["other"]], _names(battles.prompts)[met["prompt"]]
-    votes = pd.crosstab(other, prompt).reindex(index=opponents, columns=prompts, fill_value=0)
+    votes = pd.crosstab(other, prompt).reindex(index=[*opponents], columns=[*prompts], fill_value=0)
     return votes.to_numpy(np.int64)
 
 
