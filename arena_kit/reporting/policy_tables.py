@@ -532,11 +532,11 @@ def lanes(report: WeeklyReport) -> Table:
     """How much of the queue each lane served, beside its weight (6)."""
     rows = [
         {
-            "lane": lane.lane,
-            "votes": lane.votes,
-            "share": percent(lane.share, ".1f"),
-            **({"in the week": percent(lane.lately, ".1f")} if report.week else {}),
-            "weight": percent(lane.weight),
+            "lane": lane["lane"],
+            "votes": lane["votes"],
+            "share": percent(lane["share"], ".1f"),
+            **({"in the week": percent(lane["lately"], ".1f")} if report.week else {}),
+            "weight": percent(lane["weight"]),
         }
         for lane in lane_mix(report.now.battles, report.now.policy, report.in_week)
     ]
@@ -549,15 +549,17 @@ def lanes(report: WeeklyReport) -> Table:
 def controls(report: WeeklyReport) -> Table:
     """What the file tells about sides and repeats (6.2, 11)."""
     counts = integrity(report.now.battles, report.now.policy)
-    chance = "within chance" if counts.left_chance else "more than chance would do"
+    chance = "within chance" if counts["left_chance"] else "more than chance would do"
+    left_won = percent(counts["left_wins"], ".1f")
     return facts(
         {
-            "Sides": f"{counts.left_of} is furthest from half: left in {100 * counts.left:.1f}% of "
-            f"its votes, {counts.left_errors:.1f} standard errors off, {chance}",
-            "Left side won": f"{percent(counts.left_wins, '.1f')} of decisive votes",
-            "Pair met too often on a prompt (6.2)": _counted(counts.prompt_repeats, "meetings"),
-            "Session saw pair and prompt again (11)": _counted(counts.session_repeats, "votes"),
-            "Battle ids used twice": _counted(counts.same_ids, "votes"),
+            "Sides": "{left_of} is furthest from half: left in {left:.1%} of its votes, "
+            "{left_errors:.1f} standard errors off, ".format(**counts)
+            + chance,
+            "Left side won": f"{left_won} of decisive votes",
+            "Pair met too often on a prompt (6.2)": _counted(counts["prompt_repeats"], "meetings"),
+            "Session saw pair and prompt again (11)": _counted(counts["session_repeats"], "votes"),
+            "Battle ids used twice": _counted(counts["same_ids"], "votes"),
             "Names hidden before the vote, bots kept out": "not to be seen in a battles file",
         },
         name="controls",

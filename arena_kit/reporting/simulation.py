@@ -7,7 +7,6 @@ The baseline knows no RD or label: both are computed in its shadow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from math import sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -71,7 +70,7 @@ def looks_frame(duels: Sequence[Duel]) -> pd.DataFrame:
     import pandas as pd
 
     looks = pd.DataFrame(
-        {"system": system, "seed": seed, **asdict(at)}
+        {"system": system, "seed": seed, **at}
         for seed, duel in enumerate(duels)
         for system, run in duel._asdict().items()
         for at in run.checkpoints
@@ -174,11 +173,11 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
     off = [abs(share - shares[lane]) for run in runs for lane, share in run.drawn.items()]
     left = [abs(run.left - 0.5) for run in runs]
     ends = [run.checkpoints[-1] for run in runs]
-    exposure = [end.exposure_deviation for end in ends]
+    exposure = [end["exposure_deviation"] for end in ends]
     rule, tolerance = policy.publication, policy.exposure.tolerance
     fair = fmean(each <= tolerance + 1e-9 for each in exposure)
-    adjacent = fmean(end.adjacent_share for end in ends)
-    coverage = min(end.coverage_mean for end in ends)
+    adjacent = fmean(end["adjacent_share"] for end in ends)
+    coverage = min(end["coverage_mean"] for end in ends)
     rows = (
         ("lane shares as drawn, off their weights at most", max(off), 0.02, -1),
         ("better model on the left, off one half at most", max(left), 0.015, -1),
@@ -195,7 +194,7 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
 
 def sentence(duels: Sequence[Duel], policy: Policy) -> str:
     """How the comparison of the orders falls, whichever way."""
-    values, votes = summary(duels), duels[0].v2.checkpoints[-1].votes
+    values, votes = summary(duels), duels[0].v2.checkpoints[-1]["votes"]
     parts = {
         "order_accuracy_on_the_way": f"the true top {_top_size(duels, policy)}",
         "correlation_on_the_way": "all models",
@@ -206,7 +205,7 @@ def sentence(duels: Sequence[Duel], policy: Policy) -> str:
 
 def _top_size(duels: Sequence[Duel], policy: Policy) -> int:
     """How many models the true top has: the contender band, or all there are."""
-    return min(policy.contenders.band, duels[0].v2.checkpoints[-1].models)
+    return min(policy.contenders.band, int(duels[0].v2.checkpoints[-1]["models"]))
 
 
 def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
