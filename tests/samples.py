@@ -326,6 +326,23 @@ def judged(rows: Iterable[Row], questions: str = "j") -> ak.BattleLog:
     return log_of(rows, questions, Source.LLM_JUDGE)
 
 
+def battle(a: str, b: str, winner: str, question: str | None = None, **more: object) -> ak.Battle:
+    return ak.Battle(model_a=a, model_b=b, winner=ak.Outcome(winner), question_id=question, **more)
+
+
+def ring(n: int = 30) -> list[ak.Battle]:
+    """Three models that all meet, on n questions; a beats b beats c mostly."""
+    rows = []
+    for q in range(n):
+        upset = "model_b" if q % 4 == 0 else "model_a"
+        rows += [
+            battle("a", "b", upset, f"q{q}"),
+            battle("b", "c", upset if q % 8 else "model_a", f"q{q}"),
+            battle("a", "c", "model_a", f"q{q}"),
+        ]
+    return rows
+
+
 def won(first: str, second: str, wins: int, losses: int, ties: int = 0) -> list[Row]:
     """So many wins, losses and ties of the first against the second."""
     kinds = [("model_a", wins), ("model_b", losses), ("tie", ties)]

@@ -169,8 +169,9 @@ class _Query:
 
     def holding(self) -> frozenset[str]:
         """The columns that hold anything."""
-        some = f"SELECT 1 FROM ({self.battles()}) WHERE {{}} IS NOT NULL LIMIT 1"
-        return frozenset(n for n in self.expressions if self.con.execute(some.format(n)).fetchone())
+        battles, execute = self.battles(), self.con.execute
+        some = "SELECT 1 FROM ({}) WHERE {} IS NOT NULL LIMIT 1"
+        return frozenset(n for n in self.expressions if execute(some.format(battles, n)).fetchone())
 
     def refuse(self, condition: str, sentence: str, column: str = "''") -> None:
         """Raise for the first row that a condition holds for; the sentence may have a place `{}`
@@ -279,10 +280,8 @@ def _warn_left_out(query: _Query, path: str | Path) -> None:
 def _row_groups(con: Connection, files: Sequence[Path]) -> Iterator[tuple[int, int]]:
     """The rows of every row group of Parquet files: the file's number, and how many."""
     for number, path in enumerate(files):
-        groups = (
-            "SELECT DISTINCT row_group_id, row_group_num_rows "
-            f"FROM parquet_metadata({tabular.quoted(str(path))}) ORDER BY 1"
-        )
+        metadata = f"parquet_metadata({tabular.quoted(str(path))})"
+        groups = f"SELECT DISTINCT row_group_id, row_group_num_rows FROM {metadata} ORDER BY 1"
         for _, rows in con.execute(groups).fetchall():
             yield number, rows
 

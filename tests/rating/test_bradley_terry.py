@@ -12,19 +12,17 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, RatingError, read_battles
+from arena_kit import BattleLog, BradleyTerry, RatingError, read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.rating.base import strong_groups
+from tests.samples import log_of
 
 UNIT = 400 / math.log(10)
 
 
 def log(*rows: tuple[str, str, str], questions: bool = True) -> BattleLog:
-    """Battles (model_a, model_b, winner), each on a question of its own."""
-    return BattleLog.from_battles(
-        Battle(model_a=a, model_b=b, winner=Outcome(w), question_id=f"q{n}" if questions else None)
-        for n, (a, b, w) in enumerate(rows)
-    )
+    """Battles (model_a, model_b, winner), each on a question of its own, or on none."""
+    return log_of(rows) if questions else replace(log_of(rows), question_id=None)
 
 
 def ratings(battles: BattleLog, method: BradleyTerry) -> dict[str, float]:

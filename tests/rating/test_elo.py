@@ -12,26 +12,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, Outcome, PermutationElo
+from arena_kit import BattleLog, PermutationElo
+from tests.samples import battle, ring
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
-
-
-def battle(a: str, b: str, winner: str, question: str | None = None, **more: object) -> Battle:
-    return Battle(model_a=a, model_b=b, winner=Outcome(winner), question_id=question, **more)
-
-
-def ring(n: int = 30) -> list[Battle]:
-    """Three models that all meet, on n questions; a beats b beats c mostly."""
-    rows = []
-    for q in range(n):
-        upset = "model_b" if q % 4 == 0 else "model_a"
-        rows += [
-            battle("a", "b", upset, f"q{q}"),
-            battle("b", "c", upset if q % 8 else "model_a", f"q{q}"),
-            battle("a", "c", "model_a", f"q{q}"),
-        ]
-    return rows
 
 
 def test_qlora_table(data: Path) -> None:
@@ -45,11 +29,11 @@ def test_qlora_table(data: Path) -> None:
         )
     with (data / "qlora_gpt4_judge" / "published_elo.csv").open() as lines:
         published = {r["model"]: float(r["oa_gpt4"]) for r in csv.DictReader(lines) if r["oa_gpt4"]}
-    found = PermutationElo(k=32, initial=1000, n_perms=500, ties="half", evidence_replicates=0)(log)
+    found = PermutationElo(k=32, initial=1000, n_perms=200, ties="half", evidence_replicates=0)(log)
     for model, rating in published.items():
         sem = found[model].extra["order_sem"]
         assert sem is not None
-        margin = 3 * np.hypot(sem, sem * np.sqrt(500 / 10_000)) + 0.5
+        margin = 3 * np.hypot(sem, sem * np.sqrt(200 / 10_000)) + 0.5
         assert abs(found[model].rating - rating) < margin
 
 

@@ -18,6 +18,7 @@ from arena_kit.rating.glicko2.method import Glicko2, GlickoState
 from arena_kit.rating.glicko2.replay import SCALE, Limits, States, replay, replay_sets
 from arena_kit.rating.resampling import Games
 from tests import naive
+from tests.samples import battle, ring
 
 PLAIN = Glicko2(evidence_replicates=0)
 QUICK = Glicko2(evidence_replicates=40)
@@ -28,25 +29,8 @@ SCORES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 PAIRS = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "d"), ("d", "b")]
 
 
-def battle(a: str, b: str, winner: str, **more: object) -> Battle:
-    return Battle(model_a=a, model_b=b, winner=Outcome(winner), **more)
-
-
 def log_of(*rows: Battle) -> BattleLog:
     return BattleLog.from_battles(rows)
-
-
-def ring(n: int = 30) -> list[Battle]:
-    """Three models that all meet, on n questions; a beats b beats c mostly."""
-    rows = []
-    for q in range(n):
-        upset = "model_b" if q % 4 == 0 else "model_a"
-        rows += [
-            battle("a", "b", upset, question_id=f"q{q}"),
-            battle("b", "c", upset if q % 8 else "model_a", question_id=f"q{q}"),
-            battle("a", "c", "model_a", question_id=f"q{q}"),
-        ]
-    return rows
 
 
 def dated(rows: list[Battle], hours: float = 7.0) -> list[Battle]:

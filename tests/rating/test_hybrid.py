@@ -137,10 +137,10 @@ def test_a_model_that_stands_out_is_named() -> None:
 def test_alike_errors_are_rarely_named() -> None:
     """A judge that errs alike on all models has one named in few boards."""
     alarms = 0
-    for seed in range(24):
+    for seed in range(16):
         board = Board(seed + 50, n=10, battles=1500, error=40)
         alarms += bool(Hybrid()(board.human(1000), board.judged()).disagreements)
-    assert alarms <= 3
+    assert alarms <= 2
 
 
 def test_the_exchange_rate_by_hand() -> None:

@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 
-from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, RatingError
+from arena_kit import BradleyTerry, PermutationElo, RatingError
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.glicko2.method import Glicko2
+from tests.samples import log_of
 
 ELO, GLICKO = PermutationElo(n_perms=2, evidence_replicates=0), Glicko2(evidence_replicates=0)
 METHODS = {"elo": ELO, "glicko2": GLICKO, "bradley_terry": BradleyTerry(both_bad="exclude")}
-
-
-def log_of(*rows: tuple[str, str, str], weight: float = 1.0) -> BattleLog:
-    return BattleLog.from_battles(
-        Battle(model_a=a, model_b=b, winner=winner, weight=weight)  # type: ignore[arg-type]
-        for a, b, winner in rows
-    )
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -32,17 +29,17 @@ def log_of(*rows: tuple[str, str, str], weight: float = 1.0) -> BattleLog:
 def test_ratings_that_do_not_exist(rows: list[tuple[str, str, str]], why: str, name: str) -> None:
     """Where no rating exists, the error names the cause."""
     with pytest.raises(RatingError, match=why):
-        METHODS[name](log_of(*rows))
+        METHODS[name](log_of(rows))
     if name == "glicko2" and "never met" not in why:
         with pytest.raises(RatingError, match=why):
-            GLICKO.history(log_of(*rows))
+            GLICKO.history(log_of(rows))
 
 
 @pytest.mark.parametrize("method", [ELO, GLICKO])
 def test_replays_know_no_weights(method: PermutationElo | Glicko2) -> None:
     """A method that replays battles one by one refuses weights."""
     with pytest.raises(RatingError, match="cannot use weights"):
-        method(log_of(("a", "b", "model_a"), weight=2.0))
+        method(replace(log_of([("a", "b", "model_a")]), weight=np.array([2.0])))
 
 
 WRONG = {

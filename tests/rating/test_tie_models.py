@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -11,28 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, BradleyTerry, RatingError
+from arena_kit import BattleLog, BradleyTerry, RatingError
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Terms
 from tests.naive import Naive, chances
+from tests.samples import log_of
 
 UNIT = 400 / math.log(10)
 OWN = ["davidson", "rao-kupper"]
 quick = settings(max_examples=20, deadline=None)
 counts = st.integers(1, 5_000)
-
-
-def log(*rows: tuple[str, str, str], questions: Sequence[str] | None = None) -> BattleLog:
-    """Battles (model_a, model_b, winner), on these questions where given."""
-    return BattleLog.from_battles(
-        Battle(
-            model_a=a,
-            model_b=b,
-            winner=winner,  # type: ignore[arg-type]
-            question_id=None if questions is None else questions[n],
-        )
-        for n, (a, b, winner) in enumerate(rows)
-    )
 
 
 def two(wins: float, ties: float, losses: float) -> BattleLog:
@@ -157,7 +144,7 @@ def test_the_prior_adds_wins_and_no_ties(ties: str) -> None:
 @given(rows=tournaments)
 def test_the_fit_is_a_peak(ties: str, when: str, rows: list[tuple[str, str, str]]) -> None:
     """At the fit the plain sum over battles, with half wins where they are due, has no slope."""
-    battles = log(*rows)
+    battles = log_of(rows)
     naive = Naive(battles, ties, 0.5, only_needed=when == "needed")
     found = BradleyTerry(ties=ties, prior_when=when)(battles)  # type: ignore[arg-type]
     theta = naive.parameters(found)
