@@ -264,7 +264,7 @@ def test_another_tools_arena(workspace: Path, sample_params: dict[str, Any]) -> 
     plan = planned(**sample_params | given | {"model": "newcomer"}).tournament
     assert plan is not None
     assert (len(plan.sample.battles), len(plan.sample.shared)) == (200, 400)
-    assert not plan.left_out
+    assert not plan.sample.left_out
     known = {row[f"response_{side}"] for row in rows for side in "ab"}
     assert {response.response_text for response in plan.sample.recorded.values()} <= known
 

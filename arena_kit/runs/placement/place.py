@@ -25,7 +25,7 @@ from arena_kit.judging.quality.calls import lengths_of
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.verdicts.settle import to_battles
-from arena_kit.rating.base import Rating, RatingError, Ratings, some
+from arena_kit.rating.base import RatingError, Ratings, some
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
@@ -41,8 +41,14 @@ from arena_kit.runs.record.inputs import NAMES, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.generate import Job
-from arena_kit.runs.tournament.judge import Judgments, ask_canaries, booked, judge
-from arena_kit.runs.tournament.judge_gate import concerns, write_gate
+from arena_kit.runs.tournament.judge import (
+    Judgments,
+    ask_canaries,
+    booked,
+    concerns,
+    judge,
+    write_gate,
+)
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 from arena_kit.runs.tournament.publish import asked_at
 
@@ -245,7 +251,7 @@ def _sample_facts(tournament: SampleTournament) -> dict[str, Any]:
             "shared": len(sample.shared),
             "prompts": len(sample.prompts),
             "opponents": sample.opponents,
-            "left_out": dict(tournament.left_out),
+            "left_out": dict(sample.left_out),
             "seed": tournament.params.seed,
         },
         "generator": job and job.definition.model_dump(mode="json") | {"entrant": sample.entrant},
@@ -448,7 +454,8 @@ def _write(model: PlacedModel, answer: RunAnswer) -> None:
     board = placement_board(placed, plan.arena, in_votes)
     board.model_copy(update={"gate": gate}).write(folder)
     joint = placed.joint
-    write_csv(folder / "bootstrap_ratings.csv", bootstrap_rows(joint), joint.models)
+    resamples = [dict(zip(joint.models, row, strict=True)) for row in joint.replicates.tolist()]
+    write_csv(folder / "bootstrap_ratings.csv", resamples, joint.models)
     write_json(folder / ANSWER_FILE, answer.as_dict())
     record.update(
         rating={"method": joint.method, "settings": joint.settings},
@@ -540,7 +547,7 @@ def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
 
 def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
     """elo_ratings.json: every model's rating, and how it was made."""
-    names = ("model", "rating", "ci_low", "ci_high", "n_battles")
+    names, cautious = ("model", "rating", "ci_low", "ci_high", "n_battles"), placed.cautious
     return {
         "arena": plan.arena,
         "model": placed.model,
@@ -548,18 +555,13 @@ def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
         "n_bootstraps": plan.settings.n_bootstraps,
         "seed": plan.params.seed,
         "interval": _INTERVAL,
-        "with_judge_error": _interval(placed.cautious),
+        "with_judge_error": cautious and {"ci_low": cautious.ci_low, "ci_high": cautious.ci_high},
         "ratings": [
             {name: getattr(row, name) for name in names}
             | {"source": "evaluated" if row.model == placed.model else "human"}
             for row in placed.joint.ratings
         ],
     }
-
-
-def bootstrap_rows(ratings: Ratings) -> list[dict[str, object]]:
-    """bootstrap_ratings.csv: every model's rating in each resample."""
-    return [dict(zip(ratings.models, row, strict=True)) for row in ratings.replicates.tolist()]
 
 
 def judged_battles(battles: BattleLog) -> BattleLog:
@@ -574,7 +576,3 @@ def _above(ratings: Ratings, model: str) -> dict[str, float]:
     row = claims.above(ratings)[ratings.models.index(model)]
     pairs = zip(ratings.models, row, strict=True)
     return {m: float(p) for m, p in pairs if m != model and not isnan(p)}
-
-
-def _interval(row: Rating | None) -> dict[str, float | None] | None:
-    return None if row is None else {"ci_low": row.ci_low, "ci_high": row.ci_high}

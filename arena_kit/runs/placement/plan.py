@@ -71,41 +71,27 @@ Responses = Mapping[tuple[str, str], Response]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlacementForecast:
-    """What the model's answers and the verdicts on them would cost; None for what is free.
+    """What the model's `answers` and the `verdicts` on them would cost, without what is free.
 
     Verdicts on answers that are not made yet are priced with answers of the expected length, and
     at the very most with the longest that the model may give. `usd_at_least` is what asking costs
     with every prompt-cache hit and next to no answer.
     """
 
-    answers: Forecast | None = None
-    verdicts: Forecast | None = None
+    parts: Mapping[str, Forecast] = field(default_factory=dict)
     usd_at_least: float = 0.0
 
     @property
-    def parts(self) -> dict[str, Forecast]:
-        """The forecasts that there are, by what they pay for."""
-        both = {"answers": self.answers, "verdicts": self.verdicts}
-        return {name: part for name, part in both.items() if part is not None}
-
-    def _total(self, name: str) -> float:
-        return sum(float(getattr(part, name)) for part in self.parts.values())
-
-    @property
-    def together(self) -> dict[str, float]:
-        """Dollars for both, by when they are paid."""
-        return {
-            "at the very least": self.usd_at_least,
-            "with all prompt-cache hits": self._total("usd_all_hits"),
-            "without one, which is held against max_cost_usd": self._total("usd_no_hits"),
-            "at the very most": self._total("usd_at_most"),
-        }
+    def total(self) -> dict[str, float]:
+        """Dollars for both."""
+        names = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
+        parts = self.parts.values()
+        sums = {name: float(sum(getattr(part, name) for part in parts)) for name in names}
+        return {"usd_at_least": self.usd_at_least} | sums
 
     def as_dict(self) -> dict[str, Any]:
-        sums = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
-        parts = {name: part.as_dict() for name, part in self.parts.items()}
-        total = {name: self._total(name) for name in sums}
-        return parts | {"total": {"usd_at_least": self.usd_at_least} | total}
+        """Plain values, for JSON."""
+        return {name: p.as_dict() for name, p in self.parts.items()} | {"total": self.total}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +99,12 @@ class SampleTournament:
     """A sample of the arena to be judged: who answers it, who judges it, and for how much.
 
     `given` are the model's answers where they are read; `job` makes them where they are not.
-    `left_out` counts the battles of the arena that cannot be drawn, by the reason.
     """
 
     root: Path
     params: PlacementParams
     tournament: TournamentFile
     sample: ArenaSample
-    left_out: Mapping[str, int]
     rubric: Rubric = field(repr=False)
     judge: Judge
     given: Responses = field(repr=False)
@@ -154,12 +138,14 @@ class SampleTournament:
     @cached_property
     def forecast(self) -> PlacementForecast:
         """What would be sent and what that costs, after all that the ledger already answers."""
-        answers, verdicts = None, self._verdicts_forecast()
-        least = _at_least(verdicts, self.judge)
+        parts, least = {}, 0.0
         if self.job is not None:
-            answers = self.job.forecast()
-            least += _at_least(answers, self.job.judge)
-        return PlacementForecast(answers=answers, verdicts=verdicts, usd_at_least=least)
+            parts["answers"] = self.job.forecast()
+            least += _at_least(parts["answers"], self.job.judge)
+        if (verdicts := self._verdicts_forecast()) and isinstance(self.judge, PaidJudge):
+            parts["verdicts"] = verdicts
+            least += _at_least(verdicts, self.judge)
+        return PlacementForecast(parts=parts, usd_at_least=least)
 
     def _verdicts_forecast(self) -> Forecast | None:
         usual = self.expected.forecast
@@ -312,7 +298,7 @@ class PlacementPlan:
         return " (judges its own answers, which judges tend to favour)" if own else ""
 
     def _repr_html_(self) -> str:
-        forecast = placement.forecast(self.forecast.parts, self.forecast.together)
+        forecast = placement.forecast(self.forecast.parts, self.forecast.total)
         return tables.facts(self.facts, name="plan").html + forecast.html
 
 
@@ -404,7 +390,6 @@ def _sample_tournament(
         params=params,
         tournament=file,
         sample=sample,
-        left_out=texts.left_out,
         rubric=rubric,
         judge=make_judge(MODE, params, file, root),
         given=given,
@@ -478,24 +463,14 @@ def _job(
     definition = file.placement.generate
     if definition is None:
         return None
-    job = Job.of(
-        sample.entrant,
-        definition,
-        sample.asked,
-        file,
-        root,
-        cap_usd=params.max_cost_usd,
-        offline=params.offline,
-    )
+    job = Job.of(sample.entrant, definition, sample.asked, file, root, params)
     lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
     usual = round(sum(lengths) / len(lengths))
     return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))
 
 
-def _at_least(forecast: Forecast | None, judge: Judge) -> float:
+def _at_least(forecast: Forecast, judge: PaidJudge) -> float:
     """Dollars with every prompt-cache hit and without the answers' tokens."""
-    if forecast is None or not isinstance(judge, PaidJudge):
-        return 0.0
     usage = {"output_tokens": forecast.output_tokens}
     return forecast.usd_all_hits - judge.price.usd(usage, batch=isinstance(judge, BatchJudge))
 

@@ -25,8 +25,7 @@ from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import RunParams
-from arena_kit.runs.tournament.judge import Judgments, booked
-from arena_kit.runs.tournament.judge_gate import write_gate
+from arena_kit.runs.tournament.judge import Judgments, booked, write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, Plan, is_lexical, prompts_text
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
 from arena_kit.runs.tournament.rejudge import told_changes
