@@ -34,9 +34,7 @@ def tags(cell: Any) -> set[str]:
 
 
 def test_all_there() -> None:
-    """The notebooks of a judged tournament, a placement, the validity report and the review of
-    voters exist.
-    """
+    """All notebooks are there."""
     known = [
         "adaptive",
         "headline",
@@ -70,9 +68,7 @@ class TestForm:
             )
 
     def test_defaults(self, path: Path) -> None:
-        """Running all cells by hand does what the params file does: a parameter's default is the
-        file's value, else the model's, and of the type that the cell says.
-        """
+        """Running all cells by hand does what the params file does."""
         model, declared = parameters_of(path.stem), notebook_defaults(path)
         given = read_yaml(ROOT / "params" / f"{path.stem}.yaml")
         by_hand = validated(model, declared, path.stem)
@@ -83,9 +79,7 @@ class TestForm:
             assert [type(value).__name__ for value in values] == [kind, kind], name
 
     def test_parameters_are_passed_on_once(self, path: Path) -> None:
-        """Each parameter is passed on by its name, so no cell but the parameters cell may give one
-        of their names a value.
-        """
+        """Each parameter is passed on by its name."""
         known = set(parameters_of(path.stem).model_fields)
         rest = [cell.source for cell in cells(path) if "parameters" not in tags(cell)]
         opens = ("read_plan(", "read_judges(", "read_placement(", "read_season(", "Study.open(")
@@ -142,9 +136,7 @@ def test_no_progress_bar_is_stored(path: Path) -> None:
 
 @pytest.mark.slow  # a kernel under a pytest of its own; the form of checked cells is tested above
 def test_nbval_notices_a_changed_k(workspace: Path) -> None:
-    """With another K in params/, nbval fails on the stored numbers (`make test` runs it on the
-    notebooks as they are, where it must pass).
-    """
+    """With another K in params/, nbval fails on the stored numbers."""
     for other in {path.stem for path in NOTEBOOKS} - {"pilot"}:
         (workspace / "notebooks" / f"{other}.ipynb").unlink()
     shutil.copy(ROOT / "pyproject.toml", workspace)

@@ -44,9 +44,7 @@ def test_the_script_makes_the_file(workspace: Path, script_name: str, name: str)
 
 
 def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
-    """The judged battles are what the embedded judge says on the sample's factuality prompts,
-    not made up: judging them again gives the same battles.
-    """
+    """The judged battles are what the embedded judge says on the sample's factuality prompts."""
     edited(workspace, dimensions__calibration=None, dimensions__clinical_utility=None)
     battles = to_battles(judgments_of("headline", n_perms=20)).by_dimension()["factuality"]
     fields = ("battle_id", "model_a", "model_b", "winner", "inconsistent", "question_id")
@@ -61,11 +59,7 @@ def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
 
 
 def test_planted_skills_come_out() -> None:
-    """Every vote says that it is simulated. Ratings follow the planted skills: correlated above
-    0.99, and not stretched (what a question suits draws them together a little, as the ties do).
-    Only yew has fewer than the 500 votes that a ranked model needs, also without the votes on the
-    model to place; that one was judged and voted on, so that both can be compared.
-    """
+    """Every vote says that it is simulated. Ratings follow the planted skills."""
     votes, judged = read_battles(VOTES), read_battles(VERDICTS)
     assert votes.session is not None
     assert all(str(name).startswith("simulated-") for name in votes.session.names)
@@ -86,9 +80,7 @@ def test_planted_skills_come_out() -> None:
 
 
 def test_the_arena_with_texts() -> None:
-    """Its votes are called simulated, nobody voted on the model to be placed, every text is the
-    sample's own or its first two sentences, and it is small.
-    """
+    """Its votes are called simulated, nobody voted on the model to be placed."""
     file = ARENA / "simulated_texts.jsonl.gz"
     log, texts = read_battle_texts(file)
     assert log.simulated()
@@ -118,9 +110,7 @@ def test_the_params_file_says_so() -> None:
 
 
 def test_artifacts_and_figures_say_so(workspace: Path) -> None:
-    """The ratings file, the manifest, the facts, the leaderboard and the picture carry the note,
-    and the placed model comes out near its planted skill.
-    """
+    """The ratings file, the manifest, the facts, the leaderboard and the picture carry the note."""
     study = placed_model(**read_yaml(workspace / "params" / "placement.yaml"))
     record, plan = publish_placement(study), study.verdicts.plan
     found = json.loads((record.path / "elo_ratings.json").read_text())

@@ -45,9 +45,7 @@ def billed_twice(emulator: Emulator) -> list[str]:
 
 
 def test_rounds_judge_as_the_full_run_does_and_less(workspace: Path) -> None:
-    """What the rounds judge, the full round robin judges alike; rounds.json grows by calls and ends
-    in the standings that the report shows; a second run makes the same calls, all of them cached.
-    """
+    """What the rounds judge, the full round robin judges alike."""
     rounds, judgments = in_rounds(plan_of("adaptive", n_perms=20))
     some = {(j.pair, j.winner) for j in judgments}
     everything = {(j.pair, j.winner) for j in judgments_of("headline", n_perms=20)}
@@ -72,9 +70,7 @@ def test_rounds_judge_as_the_full_run_does_and_less(workspace: Path) -> None:
 def test_money_ends_the_rounds_within_the_cap_and_more_money_goes_on(
     workspace: Path, emulator: Emulator
 ) -> None:
-    """A first round that is too dear is refused unsent, a cap of a few rounds is kept, and a later
-    run with a higher cap pays only for what is new; `max_rounds` ends the judging alike.
-    """
+    """A first round that is too dear is refused unsent, a cap of a few rounds is kept."""
     with pytest.raises(CostError):
         paid(0.01)
     assert emulator.billing.total_usd == 0

@@ -36,9 +36,7 @@ def with_battles(record: Path, folder: Path, votes: Votes, *, questions: bool = 
 
 
 def test_compare_says_which_decided_orders_changed(pilot_record: Path, tmp_path: Path) -> None:
-    """An order won 45 to 5 before and 26 to 24 after is lost, one the other way round gained, one
-    won 44 to 6 by either in turn reversed; entrants that only one record has count for nothing.
-    """
+    """An order won 45 to 5 before and 26 to 24 after is lost, one the other way round gained."""
     before = with_battles(pilot_record, tmp_path / "before", won("ann", "bob", 45, 5)
                           + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
                           + won("ann", "old", 45, 5))  # fmt: skip
@@ -101,9 +99,7 @@ def test_compare_knows_that_both_records_asked_the_same_questions(
 def test_compare_calls_nobody_moved_where_no_shared_verdict_changed(
     pilot_record: Path, tmp_path: Path
 ) -> None:
-    """Forty more questions that bob wins change ratings and no verdict: that is said, and that the
-    prompt sets differ; another judge and another center are warned about, too.
-    """
+    """Forty more questions that bob wins change ratings and no verdict."""
     before = with_battles(pilot_record, tmp_path / "before", won("ann", "bob", 60, 40))
     after = with_battles(pilot_record, tmp_path / "after", won("ann", "bob", 60, 80))
     with_verdicts(before, ["A"] * 60 + ["B"] * 40)

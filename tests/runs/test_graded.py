@@ -52,9 +52,7 @@ def test_shares_count_in_the_ratings_and_the_report_says_so(graded: Path) -> Non
 def test_a_paid_judge_is_asked_for_grades_and_a_replay_reads_them_again(
     graded: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Every verdict has its margin, the manifest says that grades were asked for, and a replay
-    of the record on its own inputs gives the same battles.
-    """
+    """Every verdict has its margin, the manifest says that grades were asked for."""
     monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-any")
     paid = {"judge": "anthropic", "transport": "messages", "max_cost_usd": 5, "limit_pairs": 8}

@@ -78,9 +78,7 @@ def rewritten(record: Path, old: str, new: str) -> None:
 
 
 def test_a_record_keeps_what_was_judged(home: Path, alone: tuple[Path, Path]) -> None:
-    """Every input is in the record byte for byte, and its manifest has size and SHA-256; in an
-    empty folder each battle stands beside its prompt and both responses.
-    """
+    """Every input is in the record byte for byte, and its manifest has size and SHA-256."""
     record, _ = alone
     listed = json.loads((record / "manifest.json").read_text())["inputs"]
     assert set(listed) == set(KEPT)
@@ -113,10 +111,7 @@ def test_a_record_keeps_what_was_judged(home: Path, alone: tuple[Path, Path]) ->
 
 
 def test_records_alone_are_opened_rated_and_compared(alone: tuple[Path, Path]) -> None:
-    """In an empty folder `show` prints the board, `rate` gives the record's ratings again, and two
-    records are compared: another seed of the shuffles moves Elo and not one verdict, so that
-    nobody is said to have moved, and nothing is warned about.
-    """
+    """In an empty folder `show` prints the board, `rate` gives the record's ratings again."""
     record, _ = alone
     assert "10 files kept, 0 only as hashes" in call("runs", "show", record).stdout
     primary = json.loads((record / "elo_results.json").read_text())["primary"]
@@ -134,10 +129,7 @@ def test_records_alone_are_opened_rated_and_compared(alone: tuple[Path, Path]) -
 def test_a_record_is_replayed_in_another_workspace(
     alone: tuple[Path, Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A workspace that has none of the entrants repeats a record's verdicts on its texts: the same
-    pairs, battles and ratings, byte for byte. A record in place of the tournament file is judged
-    anew, in this workspace's ledger, wherever the record's own was.
-    """
+    """A workspace that has none of the entrants repeats a record's verdicts on its texts."""
     record, _ = alone
     other = copy_workspace(tmp_path / "other")
     shutil.rmtree(other / "sample")
@@ -160,9 +152,7 @@ def test_a_record_is_replayed_in_another_workspace(
 
 
 def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
-    """With `inputs: hashes` no text of a prompt or response is in the record, no copy of an earlier
-    try stays, and whoever asks for them is told why.
-    """
+    """With `inputs: hashes` no text of a prompt or response is in the record."""
     study = judgments_of("headline", **SMALL, inputs="hashes")
     record = published(study)
     listed = record.read()["inputs"]
@@ -214,9 +204,7 @@ def test_a_record_without_inputs_says_so(alone: tuple[Path, Path], workspace: Pa
 
 
 def test_a_replay_takes_no_address_key_or_cap_from_a_record(alone: tuple[Path, Path]) -> None:
-    """What a record says about where to send requests, with which key and for how much is not
-    taken over: it may be somebody else's record.
-    """
+    """Where to send requests, with which key and cap is never taken from a record."""
     record, _ = alone
     parameters = json.loads((record / "manifest.json").read_text())["parameters"]
     foreign = {"judge.base_url": "http://127.0.0.1:9", "judge.key_variable": "HOME"}

@@ -50,9 +50,7 @@ def test_what_looks_like_a_key_is_refused(values: dict[str, Any], where: str) ->
 def test_the_environments_own_key_is_refused(
     monkeypatch: pytest.MonkeyPatch, variable: str, values: dict[str, Any]
 ) -> None:
-    """A value that equals or contains a key of the environment is refused, however it looks; so is
-    that of the variable that key_variable names.
-    """
+    """A value that equals or contains a key of the environment is refused, however it looks."""
     refuse_keys(values, "here")
     monkeypatch.setenv("MY_LAB_KEY", PLAIN)
     with pytest.raises(DataError, match="holds a key"):
@@ -72,9 +70,7 @@ def test_ordinary_parameters_pass(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_key_stops_every_door(workspace: Path) -> None:
-    """A plan, a generation, a tournament file and the command line refuse it, and nothing printed
-    repeats it.
-    """
+    """A plan, a generation, a tournament file and the command line refuse it."""
     path = workspace / "params" / "own_entrants.yaml"
     values = yaml.safe_load(path.read_text())
     values["generate"]["plain"]["key_variable"] = LOOKS
@@ -105,9 +101,7 @@ def test_a_key_stops_every_door(workspace: Path) -> None:
     ],
 )
 def test_an_address_holds_no_credentials(address: str) -> None:
-    """User, password and query are refused in base_url, as is anything but http and https, and a
-    password is not repeated; a good address loses its last slash.
-    """
+    """User, password and query are refused in base_url, as is anything but http and https."""
     with pytest.raises(DataError, match="base_url: must ") as caught:
         override(FILE, {"judge.base_url": address}, "here")
     assert "user:hunter2" not in str(caught.value)
@@ -124,9 +118,7 @@ def git(folder: Path, *words: str) -> None:
 
 @pytest.fixture
 def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A git working tree with a .env that git does not ignore yet; this machine's own git settings
-    are kept out of it.
-    """
+    """A git working tree with a .env that git does not ignore yet."""
     for name in ("GIT_DIR", "GIT_WORK_TREE", "GIT_INDEX_FILE"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
@@ -149,9 +141,7 @@ def repository(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_a_key_is_read_from_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, key: str | None
 ) -> None:
-    """Outside a git working tree .env is read, in the usual spellings; a variable that is set and
-    not empty wins. No key anywhere is no error yet.
-    """
+    """Outside a git working tree .env is read, in the usual spellings."""
     assert read_key(NAME, tmp_path) is None
     (tmp_path / ".env").write_text(f"{text}\n")
     monkeypatch.setenv(NAME, "")
@@ -163,9 +153,7 @@ def test_a_key_is_read_from_the_file(
 def test_a_file_that_git_would_commit_is_refused(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A .env that git does not ignore is refused with the remedy, and without the key; ignoring one
-    that was committed before does not make it safe; with the variable set it is not looked at.
-    """
+    """A .env that git does not ignore is refused with the remedy, and without the key."""
     with pytest.raises(DataError, match=r"\.env: git does not ignore .*add \.env to") as caught:
         read_key(NAME, repository)
     assert LOOKS not in str(caught.value)

@@ -16,7 +16,7 @@ import pytest
 from jupyter_client.manager import start_new_kernel
 
 from arena_kit.runs.record.live_report import SESSION_VARIABLE
-from tests.samples import SMALL, judgments_of, published
+from tests.samples import SMALL
 
 OPEN = f"""
 import arena_kit as ak
@@ -84,17 +84,18 @@ def records(workspace: Path) -> list[dict[str, Any]]:
 
 
 def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
-    """A record that a notebook in Lab closes has report.html: texts of the file, and code, prints
-    and pictures as they ran, an edited cell that was not saved and a cell that is not in the file
-    among them; what never ran is left out, and parameters are those of the run.
-    """
+    """A record that a notebook in Lab closes has report.html; one opened anew is failed."""
     root = notebook.parent
     with kernel(root, **os.environ) as live:
         assert live.run(OPEN, "open") == ""
+        assert live.run(OPEN, "open") == ""
+        assert [each["status"] for each in records(root)] == ["failed", "running"]
+        assert records(root)[0]["error"] == "opened again before the record was saved"
         assert live.run("ak.reporting.tournament_plots.winrates(battles, board)", "figure") == ""
         assert live.run("print('an aside')") == ""
         assert live.run(SAVE, "save") == ""
-    (folder,) = (root / "runs").iterdir()
+    assert [each["status"] for each in records(root)] == ["failed", "finished"]
+    folder = max((root / "runs").iterdir())
     html = (folder / "report.html").read_text()
     assert "<script" not in html
     shown = re.sub(r"<[^>]+>", "", html)
@@ -106,24 +107,3 @@ def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
     assert 'alt="Share of decisive battles' in picture
     assert shown.index("Wins") < shown.index("an aside") < shown.index("saved 42")
     assert nbformat.read(folder / "report.ipynb", as_version=4).metadata["title"] == "Mine"
-
-
-def test_a_cell_that_runs_twice_leaves_one_record(notebook: Path) -> None:
-    """Judging again before the record was published closes the first record as failed."""
-    root = notebook.parent
-    with kernel(root, **os.environ) as live:
-        assert live.run(OPEN, "open") == ""
-        assert live.run(OPEN, "open") == ""
-        assert [each["status"] for each in records(root)] == ["failed", "running"]
-        assert records(root)[0]["error"] == "opened again before the record was saved"
-        assert live.run(SAVE, "save") == ""
-    assert [each["status"] for each in records(root)] == ["failed", "finished"]
-
-
-def test_two_runs_that_are_both_kept_have_two_records(workspace: Path) -> None:
-    """A second run takes nothing from a first that is still there."""
-    first = judgments_of("pilot", **SMALL)
-    second = judgments_of("pilot", **SMALL)
-    assert [each["status"] for each in records(workspace)] == ["running", "running"]
-    assert published(first).path != published(second).path
-    assert [each["status"] for each in records(workspace)] == ["finished", "finished"]

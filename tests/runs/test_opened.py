@@ -55,9 +55,7 @@ def test_frames(pilot_record: Path) -> None:
 
 
 def test_figures_and_what_is_not_there(pilot_record: Path, tmp_path: Path) -> None:
-    """A record is found by its path in the workspace from a folder below, a figure is shown at 100
-    of the 160 dots that an inch of its file has, and what is lacking is one sentence.
-    """
+    """A record is found by its path in the workspace from a folder below."""
     with chdir(pilot_record.parents[1] / "notebooks"):
         run = open_run(f"runs/{pilot_record.name}")
         assert run.path.resolve() == pilot_record.resolve()
@@ -112,9 +110,7 @@ SHOWN: dict[str, Callable[[Path], Any]] = {
 
 @pytest.mark.parametrize("name", SHOWN)
 def test_hostile_names_are_text(name: str, tmp_path: Path) -> None:
-    """Whatever names and texts are, the table of an object has no element but a table's own and
-    no attribute but its style; the text itself is there to be read.
-    """
+    """The table of an object has no element but a table's own and no attribute but its style."""
     html = SHOWN[name](tmp_path)._repr_html_()
     found = Elements(html)
     assert found.tags <= SAFE_TAGS
@@ -124,9 +120,7 @@ def test_hostile_names_are_text(name: str, tmp_path: Path) -> None:
 
 
 def test_a_log_shows_its_first_battles() -> None:
-    """Of 30 battles five are shown and 25 are counted; a character that would turn the direction of
-    writing is shown as its code point.
-    """
+    """Of 30 battles five are shown and 25 are counted."""
     html = log_of(won("ash", "beech", 20, 10))._repr_html_()
     assert html.count("<tr>") == 1 + 5
     assert "30 battles of 2 models" in html

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import chdir
 from datetime import date
 from pathlib import Path
@@ -78,9 +78,7 @@ def test_the_votes_are_kept_in_the_record(home: Path, kept: bool) -> None:
 
 
 def test_artifacts(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
-    """The record holds manifest, leaderboard, validity figures and the page of every model, under
-    one name of the arena; the terminal shows its board.
-    """
+    """The record holds manifest, leaderboard, validity figures and the page of every model."""
     manifest, values = found(record, "manifest.json"), found(record, "validity.json")
     assert (manifest["mode"], manifest["status"]) == ("policy_validity", "finished")
     assert manifest["battles"]["n"] == 2400
@@ -123,9 +121,7 @@ def test_same_again(home: Path, record: Record) -> None:
 
 
 def test_pages(home: Path) -> None:
-    """By default the pages are those of the top three, and two more at most that are due a check;
-    the record has those that are shown.
-    """
+    """By default the pages are those of the top three."""
     read = opened("model_pages")
     report = read.report()
     assert [page.model for page in read.pages(report)] == list(report.now.order[:3])
@@ -137,9 +133,7 @@ def test_pages(home: Path) -> None:
 
 
 def test_12_phase_and_weeks(home: Path) -> None:
-    """12: a phase of the parameters goes before the policy file's. Weeks are ISO weeks or
-    dates, also where YAML has read a date.
-    """
+    """12: a phase of the parameters goes before the policy file's."""
     shadow = opened(phase=1, week="2026-W38", compare_week="2026-09-08")
     facts = shadow.facts(shadow.report())
     values = found(published(shadow), "validity.json")
@@ -151,9 +145,7 @@ def test_12_phase_and_weeks(home: Path) -> None:
 
 
 def test_retired_and_no_timestamps(home: Path) -> None:
-    """What is retired leaves the board, and the report names it; a file without timestamps has
-    everything but the comparison.
-    """
+    """What is retired leaves the board, and the report names it."""
     read = opened(battles="plain.csv", retired=["m0", "q00"])
     report = read.report()
     facts, values = read.facts(report), found(published(read), "validity.json")
@@ -224,9 +216,7 @@ def test_small_files(home: Path) -> None:
 
 
 def test_real_votes(data: Path, home: Path) -> None:
-    """The 27k real votes work through a parameter: gpt-4 leads, all are provisional for want of
-    prompts asked twice, and nothing is compared for want of timestamps.
-    """
+    """The 27k real votes work through a parameter."""
     file = data / "chatbot_arena_27k" / "battles.csv.gz"
     read = opened(battles=str(file), winner="human", arena="")
     report = read.report()
@@ -242,9 +232,7 @@ def test_real_votes(data: Path, home: Path) -> None:
 
 @pytest.fixture(scope="module")
 def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The records that the notebooks leave in a fresh workspace. `make test` also runs them in a
-    kernel, where nbval compares what they print.
-    """
+    """The records that both notebooks leave in a fresh workspace."""
     root = copy_workspace(tmp_path_factory.mktemp("run") / "workspace")
     with chdir(root):
         return (
@@ -254,9 +242,7 @@ def runs(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
 
 
 def test_notebooks(runs: tuple[Path, Path]) -> None:
-    """The notebooks leave records and reports that name the policy's sections and say that the
-    season is simulated.
-    """
+    """The notebooks' reports name the policy's sections and say that the season is simulated."""
     assert all((runs[0] / name).is_file() for name in ARTIFACTS)
     named: set[str] = set()
     for run, figures in zip(runs, ({"bands"}, {"deficits", "quality", "history"}),
@@ -270,8 +256,3 @@ def test_notebooks(runs: tuple[Path, Path]) -> None:
         assert "script" not in Elements(report.split("<main>")[1]).tags
     assert {"3", "4", "5", "6", "6.1", "7.1", "7.2", "7.3", "8", "8.3"} <= named
     assert {"9.1", "9.2", "9.3", "10", "11", "12"} <= named
-
-
-def test_in_a_browser(runs: tuple[Path, Path], rendered: Callable[[Path], str]) -> None:
-    """A browser shows the status."""
-    assert "officially stable" in rendered(runs[0] / "report.html")

@@ -59,9 +59,7 @@ def states(written: str) -> list[str]:
 
 
 def test_a_long_line_is_cut_and_cleared_whole(tmp_path: Path) -> None:
-    """A note that is longer than the terminal never wraps, wide characters count twice, and
-    nothing of it is left in the end.
-    """
+    """A note that is longer than the terminal never wraps, wide characters count twice."""
     code = (
         "import sys, time; from arena_kit.runs.record.progress import status_line\n"
         "with status_line(lambda: sys.argv[1]): time.sleep(0.7)"
@@ -71,16 +69,6 @@ def test_a_long_line_is_cut_and_cleared_whole(tmp_path: Path) -> None:
         assert last == ""
         assert shown
         assert all(0 < len(each) <= fits for each in shown)
-
-
-def test_a_quick_command_shows_nothing(tmp_path: Path) -> None:
-    """A line that is to come after two seconds does not come when the work takes less."""
-    code = (
-        "from arena_kit.runs.record.progress import PATIENCE, status_line\n"
-        "assert PATIENCE == 2\n"
-        "with status_line(lambda: 'rating', after=PATIENCE): pass"
-    )
-    assert in_a_terminal(code, cwd=tmp_path) == ""
 
 
 def test_rate_says_that_it_is_at_work(tmp_path: Path) -> None:
@@ -97,9 +85,7 @@ def test_rate_says_that_it_is_at_work(tmp_path: Path) -> None:
 
 
 def test_a_run_says_where_it_is_from_check_to_report(workspace: Path) -> None:
-    """`run` says that it checks, then that the notebook runs; the terminal is left without any of
-    it.
-    """
+    """`run` says that it checks, then that the notebook runs."""
     without_report(workspace)
     code = "from arena_kit.cli.main import main; main()"
     small = ("-p", "limit_pairs", "6", "-p", "elo.n_perms", "20")

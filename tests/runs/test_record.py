@@ -142,9 +142,7 @@ def test_of_two_that_reopen_at_the_same_moment_one_may(workspace: Path) -> None:
 
 
 def test_a_failed_step_lets_go_and_the_next_one_takes_hold(tmp_path: Path) -> None:
-    """A record is free for `resume` after a step failed, and the session that tries the step
-    again is refused while another has it.
-    """
+    """A record is free for `resume` after a step failed."""
     record = Record.create(tmp_path, "pilot")
     record.start("pilot", {})
     with pytest.raises(LockedError, match="still going"):

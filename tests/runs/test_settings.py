@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +18,6 @@ from arena_kit.runs.settings.files import (
     validated,
 )
 from arena_kit.runs.settings.parameters import (
-    PolicyParams,
     RunParams,
 )
 from tests.samples import ROOT, edited
@@ -121,13 +119,6 @@ def test_bad_parameters(values: dict[str, Any], why: str) -> None:
         validated(RunParams, values, "parameters of pilot")
 
 
-def test_parameters_do_not_suit_the_file(workspace: Path) -> None:
-    """A parameter that the tournament file's other settings rule out is refused in a sentence."""
-    file = read_tournament(edited(workspace, elo__shuffle=False, elo__n_perms=1))
-    with pytest.raises(DataError, match="elo: n_perms must be 1 without shuffling, not 7"):
-        override(file, {"elo.n_perms": 7}, "x")
-
-
 def test_a_placement_is_the_methods_own() -> None:
     """Settings left out of a placement are the method's defaults, others go to the method."""
     usual = Placement(model="new")
@@ -136,8 +127,3 @@ def test_a_placement_is_the_methods_own() -> None:
     given = PlacementSettings(soft=False, n_bootstraps=200, prior=0.1).method(*own, 4)
     method = replace(usual.method, resamples=200, prior=0.1, seed=4)
     assert given == replace(usual, method=method)
-
-
-def test_dates_are_texts() -> None:
-    """What YAML reads as a date is the text it was written as."""
-    assert validated(PolicyParams, {"week": date(2026, 9, 14)}, "x").week == "2026-09-14"

@@ -85,7 +85,7 @@ class PlacementVerdicts:
             made,
             labels=plan.human,
             battles=self.battles,
-            lengths=lengths_of(made.plan.responses),
+            lengths=lengths_of(made.plan.material.responses),
             families=made.plan.families,
             unread=unread_rubrics(model, made.plan.material.rubrics.values()),
         )
@@ -108,9 +108,9 @@ class PlacementVerdicts:
         if self.judgments is None or self.plan.tournament is None:
             elsewhere = "The verdicts were made elsewhere; their texts are not at hand."
             return Shown(f"<p>{elsewhere}</p>", elsewhere)
-        entrant, plan = self.plan.tournament.sample.entrant, self.judgments.plan
+        entrant, own = self.plan.tournament.sample.entrant, self.judgments.plan.material
         mine = [j for j in self.judgments if entrant in (j.pair.entrant_a, j.pair.entrant_b)]
-        return tournament_tables.examples(mine, plan.material.prompts, plan.responses)
+        return tournament_tables.examples(mine, own.prompts, own.responses)
 
     @property
     def spent(self) -> str:

@@ -24,9 +24,7 @@ from arena_kit.judging.asking.cost import (
     refuse_above_cap,
     refuse_without_cap,
 )
-from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge
-from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Response, read_prompts, read_responses
 from arena_kit.judging.quality.gate import Rule
@@ -63,7 +61,7 @@ from arena_kit.runs.settings.files import (
 from arena_kit.runs.settings.judges import make_judge
 from arena_kit.runs.settings.parameters import PlacementParams, resolve_parameters
 from arena_kit.runs.tournament.generate import Job
-from arena_kit.runs.tournament.plan import Plan, is_lexical
+from arena_kit.runs.tournament.plan import Plan, is_lexical, material_of
 
 MODE = "placement"
 Responses = Mapping[tuple[str, str], Response]
@@ -169,7 +167,6 @@ class SampleTournament:
         sample, dimension = self.sample, self.rubric.dimension
         there = [p for p in sample.battles if (sample.entrant, p.prompt_id) in answers]
         absent = [p.prompt_id for p in sample.asked if (sample.entrant, p.prompt_id) not in answers]
-        responses = {**sample.recorded, **answers}
         prompts = list(sample.prompts)
         path = self.root / self.params.tournament
         return Plan(
@@ -178,21 +175,19 @@ class SampleTournament:
             params=self.params,
             tournament=self.tournament,
             files=InputFiles.in_workspace(path, self.tournament, self.root),
-            bank=prompts,
             prompts=prompts,
-            responses=responses,
             pairing=Pairing(
                 pairs=(*there, *sample.shared),
                 missing=tuple((sample.entrant, q) for q in absent),
                 dropped_prompts=(),
                 dropped_pairs={dimension: len(sample.battles) - len(there)},
             ),
-            material=Material(
-                prompts={p.prompt_id: p for p in prompts},
-                responses=responses,
-                rubrics={dimension: self.rubric},
-                salt=Ledger(self.root / self.tournament.verdicts).salt(),
-                graded=self.tournament.judge.graded,
+            material=material_of(
+                prompts,
+                {**sample.recorded, **answers},
+                {dimension: self.rubric},
+                self.tournament,
+                self.root,
             ),
             judge=self.judge,
         )

@@ -131,7 +131,6 @@ class Provenance:
     """
 
     collection: str
-    dataset: str
     token: str
     details: Mapping[str, str] = field(default_factory=dict)
     judging: Mapping[str, Judging] = field(default_factory=dict)
@@ -155,7 +154,6 @@ def record_provenance(record: Path) -> Provenance:
     pins = {name: (manifest.get(name) or {}).get("sha256") for name in _INPUTS}
     return Provenance(
         collection=arena,
-        dataset=arena,
         token=f"{manifest.get('mode')}_{manifest.get('started_at')}",
         details={f"{name}_sha256": pin for name, pin in pins.items() if pin},
         judging=_judging(record, manifest),
@@ -170,7 +168,6 @@ def file_provenance(file: Path, battles: BattleLog) -> Provenance:
     judges = {dimension: judges_of(log) for dimension, log in battles.by_dimension().items()}
     return Provenance(
         collection=name,
-        dataset=name,
         token=digest[:12],
         details={"battles_sha256": digest},
         judging={
@@ -197,7 +194,7 @@ def write_documents(
     replaces it.
     """
     source = {
-        "source_name": provenance.dataset,
+        "source_name": provenance.collection,
         "source_type": "evaluation_run",
         "source_organization_name": organization,
         "evaluator_relationship": relationship,
@@ -237,7 +234,7 @@ def _result(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
         "evaluation_result_id": "::".join(filter(None, (name, row.method, variant))),
         "evaluation_name": name,
         "source_data": {
-            "dataset_name": provenance.dataset,
+            "dataset_name": provenance.collection,
             "source_type": "other",
             "additional_details": dict(provenance.details),
         },

@@ -81,7 +81,7 @@ class Judgments(Sequence[Judgment]):
             self.judgments,
             repeats=self.repeats,
             labels=plan.labels,
-            lengths=lengths_of(plan.responses),
+            lengths=lengths_of(plan.material.responses),
             families=plan.families,
             strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
             unread=unread_rubrics(plan.judge.model, plan.material.rubrics.values()),
@@ -105,7 +105,7 @@ class Judgments(Sequence[Judgment]):
         if plan.tournament.report.inputs == "hashes":
             why = "Left out: this record keeps only hashes of its inputs (report.inputs: hashes)."
             return Shown(f"<p>{why}</p>", why)
-        return tournament_tables.examples(self, plan.material.prompts, plan.responses)
+        return tournament_tables.examples(self, plan.material.prompts, plan.material.responses)
 
     def _repr_html_(self) -> str:
         """Verdicts by status, what canaries say of the judge, and what the run paid."""
@@ -375,8 +375,10 @@ def failed_pilot(plan: Plan) -> str:
         texts = {n: each.get("sha256") for n, each in (manifest.get("rubrics") or {}).items()}
         if same and texts == rubrics and manifest.get("judge_gate"):
             pilots.append((str(manifest.get("started_at")), path.name, manifest["judge_gate"]))
-    _, name, found = max(pilots, key=lambda each: each[0], default=("", "", {}))
-    if found.get("level") != Level.FAILED:
+    if not pilots:
+        return ""
+    _, name, found = max(pilots, key=lambda each: each[0])
+    if found["level"] != Level.FAILED:
         return ""
     return f"the pilot {name} found: {found['sentence'].rstrip('.')}"
 
@@ -473,7 +475,7 @@ def _manifest(plan: Plan) -> dict[str, Any]:
         "labels": labels and {"file": str(labels), "sha256": file_hash(plan.root / labels)},
         "config_path": str(plan.params.tournament),
         "judge_model": judge.model,
-        "bank_size": len(plan.bank),
+        "bank_size": len(plan.material.prompts),
         "selected_prompt_count": len(plan.prompts),
         "entrants": sorted(tournament.entrants),
         "dimensions": list(tournament.dimensions),

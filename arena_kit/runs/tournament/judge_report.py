@@ -63,15 +63,16 @@ class JudgeSources:
     def of(cls, params: JudgeReportParams) -> JudgeSources:
         """The sources of valid parameters, all read."""
         root = find_root()
-        file, _ = tournament_inputs(root / params.tournament, root)
+        settings = params.override(tournament_inputs(root / params.tournament, root)[0]).judge
         records = _shared_judgments(root, params.records)
+        verdicts = battles_by_judge(params.verdicts, root, params.columns)
         plan, why = _plan_with_texts(root, params)
         return cls(
             root=root,
             params=params,
-            settings=params.override(file).judge,
+            settings=settings,
             records=records,
-            verdicts=battles_by_judge(params.verdicts, root, params.columns),
+            verdicts=verdicts,
             plan=plan,
             no_texts=why,
         )
@@ -223,14 +224,13 @@ def _of_file(sources: JudgeSources) -> Iterator[Judged]:
         quality = JudgeQuality.from_battles(
             name, log, labels=sources.labels, both_orders=params.both_orders, families=families
         )
-        gate, n = quality.gate(sources.rules), len(log) * (1 + params.both_orders)
         yield Judged(
             judge=name,
             source=params.verdicts,
             quality=quality,
-            gate=gate,
+            gate=quality.gate(sources.rules),
             battles=log,
-            n_verdicts=n,
+            n_verdicts=len(log) * (1 + params.both_orders),
         )
 
 
@@ -268,9 +268,9 @@ def _measured(
         name,
         judgments,
         labels=sources.labels,
-        lengths=lengths_of(plan.responses) if plan else None,
+        lengths=lengths_of(plan.material.responses) if plan else None,
         families=Families.around(name, sources.settings.families),
-        strata={p.prompt_id: p.source for p in plan.bank} if plan else None,
+        strata={p.prompt_id: p.source for p in plan.material.prompts.values()} if plan else None,
         unread=unread_rubrics(name, plan.material.rubrics.values()) if plan else (),
     )
     gate = quality.gate(sources.rules, more=[*(canaries.measures if canaries else ()), *more])

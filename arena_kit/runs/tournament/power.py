@@ -48,15 +48,11 @@ class Expected:
     @property
     def sentence(self) -> str:
         """The same in words, without the dimension."""
-        if self.neighbours:
-            expected = sum(pair.chance for pair in self.neighbours)
-            each = ", ".join(
-                f"{pair.above} over {pair.below} {_percent(pair.chance)}"
-                for pair in self.neighbours
-            )
+        if near := self.neighbours:
+            each = ", ".join(f"{p.above} over {p.below} {_percent(p.chance)}" for p in near)
             return (
-                f"{expected:.1f} of {len(self.neighbours)} neighbouring orders are expected to be "
-                f"decided, by {self.record}: {each}."
+                f"{sum(p.chance for p in near):.1f} of {len(near)} neighbouring orders are "
+                f"expected to be decided, by {self.record}: {each}."
             )
         if self.gaps:
             half, most = self.gaps
@@ -73,9 +69,7 @@ class Expected:
         return {
             "record": self.record or None,
             "neighbours": [asdict(pair) for pair in self.neighbours],
-            "expected_decided": sum(pair.chance for pair in self.neighbours)
-            if self.neighbours
-            else None,
+            "expected_decided": sum(p.chance for p in self.neighbours) or None,
             "gap_decided_in_50_percent": half,
             "gap_decided_in_80_percent": most,
             "design_effect_assumed": DESIGN_EFFECT if self.gaps else None,
@@ -144,8 +138,8 @@ def _by_record(
     known = set(log.battle_id.tolist()) if again and log.battle_id is not None else set()
     meetings = Meetings(
         earlier=_met(models, judged),
-        planned=_met(models, ((p.entrant_a, p.entrant_b) for p in pairs)),
-        repeated=_met(models, ((p.entrant_a, p.entrant_b) for p in pairs if p.pair_id in known)),
+        planned=_met(models, map(_sides, pairs)),
+        repeated=_met(models, (_sides(p) for p in pairs if p.pair_id in known)),
         questions=len({pair.prompt_id for pair in pairs}),
     )
     neighbours = prospects(ratings, meetings)
@@ -154,13 +148,17 @@ def _by_record(
 
 def _by_size(plan: Plan, pairs: list[Pair]) -> Expected:
     """By how often entrants meet, alone."""
-    met = _met(tuple(sorted(plan.tournament.entrants)), ((p.entrant_a, p.entrant_b) for p in pairs))
+    met = _met(tuple(sorted(plan.tournament.entrants)), map(_sides, pairs))
     questions = len({pair.prompt_id for pair in pairs})
     if questions < MIN_QUESTIONS:
         return Expected(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
     if not connected(met):
         return Expected(why_not="no chain of pairs joins all entrants")
     return Expected(gaps=smallest_gaps(met, questions, plan.tournament.elo.scale))
+
+
+def _sides(pair: Pair) -> tuple[str, str]:
+    return pair.entrant_a, pair.entrant_b
 
 
 def _met(models: tuple[str, ...], pairs: Iterable[tuple[str, str]]) -> Floats:
