@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
@@ -264,6 +265,12 @@ def judged_by(
 def sizes(emulator: Emulator) -> list[int]:
     """How many requests each batch at the service has, oldest first."""
     return [len(batch["custom_ids"]) for batch in emulator.batches]  # type: ignore[arg-type]
+
+
+def paid_twice(emulator: Emulator) -> list[str]:
+    """Cache keys, as they stand in custom ids, that were billed more than once."""
+    billed = Counter(row.custom_id.partition("-")[2] for row in emulator.billing.rows)
+    return [key for key, n in billed.items() if n > 1]
 
 
 def verdict(winner: str) -> str:

@@ -96,19 +96,6 @@ def test_the_arena_with_texts() -> None:
     assert {*texts.prompt} <= {row["text"] for row in jsonl(ROOT / "sample" / "prompts.jsonl")}
 
 
-def test_the_params_file_says_so() -> None:
-    """The sample's params file names the simulated file and says so; the notebook says it, too."""
-    file = ROOT / "params" / "placement.yaml"
-    assert read_yaml(file)["human"] == "sample/arena/simulated_votes.csv.gz"
-    assert "simulated" in file.read_text().splitlines()[0]
-    notebook = json.loads((ROOT / "notebooks" / "placement.ipynb").read_text(encoding="utf-8"))
-    cells = ["".join(cell["source"]) for cell in notebook["cells"]]
-    assert "votes are simulated" in cells[0]
-    for name in ("board", "forest"):
-        (cell,) = [each for each in cells if f"placement.{name}(" in each]
-        assert "plan.note" in cell, f"{name} without the note"
-
-
 def test_artifacts_and_figures_say_so(workspace: Path) -> None:
     """The ratings file, the manifest, the facts, the leaderboard and the picture carry the note."""
     study = placed_model(**read_yaml(workspace / "params" / "placement.yaml"))

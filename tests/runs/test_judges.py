@@ -98,22 +98,6 @@ def test_a_judge_that_reads_is_not_failed_and_the_record_keeps_why(
     assert gate.sentence in " ".join(capsys.readouterr().out.split())
 
 
-def test_a_judge_that_prefers_its_family_fails_by_what_others_say(workspace: Path) -> None:
-    """The scripted judge names whoever mentions Claude."""
-    other = record_of("pilot", **EIGHT)
-    path = workspace / "sample" / "responses" / "responses_birch.jsonl"
-    path.write_text(path.read_text().replace('"response_text": "', '"response_text": "As Claude: '))
-    families = {"birch": "claude", MODEL: "claude", "aspen": "tree"}
-    edited(workspace, judge__labels=f"runs/{other.path.name}/battles.jsonl",
-           judge__families=families)  # fmt: skip
-    with Emulator(seed=1, behaviour="self_preferring") as emulator:
-        judgments = judgments_of("pilot", **paid(emulator))
-    assert "family" in failed(judgments)
-    assert judgments.record.read()["labels"]["file"].endswith("battles.jsonl")
-    strata = {row.stratum for row in judgments.quality.measures if row.measure == "agreement"}
-    assert strata == {"", "open_recall", "vignette"}
-
-
 @pytest.mark.parametrize("wrong", ["gate", "labels"])
 def test_wrong_files_are_refused_before_anything_is_asked(
     workspace: Path, emulator: Emulator, wrong: str

@@ -40,6 +40,7 @@ from tests.samples import (
     call,
     copy_workspace,
     jsonl,
+    loaded,
     parameters,
     placed_model,
     placement_record,
@@ -137,10 +138,6 @@ def record(home: Path) -> Path:
 @pytest.fixture(scope="module")
 def pinned(home: Path) -> Path:
     return saved(home, inline_human=False)
-
-
-def loaded(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def call_in(cwd: Path, *words: object) -> Result:

@@ -6,7 +6,6 @@ import gzip
 import json
 import re
 import shutil
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -34,6 +33,8 @@ from tests.samples import (
     KEY,
     call,
     jsonl,
+    loaded,
+    paid_twice,
     parameters,
     placed_model,
     placement_record,
@@ -60,19 +61,9 @@ def rows_of(workspace: Path) -> list[dict[str, Any]]:
     return [json.loads(x) for x in gzip.decompress((workspace / ARENA).read_bytes()).splitlines()]
 
 
-def loaded(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
-
-
 @pytest.fixture(autouse=True)
 def _a_key(_no_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-
-
-def paid_twice(emulator: Emulator) -> list[str]:
-    """Cache keys, as they stand in custom ids, that were billed more than once."""
-    billed = Counter(row.custom_id.partition("-")[2] for row in emulator.billing.rows)
-    return [key for key, n in billed.items() if n > 1]
 
 
 # The sample

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import chdir
@@ -62,19 +61,6 @@ def record(home: Path) -> Record:
 
 def found(record: Record, name: str) -> Any:
     return json.loads((record.path / name).read_text())
-
-
-@pytest.mark.parametrize("kept", [True, False])
-def test_the_votes_are_kept_in_the_record(home: Path, kept: bool) -> None:
-    """The record has the votes and the policy byte for byte or, on request, only their hashes."""
-    record = published(opened(inputs="copy" if kept else "hashes"))
-    for name, source in (("battles.csv", "votes.csv"), ("policy.yaml", "params/policy.yaml")):
-        content = (home / source).read_bytes()
-        entry = record.read()["inputs"][name]
-        assert entry["sha256"] == hashlib.sha256(content).hexdigest()
-        assert (entry["bytes"], entry["kept"]) == (len(content), kept)
-        copy = record.path / "inputs" / name
-        assert copy.read_bytes() == content if kept else not copy.exists()
 
 
 def test_artifacts(record: Record, capsys: pytest.CaptureFixture[str]) -> None:
