@@ -17,6 +17,7 @@ from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, write_csv, write_json, write_jsonl, write_text
+from arena_kit.judging.asking import cost
 from arena_kit.judging.asking.cost import Spending, dollars
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.judges.baseline import unread_rubrics
@@ -40,7 +41,6 @@ from arena_kit.runs.record.battles import arena_name, battles_file
 from arena_kit.runs.record.inputs import NAMES, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.generate import Job
 from arena_kit.runs.tournament.judge import (
     Judgments,
     ask_canaries,
@@ -151,10 +151,10 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     record = Record.begin(MODE, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         _describe(plan, record)
-    if tournament is None:
-        if plan.verdicts is None:
-            raise TypeError("neither verdicts nor a judge")
+    if plan.verdicts is not None:
         return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
+    if tournament is None:
+        raise TypeError("neither verdicts nor a judge")
     forecast = record.read().get("cost", {}).get("forecast") or tournament.forecast.as_dict()
     judgments = _judge_sample(tournament, record, forecast)
     settled = tournament.sample.renamed(to_battles(judgments))
@@ -183,23 +183,18 @@ def _judge_sample(
 
 
 def _answers(tournament: SampleTournament, record: Record) -> Responses:
-    """The model's answers to the sampled prompts, read or made."""
-    if tournament.job is not None:
-        answers = _made(tournament.job, record)
-    else:
+    """The model's answers to the sampled prompts, read, or made into the ledger and the record."""
+    job = tournament.job
+    if job is None:
         ids = {prompt.prompt_id for prompt in tournament.sample.asked}
         answers = {cell: each for cell, each in tournament.given.items() if cell[1] in ids}
+    else:
+        with TemporaryDirectory(prefix="arena-kit-") as scratch:
+            made = job.fill(responses_file(Path(scratch), job.entrant), record)
+            answers = read_responses(Path(scratch), [job.entrant], job.answers())
+        record.update(answers=made)
     if not answers:
         raise ServiceError(f"not one answer of {tournament.params.model} was made")
-    return answers
-
-
-def _made(job: Job, record: Record) -> Responses:
-    """The model's answers as they are made, in the ledger and then in the record."""
-    with TemporaryDirectory(prefix="arena-kit-") as scratch:
-        made = job.fill(responses_file(Path(scratch), job.entrant), record)
-        answers = read_responses(Path(scratch), [job.entrant], job.answers())
-    record.update(answers=made)
     return answers
 
 
@@ -211,41 +206,30 @@ def _describe(plan: PlacementPlan, record: Record) -> None:
         placement=settings.model_dump(mode="json"),
         arena=arena_name(params.human, params.arena),
         judge={"model": plan.judge_model},
-        human_battles={
-            "file": params.human,
-            "sha256": _digest(plan.root / params.human),
-            "inlined": settings.inline_human,
-            "note": plan.note,
-        },
-        judged_battles=None
-        if plan.tournament
-        else {"file": params.judged, "sha256": _digest(plan.root / params.judged)},
+        human_battles=_pin(plan.root, params.human)
+        | {"inlined": settings.inline_human, "note": plan.note},
+        judged_battles=None if plan.tournament else _pin(plan.root, params.judged),
         seeds={"resamples": params.seed},
     )
     if plan.tournament is not None:
-        record.update(**_sample_facts(plan.tournament))
+        record.update(**_manifest(plan.tournament))
         _keep_inputs(plan.tournament, record)
 
 
-def _digest(path: Path) -> str:
-    return file_hash(battles_file(path))
+def _pin(root: Path, file: str) -> dict[str, Any]:
+    return {"file": file, "sha256": file_hash(battles_file(root / file))}
 
 
-def _sample_facts(tournament: SampleTournament) -> dict[str, Any]:
+def _manifest(tournament: SampleTournament) -> dict[str, Any]:
     """What a manifest says of the sample: how it was drawn, by whom it is answered and judged."""
     sample, rubric, job = tournament.sample, tournament.rubric, tournament.job
-    judge, settings = tournament.judge, tournament.tournament.placement
+    judge, file = tournament.judge, str(tournament.tournament.placement.rubric)
+    text = {"file": file, "version": rubric.version, "sha256": rubric.digest}
     return {
         "tournament": tournament.tournament.model_dump(mode="json"),
         "judge": {"model": judge.model, "settings": dict(judge.settings)},
         "dimensions": [rubric.dimension],
-        "rubrics": {
-            rubric.dimension: {
-                "file": str(settings.rubric),
-                "version": rubric.version,
-                "sha256": rubric.digest,
-            }
-        },
+        "rubrics": {rubric.dimension: text},
         "sample": {
             "battles": len(sample.battles),
             "shared": len(sample.shared),
@@ -311,15 +295,14 @@ def _keep_cost(
 ) -> None:
     """Keep what the run paid for both, held against the forecast and the cap."""
     ledger, cap = tournament.expected.ledger, tournament.params.max_cost_usd
-    spent, unknown = ledger.spent(record.token), ledger.usd_unknown(record.token)
     record.update(
         cost={
             "forecast": forecast,
-            "usd_spent": spent,
-            "usd_unknown": unknown,
+            "usd_spent": ledger.spent(record.token),
+            "usd_unknown": ledger.usd_unknown(record.token),
             "answers_paid": {name: each.as_dict() for name, each in spending.items()},
             "attempts": ledger.outcomes(record.token),
-            "over_cap": bool(cap) and spent + unknown > cap,
+            "over_cap": 0 < cap < cost.booked(ledger, record.token),
         }
     )
 
@@ -500,15 +483,14 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
     hold for all models at once, `ranks_alone` for the placed model, named beforehand.
     """
     ways = {"joint": placed.joint, "anchored": placed.anchored, "board": placed.shown}
+    above = {way: _above(rated, placed.model) for way, rated in ways.items()}
+    rows = {way: rows_with_ranks(rated) for way, rated in ways.items()}
     return {
         "model": placed.model,
-        "joint": rows_with_ranks(placed.joint),
-        "anchored": rows_with_ranks(placed.anchored),
+        "joint": rows["joint"],
+        "anchored": rows["anchored"],
         "ranks_alone": {way: claims.single_rank_ranges(r)[placed.model] for way, r in ways.items()},
-        "above": {
-            "joint": _above(placed.joint, placed.model),
-            "anchored": _above(placed.anchored, placed.model),
-        },
+        "above": {way: above[way] for way in ("joint", "anchored")},
         "hidden_human_rating": placed.hidden and placed.hidden.as_dict(),
         "calibration": placed.calibration and asdict(placed.calibration),
         "calibration_error": placed.calibration_error,
@@ -518,8 +500,8 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
         "board": {
             "heading": placement.heading(placed),
             "caution": placement.caution(placed),
-            "ratings": rows_with_ranks(placed.shown),
-            "above": _above(placed.shown, placed.model),
+            "ratings": rows["board"],
+            "above": above["board"],
         },
         "left_out": placed.left_out,
         "unused": placed.unused,
