@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import re
 import runpy
 import subprocess
@@ -13,11 +12,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, publish_placement, read_battles, to_battles
+from arena_kit import BattleLog, BradleyTerry, read_battles, to_battles
 from arena_kit.battles.read import read_battle_texts
-from arena_kit.files import read_yaml
-from arena_kit.reporting import placement
-from tests.samples import ROOT, edited, jsonl, judgments_of, placed_model
+from tests.samples import ROOT, edited, jsonl, judgments_of
 
 ARENA = ROOT / "sample" / "arena"
 VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.jsonl.gz"
@@ -94,20 +91,3 @@ def test_the_arena_with_texts() -> None:
         shorter = sentences <= 3 and any(each.startswith(words) for each in whole)
         assert words in whole or shorter
     assert {*texts.prompt} <= {row["text"] for row in jsonl(ROOT / "sample" / "prompts.jsonl")}
-
-
-def test_artifacts_and_figures_say_so(workspace: Path) -> None:
-    """The ratings file, the manifest, the facts, the leaderboard and the picture carry the note."""
-    study = placed_model(**read_yaml(workspace / "params" / "placement.yaml"))
-    record, plan = publish_placement(study), study.verdicts.plan
-    found = json.loads((record.path / "elo_ratings.json").read_text())
-    assert found["arena"] == f"simulated_votes ({NOTE})"
-    human = record.read()["human_battles"]
-    assert human["note"] == NOTE
-    assert "simulated" in human["file"]
-    assert NOTE in plan.facts["arena"]
-    assert f"People's votes: {NOTE}." in placement.board(study.placed, plan.note).html
-    assert NOTE in placement.forest(study.placed, plan.note).figure.axes[0].get_xlabel()
-    hidden = study.placed.hidden
-    assert hidden is not None
-    assert study.placed.joint["dogwood"].rating == pytest.approx(hidden.rating, abs=40)

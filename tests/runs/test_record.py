@@ -72,11 +72,14 @@ def running_record(workspace: Path) -> Path:
 
 
 def killed_session(workspace: Path) -> Path:
-    """The record of a notebook session that was killed while it ran."""
+    """The record of a notebook session that held it, and was killed while it ran."""
     process = start("-c", SESSION, cwd=workspace)
     record = running_record(workspace)
+    done = call("resume", record)
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
+    assert done.exit_code == 3, done.output
+    assert f"still going (process {process.pid} on" in done.stderr
     return record
 
 
@@ -93,19 +96,6 @@ def test_a_killed_run_may_be_resumed(workspace: Path) -> None:
         copy = shutil.copytree(path, workspace / "runs" / name)
         (copy / "manifest.json").write_text(json.dumps(manifest | {"process": process}))
         assert Record.reopen(copy).path == copy, name
-
-
-def test_a_notebook_session_holds_its_record(workspace: Path) -> None:
-    """While a session without a runner has a record open, `resume` exits 3, naming it."""
-    process = start("-c", SESSION, cwd=workspace)
-    try:
-        record = running_record(workspace)
-        done = call("resume", record)
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.communicate(timeout=60)
-    assert done.exit_code == 3, done.output
-    assert f"still going (process {process.pid} on" in done.stderr
 
 
 def test_a_kernel_that_outlives_its_runner_holds_the_record(workspace: Path) -> None:

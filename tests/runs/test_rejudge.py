@@ -182,20 +182,6 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
             assert f"{above} above {below}" in each.sentence
 
 
-def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
-    """It is repeated, and judged again in its turn."""
-    chosen = first.parent / "adaptive"
-    second = published(again(chosen, judge="baseline")).path
-    assert winners(second).keys() == winners(chosen).keys()
-    assert len(winners(second)) < len(winners(first))
-    repeated = published(again(second, "")).path
-    assert (repeated / "battles.jsonl").read_text() == (second / "battles.jsonl").read_text()
-    assert not (repeated / "rejudge.json").exists()
-    third = published(again(second, judge="baseline", limit_pairs=2)).path
-    assert loaded(third / "rejudge.json")["before"]["record"] == str(second)
-    assert winners(third).keys() < winners(second).keys()
-
-
 def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     """A whole run with a report; the terminal says what changed and ends with the record."""
     done = call("rejudge", first, "--judge", "baseline", "-p", "limit_pairs", "4")
