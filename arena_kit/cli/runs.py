@@ -218,12 +218,11 @@ def cost(
         raise click.UsageError("--from is for tournaments: a placement decides no order")
     expected = expectations(plan, record) if plan else {}
     if as_json:
-        told = {"expected": {name: each.as_dict() for name, each in expected.items()}}
-        figures = {"forecast": values, "max_cost_usd": cap} | (told if expected else {})
-        echo_json(figures)
+        figures = {"forecast": values, "max_cost_usd": cap}
+        echo_json(figures | ({"expected": expected} if expected else {}))
         return
     terminal.show_forecasts(parts, cap)
-    terminal.show_expected({name: each.sentence for name, each in expected.items()})
+    terminal.show_expected({name: each["sentence"] for name, each in expected.items()})
 
 
 def _forecasts(
