@@ -36,7 +36,7 @@ from tests.samples import (
 KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
 SMALL = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 6, "n_perms": 20,
-         "preflight": False}  # fmt: skip
+         "preflight": False, "prewarm": False}  # fmt: skip
 
 
 @pytest.fixture
