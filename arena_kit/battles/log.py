@@ -245,10 +245,6 @@ class BattleLog:
         found = np.bincount(codes) > 0
         return (np.cumsum(found, dtype=np.int32) - 1)[codes]
 
-    def all_take_part(self) -> bool:
-        """Whether each of the models has a battle."""
-        return bool(self.per_model().all())
-
     def simulated(self) -> bool:
         """Whether the battles say of themselves that nobody voted: all sessions are named so."""
         names = () if self.session is None else tuple(self.session.names)
@@ -324,26 +320,30 @@ class BattleLog:
         """One log per dimension, in name order; battles without one come under ''."""
         if self.dimension is None:
             return {"": self}
+        return {name: self.select(rows) for name, rows in self.dimension_rows().items()}
+
+    def dimension_rows(self) -> dict[str, NDArray[np.intp]]:
+        """The rows of each dimension, in name order; those without one come under ''."""
+        if self.dimension is None:
+            return {"": np.arange(len(self))}
         names, codes = [*self.dimension.names, ""], self.dimension.codes
-        return {str(names[code]): self.select(codes == code) for code in np.unique(codes)}
+        return {str(names[code]): np.flatnonzero(codes == code) for code in np.unique(codes)}
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The log as plain columns under their names on disk; absent ones are left out."""
         names = np.array(self.models, object)
-        out: dict[str, NDArray[Any]] = {}
-        if self.battle_id is not None:
-            out["battle_id"] = self.battle_id
-        out |= {"model_a": names[self.a], "model_b": names[self.b]}
-        out["winner"] = np.array([str(o) for o in OUTCOMES], object)[self.outcome]
-        for name in TEXT_COLUMNS:
-            if (labels := getattr(self, name)) is not None:
-                out[name] = labels.values()
-        for name in ("timestamp", "weight", "inconsistent"):
-            if (column := getattr(self, name)) is not None:
-                out[name] = column
-        if self.share_a is not None:
-            out["share_a"] = self.share_a.astype(object)
-            out["share_a"][np.isnan(self.share_a)] = None
+        labels = {name: getattr(self, name) for name in TEXT_COLUMNS}
+        share = self.share_a
+        given: dict[str, Any] = {
+            "battle_id": self.battle_id,
+            "model_a": names[self.a],
+            "model_b": names[self.b],
+            "winner": np.array([str(o) for o in OUTCOMES], object)[self.outcome],
+            **{name: each and each.values() for name, each in labels.items()},
+            **{name: getattr(self, name) for name in ("timestamp", "weight", "inconsistent")},
+            "share_a": None if share is None else np.where(np.isnan(share), np.array(None), share),
+        }
+        out = {name: column for name, column in given.items() if column is not None}
         return out | dict(self.covariates or {})
 
     def to_battles(self) -> Iterator[Battle]:
@@ -363,11 +363,9 @@ class BattleLog:
 
 def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int]) -> str:
     """The sentence on a battle that comes twice in a joined log; logs count from 1, rows from 0."""
-    ends = np.cumsum(sizes)
-    logs = np.searchsorted(ends, rows, side="right")
-    first, second = (
-        f"row {row - int(ends[log]) + sizes[log]} of log {log + 1}"
-        for row, log in zip(rows, logs.tolist(), strict=True)
-    )
+    starts = np.cumsum([0, *sizes])
+    logs = [int(np.searchsorted(starts, row, side="right")) for row in rows]
+    places = zip(rows, logs, strict=True)
+    first, second = (f"row {row - starts[log - 1]} of log {log}" for row, log in places)
     names: Any = whole.battle_id
     return f"battle_id {names[rows[1]]!r} in {second} was there before, in {first}"

@@ -281,7 +281,7 @@ def expected_share(gap: Number) -> Number:
 
 def known(value: float) -> float | None:
     """A number, or None where there is none."""
-    return float(value) if isfinite(value) else None
+    return value if isfinite(value) else None
 
 
 def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:

@@ -411,14 +411,9 @@ class LeaveOneVoterOut:
 
     def _less(self, pooled: Cells, rows: Rows) -> Cells:
         """The pairs' cells without some votes."""
-        pair, turned, n = self._pair.of_cell[rows], self._pair.turned[rows], len(pooled.a)
-        won, lost = self._votes.won[rows], self._votes.lost[rows]
-        low, high = np.where(turned, lost, won), np.where(turned, won, lost)
-        return replace(
-            pooled,
-            won=np.maximum(0, pooled.won - np.bincount(pair, low, n)),
-            lost=np.maximum(0, pooled.lost - np.bincount(pair, high, n)),
-        )
+        own = replace(self._pair, of_cell=self._pair.of_cell[rows], turned=self._pair.turned[rows])
+        gone = own.pooled(self._votes.at(rows))
+        return replace(pooled, outcomes=np.maximum(0, pooled.outcomes - gone.outcomes))
 
     def _with_prior(self, pooled: Cells) -> Cells:
         """The pairs' cells, with a prior where no finite rating exists without."""

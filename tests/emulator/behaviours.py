@@ -1,8 +1,4 @@
-"""How the emulated judge answers, by name.
-
-A behaviour takes the sections it was shown and dice, and gives a Reply. None of them is
-clever: they exist so that every kind of answer a pipeline can meet can be met on demand.
-"""
+"""How the emulated judge answers, by name: every kind of answer a pipeline can meet, on demand."""
 
 from __future__ import annotations
 
@@ -47,20 +43,18 @@ def read_sections(user: str) -> dict[str, str]:
     mark = first[1] or ""
     sections = {}
     for name in _NAMES:
-        opening = f"<{name}{mark}>\n"
-        start = user.find(opening)
-        end = user.find(f"\n</{name}{mark}>", start) if start >= 0 else -1
-        if end >= 0:
-            sections[name] = user[start + len(opening) : end]
+        _, opening, rest = user.partition(f"<{name}{mark}>\n")
+        text, closing, _ = rest.partition(f"\n</{name}{mark}>")
+        if opening and closing:
+            sections[name] = text
     return sections
 
 
 def system_text(params: Mapping[str, Any]) -> str:
     """The system text, where the rubric stands; that of a chat is its first message."""
     first = params["messages"][0]
-    return _text(
-        params.get("system") or (first["content"] if first.get("role") == "system" else "")
-    )
+    chat = first["content"] if first.get("role") == "system" else ""
+    return _text(params.get("system") or chat)
 
 
 def user_text(params: Mapping[str, Any]) -> str:
@@ -91,10 +85,8 @@ Sections = Mapping[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the model says: `text` None is empty content, `category` belongs to a refusal.
-
-    `thinking_tokens` is drawn when None. A reply longer than the request's max_tokens is
-    cut by the service, thinking first.
+    """What the model says: `text` None is empty content, `category` belongs to a refusal, and
+    `thinking_tokens` is drawn when None; longer than max_tokens it is cut, thinking first.
     """
 
     text: str | None
@@ -131,15 +123,6 @@ def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
     return _verdict(_better(responses), dice)
 
 
-def tie(sections: Sections, dice: Dice) -> Reply:
-    return _verdict("tie", dice)
-
-
-def first(sections: Sections, dice: Dice) -> Reply:
-    """Position bias: whatever stands first wins."""
-    return _verdict("A", dice)
-
-
 def longer(sections: Sections, dice: Dice) -> Reply:
     """Length bias."""
     a, b = len(sections["response_a"]), len(sections["response_b"])
@@ -148,11 +131,8 @@ def longer(sections: Sections, dice: Dice) -> Reply:
 
 def self_preferring(sections: Sections, dice: Dice) -> Reply:
     """Prefers the response that names its own maker, else reads."""
-    own = {"A": "claude" in sections["response_a"].lower()}
-    own["B"] = "claude" in sections["response_b"].lower()
-    if own["A"] == own["B"]:
-        return reader(sections, dice)
-    return _verdict("A" if own["A"] else "B", dice)
+    a, b = ("claude" in sections[name].lower() for name in ("response_a", "response_b"))
+    return reader(sections, dice) if a == b else _verdict("A" if a else "B", dice)
 
 
 _ORDER = re.compile(
@@ -209,33 +189,19 @@ def prose(sections: Sections, dice: Dice) -> Reply:
     )
 
 
-_REPLIES = {
-    "garbage": Reply(text='{"justification": "Both are fine, but'),
-    # a turn that ends without a word
-    "empty": Reply(text=None, thinking_tokens=0),
-    # a refusal is a 200, possibly without content [3P]
-    "refuse_empty": Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio"),
-    "refuse_text": Reply(
-        text="I can't help with comparing these responses.",
-        stop_reason="refusal",
-        thinking_tokens=0,
-        category="general_harms",
-    ),
-    # thinking counts toward max_tokens and may use all of it [DOC-A]
-    "thinking_only": Reply(text=None, stop_reason="max_tokens", thinking_tokens=10**9),
-}
-
-
-def _always(reply: Reply) -> Behaviour:
-    return lambda sections, dice: reply
-
-
-_READERS: tuple[Behaviour, ...] = (
-    *(reader, ignores_rubric, tie, first, longer, self_preferring, lowercase, prose),
-)
+_REFUSAL = Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")
+_REFUSED = "I can't help with comparing these responses."
+_READERS = (reader, ignores_rubric, longer, self_preferring, lowercase, prose)
 BEHAVIOURS: dict[str, Behaviour] = {
     **{behaviour.__name__: behaviour for behaviour in _READERS},
-    **{name: _always(reply) for name, reply in _REPLIES.items()},
+    "tie": lambda sections, dice: _verdict("tie", dice),
+    "first": lambda sections, dice: _verdict("A", dice),  # whatever stands first wins
+    "garbage": lambda *_: Reply(text='{"justification": "Both are fine, but'),
+    "empty": lambda *_: Reply(text=None, thinking_tokens=0),  # a turn without a word
+    "refuse_empty": lambda *_: _REFUSAL,  # a refusal is a 200, possibly without content [3P]
+    "refuse_text": lambda *_: replace(_REFUSAL, text=_REFUSED, category="general_harms"),
+    # thinking counts toward max_tokens and may use all of it [DOC-A]
+    "thinking_only": lambda *_: Reply(text=None, stop_reason="max_tokens", thinking_tokens=10**9),
 }
 
 
@@ -251,23 +217,15 @@ def pick(name: str, shares: Mapping[str, float], dice: Dice) -> str:
     return "reader"
 
 
-def asks_for_grades(params: Mapping[str, object]) -> bool:
-    """Whether the system text lists the labels of a graded verdict."""
-    messages: Any = params.get("messages")
-    system = [message for message in messages if message.get("role") == "system"]
-    return "A>>B" in json.dumps([params.get("system"), system])
-
-
 def graded(reply: Reply, sections: Sections) -> Reply:
     """The same verdict as a graded one: much better from a difference of `MUCH` on."""
     sign = ">>" if abs(_difference(sections)) >= MUCH else ">"
     labels = {"A": f"A{sign}B", "B": f"B{sign}A", "tie": "A=B"}
 
-    def label(match: re.Match[str]) -> str:
-        return f'"winner": "{labels[match[1]]}"'
-
-    text = reply.text and re.sub(r'"winner": "(A|B|tie)"', label, reply.text)
-    return replace(reply, text=text)
+    for plain, label in labels.items():
+        if reply.text and (winner := f'"winner": "{plain}"') in reply.text:
+            return replace(reply, text=reply.text.replace(winner, f'"winner": "{label}"'))
+    return reply
 
 
 def _difference(sections: Sections) -> float:

@@ -1,11 +1,121 @@
-"""The ledger: every request the service accepted, and what it charged for which."""
+"""What a request costs: what the prompt cache writes and reads, token counts, and the bill.
+
+Not modelled: the 20-block lookback, and the moment at which a response begins.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple
+import json
+import marshal
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from datetime import datetime, timedelta
+from math import ceil
+from typing import Any, NamedTuple
 
-from tests.emulator.catalogue import MODELS
+from tests.emulator.rules import MODELS, Model, invalid
+
+BYTES_PER_TOKEN = 3.2
+#: Seconds that a breakpoint may ask for. [DOC-A]
+LIFETIMES = {"5m": 300, "1h": 3600}
+
+
+def tokens_of(size: int) -> int:
+    """Tokens of a text of `size` UTF-8 bytes; a made-up rule that is the same everywhere [INF]."""
+    return ceil(size / BYTES_PER_TOKEN)
+
+
+def text_bytes(text: str) -> int:
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
+
+
+def _block_text(block: Any) -> str:
+    """The text of a content block, or its JSON when it has none."""
+    if isinstance(block, str):
+        return block
+    return block.get("text") or json.dumps(block, sort_keys=True)
+
+
+def _blocks(params: Mapping[str, Any]) -> Iterator[Any]:
+    """The blocks of system and messages, in this order."""
+    for content in (params.get("system"), *(m["content"] for m in params["messages"])):
+        yield from [content] if isinstance(content, str) else content or ()
+
+
+def prompt_tokens(params: Mapping[str, Any]) -> int:
+    """Tokens of system and messages together."""
+    return tokens_of(sum(text_bytes(_block_text(block)) for block in _blocks(params)))
+
+
+class Prefix(NamedTuple):
+    """The prompt up to one breakpoint: what identifies it, its length and its lifetime."""
+
+    key: Hashable
+    tokens: int
+    seconds: int
+
+
+def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
+    """The cacheable prefixes of a request, shortest first; below the model's minimum none [DOC-A].
+    The key is the model, the blocks' bytes, effort and format [DOC-A].
+    """
+    prefixes: list[Prefix] = []
+    size, parts = 0, []
+    config = marshal.dumps(params.get("output_config"), 0)  # quick, for many requests at once
+    for block in _blocks(params):
+        parts.append(_block_text(block))
+        size += text_bytes(parts[-1])
+        if not isinstance(block, str) and (control := block.get("cache_control")) is not None:
+            key = (model.id, config, tuple(parts))
+            prefixes.append(Prefix(key, tokens_of(size), _lifetime(control)))
+    return tuple(prefix for prefix in prefixes if prefix.tokens >= model.min_prefix)
+
+
+def _lifetime(control: Any) -> int:
+    ttl = control.get("ttl", "5m") if isinstance(control, dict) else None
+    if ttl not in LIFETIMES or control.get("type") != "ephemeral":
+        raise invalid("cache_control: type must be 'ephemeral' and ttl one of '5m', '1h'")
+    return LIFETIMES[ttl]
+
+
+class Counts(NamedTuple):
+    """Tokens written for 5 minutes, written for an hour, and read."""
+
+    write_5m: int = 0
+    write_1h: int = 0
+    read: int = 0
+
+
+class PromptCache:
+    """Entries of one transport; synchronous calls and batches do not share them [3P]."""
+
+    def __init__(self) -> None:
+        self._entries: dict[Hashable, tuple[datetime, datetime, str]] = {}  # since, until, origin
+
+    def warm(self, prefix: Prefix, at: datetime, *, other_than: str = "") -> bool:
+        """Whether an entry not written by `other_than` was readable at that time."""
+        since, until, origin = self._entries.get(prefix.key, (at, at, ""))
+        return origin != other_than and since <= at < until
+
+    def use(
+        self, prefixes: tuple[Prefix, ...], at: datetime, *, hit: Callable[[Prefix], bool],
+        origin: str,
+    ) -> Counts:  # fmt: skip
+        """Read the longest prefix that `hit` grants and write what follows it."""
+        read = done = max((p.tokens for p in prefixes if hit(p)), default=0)
+        writes = dict.fromkeys(LIFETIMES.values(), 0)
+        for prefix in prefixes:
+            if prefix.tokens > done:
+                writes[prefix.seconds] += prefix.tokens - done
+                done = prefix.tokens
+            self._keep(prefix, at, origin)
+        return Counts(*writes.values(), read)
+
+    def _keep(self, prefix: Prefix, at: datetime, origin: str) -> None:
+        """Write or refresh an entry: using it starts its lifetime again [DOC-A]."""
+        end = at + timedelta(seconds=prefix.seconds)
+        since, until, by = self._entries.get(prefix.key, (at, at, origin))
+        kept = (since, max(until, end), by) if until > at else (at, end, origin)
+        self._entries[prefix.key] = kept
 
 
 class Usage(NamedTuple):
@@ -35,55 +145,33 @@ class Usage(NamedTuple):
             "inference_geo": "global",
         }
 
-
-def price(model: str, usage: Usage) -> float:
-    """What the service charges: the batch tier pays half of every figure [DOC-A].
-
-    A model that is not in the catalogue (a chat server's own) costs nothing.
-    """
-    if (known := MODELS.get(model)) is None:
-        return 0.0
-    rate = known.price
-    full = (
-        usage.input * rate.input
-        + usage.output * rate.output
-        + usage.write_5m * rate.write_5m
-        + usage.write_1h * rate.write_1h
-        + usage.read * rate.read
-    ) / 1_000_000
-    return full / 2 if usage.tier == "batch" else full
-
-
-class Accepted(NamedTuple):
-    """A request that entered the service, billed or not."""
-
-    transport: str
-    batch_id: str | None
-    custom_id: str | None
-    digest: str
+    def usd(self, model: str) -> float:
+        """What the service charges: a batch pays half of every figure [DOC-A]; a model that is not
+        in the catalogue (a chat server's own) costs nothing.
+        """
+        rates = MODELS[model].price if model in MODELS else [0.0] * 5
+        full = sum(n * rate for n, rate in zip(self[:5], rates, strict=True)) / 1_000_000
+        return full / 2 if self.tier == "batch" else full
 
 
 class BillingRow(NamedTuple):
-    """One billed request; `digest` identifies its model, system and messages."""
+    """One accepted request, priced once it is billed; `digest` identifies what was asked."""
 
     transport: str
-    batch_id: str | None
-    custom_id: str | None
+    batch_id: str
+    custom_id: str
     digest: str
-    model: str
-    counts: Usage
-    usd: float
+    counts: Usage = Usage(0, 0)
+    usd: float = 0.0
 
 
 class Ledger:
-    """Accepted and billed requests in order.
-
-    Work goes on whether or not anyone looks, so reading `rows` first ends the batches
-    that are due.
+    """Accepted and billed requests in order. Work goes on whether or not anyone looks, so reading
+    `rows` first ends the batches that are due.
     """
 
     def __init__(self, settle: Callable[[], None]) -> None:
-        self.accepted: list[Accepted] = []
+        self.accepted: list[BillingRow] = []
         self._rows: list[BillingRow] = []
         self._settle = settle
 
@@ -96,6 +184,6 @@ class Ledger:
     def total_usd(self) -> float:
         return sum(row.usd for row in self.rows)
 
-    def bill(self, request: Accepted, model: str, usage: Usage) -> None:
+    def bill(self, request: BillingRow, model: str, usage: Usage) -> None:
         """Charge one processed request."""
-        self._rows.append(BillingRow(*request, model, usage, price(model, usage)))
+        self._rows.append(request._replace(counts=usage, usd=usage.usd(model)))

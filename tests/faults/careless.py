@@ -77,11 +77,8 @@ def _lives(pid: int) -> bool:
 
 def _retrying(base: type[Any]) -> type[Any]:
     """A judge that leaves the SDK's own retries on, for creating batches too."""
-
-    def once(self: Any) -> anthropic.Anthropic:
-        return self.client.with_options(max_retries=2)
-
-    return type("Retrying", (base,), {"_once": property(once)})
+    once = property(lambda self: self.client.with_options(max_retries=2))
+    return type("Retrying", (base,), {"_once": once})
 
 
 def _following(base: type[Any]) -> type[Any]:

@@ -10,12 +10,12 @@ How = dict[str, Any]
 Faults = tuple[How, ...]
 
 
-def _status(status: int, **more: Any) -> How:
-    return {"kind": "status", "status": status, **more}
-
-
 def _kind(kind: str, **more: Any) -> How:
     return {"kind": kind, **more}
+
+
+def _status(status: int, **more: Any) -> How:
+    return _kind("status", status=status, **more)
 
 
 def _one(site: str, how: How, after: int = 0) -> Faults:
@@ -35,10 +35,7 @@ _UNSURE: dict[str, How] = {
     "page-json": _kind("json_page"),
     "late": _kind(LATE, seconds=0.5),
     **{str(status): _status(status) for status in (408, 409, 500, 503, 504, 529)},
-    **{
-        f"{status}_after": _kind("status_after", status=status)
-        for status in (408, 500, 503, 504, 529)
-    },
+    **{f"{s}_after": _kind("status_after", status=s) for s in (408, 500, 503, 504, 529)},
 }
 #: Kinds of creating a batch that certainly leave none.
 _REFUSED: dict[str, How] = {
@@ -86,18 +83,12 @@ _LISTS: dict[str, How] = {
     **_PAGES,
 }
 #: Redirects to the same path at another address, before and after a batch was made.
-_AWAY = {
-    str(status): _kind("redirect", status=status, url=ELSEWHERE)
-    for status in (301, 302, 303, 307, 308)
-}
+_AWAY = {str(n): _kind("redirect", status=n, url=ELSEWHERE) for n in (301, 302, 303, 307, 308)}
 _TAKEN_AND_AWAY = {
-    f"{status}_after": _kind("redirect_after", status=status, url=ELSEWHERE)
-    for status in (302, 303)
+    f"{n}_after": _kind("redirect_after", status=n, url=ELSEWHERE) for n in (302, 303)
 }
 #: What becomes of requests inside a batch.
-_ITEMS = (
-    "errored overloaded_errored expired canceled unknown_type message_null credit_errored".split()
-)
+_ITEMS = "errored overloaded_errored expired canceled unknown_type message_null credit_errored"
 
 
 def _tokens(number: str) -> str:
@@ -140,7 +131,7 @@ FAULTS: dict[str, Faults] = {
     # of all requests in the first batch, of some and of all in the bulk
     **{
         f"item-{kind}-{where}": _one("item", _kind(kind, share=share), after)
-        for kind in _ITEMS
+        for kind in _ITEMS.split()
         for where, share, after in (("first", 1.0, 0), ("some", 0.4, 2), ("all", 1.0, 2))
     },
     **{
@@ -204,6 +195,11 @@ def kind_of(name: str) -> str:
     return next((kind for word, kind in _KINDS.items() if word in words), words[0])
 
 
+#: The share of answers that are not a plain verdict.
+SHARES = {
+    "garbage": 0.12, "refuse_empty": 0.05, "refuse_text": 0.03, "thinking_only": 0.05,
+    "lowercase": 0.05, "prose": 0.05, "tie": 0.1,
+}  # fmt: skip
 _ALL_SORTS = {"garbage": 0.3, "refuse_empty": 0.2, "thinking_only": 0.2, "prose": 0.2}
 #: How the judge answers, all of it or most.
 BEHAVIOURS: dict[str, How] = {

@@ -38,10 +38,7 @@ class Outcome:
     seed: int
     lives: int = 0
     kills: int = 0
-    pauses: int = 0
-    locked: int = 0
     fired: int = 0
-    seconds: float = 0.0
     trouble: str = ""
     finding: Finding = field(default_factory=Finding)
 
@@ -63,7 +60,6 @@ class Stage(NamedTuple):
 
     def play(self, scenario: Scenario) -> Outcome:
         """One scenario from the first start to the verdict."""
-        started = time.monotonic()
         outcome = Outcome(name=scenario.name, seed=scenario.seed)
         task = self._task(scenario)
         last: list[tuple[str, str]] = []
@@ -78,10 +74,9 @@ class Stage(NamedTuple):
             outcome.trouble = str(error)[:500]
         outcome.fired = self.service.fired()
         doubtful = CONCURRENCY * outcome.kills + outcome.fired
-        seen = (self.service.bill(), self.service.silent(), self.service.astray())
-        evidence = Evidence(*seen, doubtful)
+        service = self.service
+        evidence = Evidence(service.bill(), service.silent(), service.astray(), doubtful)
         outcome.finding = compare(evidence, task.ledger, last, task.transport, task.seed)
-        outcome.seconds = time.monotonic() - started
         return outcome
 
     def _task(self, scenario: Scenario) -> Task:
@@ -150,9 +145,7 @@ def _put_back(ledger: Path) -> None:
 
 
 def _dressed(task: Task, host: Host, number: int) -> Task:
-    """The task of the life of this number: it goes on with the record of those before, or begins
-    one where none of them came far enough to leave a manifest.
-    """
+    """The task of the life of this number: it goes on with the record of those before, if any."""
     if not host:
         return task
     folder = task.ledger.with_name("records")
@@ -185,8 +178,6 @@ def _ends(lives: Sequence[Life], outcome: Outcome) -> list[Code]:
     ends = [life.end() for life in lives]
     outcome.lives += len(lives)
     outcome.kills += ends.count(Code.KILLED)
-    outcome.pauses += ends.count(Code.PAUSED)
-    outcome.locked += ends.count(Code.LOCKED)
     for life, end in zip(lives, ends, strict=True):
         if end in (Code.BROKEN, Code.STUCK):
             raise _TroubleError(f"a life ended {end.name}: {life.words()}")

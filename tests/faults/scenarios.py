@@ -9,17 +9,10 @@ from fnmatch import fnmatch
 from random import Random
 from typing import Literal, NamedTuple
 
-from tests.faults.catalogue import (
-    AMBIGUOUS,
-    BEHAVIOURS,
-    FAULTS,
-    HIDING,
-    LIVE_FAULTS,
-    Faults,
-    kind_of,
-)
+from tests.faults import catalogue
+from tests.faults.catalogue import AMBIGUOUS, FAULTS, LIVE_FAULTS, SHARES, Faults, kind_of
 from tests.faults.child import After, At, Death
-from tests.faults.tournament import N_BULK, SHARES, Transport
+from tests.faults.tournament import N_BULK, Transport
 
 #: Result lines and polls, whose number varies, are sampled, others with every seed.
 _EVERY = {"collect:line": 5, "poll:before": 6, "poll:after": 6}
@@ -40,10 +33,8 @@ Host = Literal["", "renamed", "reused", "first"]
 
 
 class Restore(NamedTuple):
-    """An older copy takes the ledger's place once the run is done, and the run begins anew.
-
-    It is made, by `arena-kit ledger backup` or as a plain copy of the file, when so many lives are
-    over; `deaths` belong to the first lives of the second act.
+    """An older copy, made when so many lives are over, takes the ledger's place once the run is
+    done, and the run begins anew; `deaths` belong to the first lives of the second act.
     """
 
     way: Literal["backup", "copy"]
@@ -55,10 +46,9 @@ class Restore(NamedTuple):
 class Scenario:
     """What goes wrong: at the service, and with the judging process in its first lives.
 
-    `deaths` belong to the first lives, one each; `foreign` are sizes of batches that
-    somebody else makes in the same account before every life; `rivals` judging processes
-    start at once; `asleep_hours` pass at the service between two lives, whose clock is
-    `skew_hours` ahead of ours from the start. With a `host`, every life works on a run record.
+    `deaths` belong to the first lives, one each; `foreign` are sizes of batches that somebody else
+    makes in the same account before every life; `asleep_hours` pass at the service between two
+    lives, whose clock is `skew_hours` ahead. With a `host`, every life works on a run record.
     """
 
     name: str
@@ -104,18 +94,11 @@ def matrix(seen: SeenBy, seed: int) -> list[Scenario]:
     scenarios = [
         *_steps(batches, seed),
         *(Scenario(name=f"fault/{name}", faults=faults) for name, faults in FAULTS.items()),
-        *_faults_with_kills(batches, seed),
-        *_behaviours(batches, seed),
-        *_strangers(),
-        *_skewed(),
-        *_asleep(),
-        *_random_kills(seed),
-        *_interrupts(seed),
-        *_rivals(seed),
-        *_restored(batches, seed),
-        *_hosts(batches, seed),
-        *_live("messages", seen["messages"], seed),
-        *_live("chat", seen["chat"], seed),
+        *(*_faults_with_kills(batches, seed), *_behaviours(batches, seed)),
+        *(*_strangers(), *_skewed(), *_asleep()),
+        *(*_random_kills(seed), *_interrupts(seed), *_rivals(seed)),
+        *(*_restored(batches, seed), *_hosts(batches, seed)),
+        *(s for live in ("messages", "chat") for s in _live(live, seen[live], seed)),
         *_mixtures(batches, seed),
     ]
     return [replace(scenario, seed=seed) for scenario in scenarios]
@@ -152,7 +135,7 @@ def _faults_with_kills(seen: Seen, seed: int) -> Iterator[Scenario]:
 
 
 def _behaviours(seen: Seen, seed: int) -> Iterator[Scenario]:
-    for name, settings in BEHAVIOURS.items():
+    for name, settings in catalogue.BEHAVIOURS.items():
         step = _some_step(Random(f"{seed}:{name}"), seen)
         for kind, deaths in (("calm", ()), ("kill", (step,))):
             yield Scenario(name=f"answers/{name}/{kind}", settings=settings, deaths=deaths)
@@ -229,10 +212,8 @@ def _rivals(seed: int) -> Iterator[Scenario]:
 
 
 def _restored(seen: Seen, seed: int) -> Iterator[Scenario]:
-    """Killed once or twice, copied, finished, restored, and run again: with faults in one of
-    three, with a kill of the second act in every other one, sometimes among strangers.
-    """
-    visible = sorted(FAULTS.keys() - HIDING)
+    """Killed, copied, finished, restored, and run again, with faults or more kills."""
+    visible = sorted(FAULTS.keys() - catalogue.HIDING)
     for number, luck in _lots("restored", seed):
         way: Literal["backup", "copy"] = "copy" if number % 2 else "backup"
         deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 2))
@@ -248,9 +229,7 @@ def _restored(seen: Seen, seed: int) -> Iterator[Scenario]:
 
 
 def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
-    """Killed once or twice while it runs a record, whose process then seems to live on, or to
-    have lived elsewhere; in every other scenario two take the record up at once.
-    """
+    """Killed while it runs a record, whose process then seems to live on, or elsewhere."""
     ways: tuple[Host, ...] = ("renamed", "reused", "first")
     for number, luck in _lots("host", seed):
         way = ways[number % len(ways)]
@@ -260,9 +239,7 @@ def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
 
 
 def _live(transport: Transport, seen: Seen, seed: int) -> Iterator[Scenario]:
-    """Calls that are answered at once: killed, or served badly, or both; each takes a moment, so
-    that calls are under way when a process dies.
-    """
+    """Calls that are answered at once, killed under way, or served badly, or both."""
     live = Scenario(name=f"live/{transport}", transport=transport, settings={"latency": 0.01})
     for number, luck in _lots(transport, seed):
         deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 3))

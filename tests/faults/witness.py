@@ -25,10 +25,9 @@ Verdicts = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a scenario came to; all but `billed` and `unknown` should be zero.
-
-    `unknown` are live calls that may have been billed without an answer: the ledger must show
-    each of them. `astray` is what reached, or came from, another address.
+    """What a scenario came to; all but `billed` and `unknown` should be zero. `unknown` are live
+    calls that may have been billed without an answer; `astray` reached, or came from, another
+    address.
     """
 
     billed: int = 0
@@ -58,9 +57,7 @@ class Evidence(NamedTuple):
 
 
 class _Book:
-    """The ledger's file, as plain rows, by request: a cache key, shortened as custom ids shorten
-    it, or for live calls the presentation that was asked about.
-    """
+    """The ledger's file by request: a cache key as custom ids shorten it, or a presentation."""
 
     def __init__(self) -> None:
         #: What each of its answers cost, of those that say so.
@@ -135,10 +132,8 @@ def _digests(transport: Transport, seed: int) -> dict[str, str]:
 
 
 def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:
-    """How often each request was charged beyond the answers, and the doubts, that the ledger has.
-
-    A batch's request has one answer and no doubt; a live question may be asked about twice, as
-    two requests of one text, and a call that ended in doubt is a charge that the ledger shows.
+    """How often each request was charged beyond the answers, and the doubts, that the ledger has: a
+    live question may be asked about twice, as two requests of one text.
     """
     excess = {
         key: len(paid)
@@ -164,9 +159,7 @@ def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
 
 
 def _wrong_sums(charged: dict[str, list[float]], book: _Book, silent: set[str]) -> list[str]:
-    """Keys whose cost in the ledger is not what was charged; where the result did not say it,
-    the forecast has to stand in its place. An answer that nobody charged for was made up.
-    """
+    """Keys whose cost in the ledger is neither what was charged nor, unsaid, the forecast."""
     wrong = {*(book.answers.keys() - charged.keys())}
     for key in book.spent.keys() | book.answers.keys():
         known = 0.0 if key in silent else sum(charged.get(key, ()))
@@ -177,9 +170,7 @@ def _wrong_sums(charged: dict[str, list[float]], book: _Book, silent: set[str]) 
 
 
 def _wrong_live_sums(charged: dict[str, list[float]], book: _Book, doubtful: int) -> list[str]:
-    """Presentations whose answers cost what nobody charged, or whose doubts are not booked by
-    forecast; all of them when more calls are in doubt than can be.
-    """
+    """Presentations whose answers cost what nobody charged, or whose doubts are not booked."""
     wrong = set()
     for name, costs in book.answers.items():
         left = sorted(charged.get(name, ()))

@@ -35,14 +35,9 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
 
 
 def sample(n: int, answer: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "id": n,
-        "epoch": 1,
-        "input": f"What is {n} + {n}?",
-        "target": str(2 * n),
-        "output": {"completion": answer},
-        "scores": {"match": {"value": "C" if answer == str(2 * n) else "I"}},
-    } | changes
+    scores = {"match": {"value": "C" if answer == str(2 * n) else "I"}}
+    asked = {"id": n, "epoch": 1, "input": f"What is {n} + {n}?", "target": str(2 * n)}
+    return asked | {"output": {"completion": answer}, "scores": scores} | changes
 
 
 def head(model: str) -> dict[str, Any]:
@@ -65,9 +60,7 @@ def plain(path: Path, model: str, samples: list[dict[str, Any]]) -> Path:
 
 @pytest.mark.parametrize("header", ["header.json", "start.json", "_journal/start.json"])
 def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: str) -> None:
-    """A zip and a JSON log of one task become one bank of prompts, with the target as gold answer,
-    and a response of each model to each.
-    """
+    """One bank of prompts, the target as gold answer, and a response of each model to each."""
     a = zipped(tmp_path / "a.eval", "openai/gpt-x", [sample(1, "2"), sample(2, "4")], header)
     b = plain(tmp_path / "b.json", "local/y", [sample(1, "two"), sample(2, "4")])
     answers = read(a, b)
@@ -76,15 +69,12 @@ def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: 
         ("sums:2", "What is 2 + 2?", "4", "sums"),
     ]
     assert texts(answers) == {
-        ("openai/gpt-x", "sums:1"): "2",
-        ("openai/gpt-x", "sums:2"): "4",
-        ("local/y", "sums:1"): "two",
-        ("local/y", "sums:2"): "4",
-    }
+        ("openai/gpt-x", "sums:1"): "2", ("openai/gpt-x", "sums:2"): "4",
+        ("local/y", "sums:1"): "two", ("local/y", "sums:2"): "4",
+    }  # fmt: skip
     assert answers.left_out == {}
     marks = {(s["model"], s["question_id"]): s["score"] for s in answers.scores}
-    assert marks["local/y", "sums:1"] == 0
-    assert marks["local/y", "sums:2"] == 1
+    assert (marks["local/y", "sums:1"], marks["local/y", "sums:2"]) == (0, 1)
 
 
 def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
@@ -147,9 +137,7 @@ def members(path: Path, **texts: str) -> None:
 def test_damaged_inspect_logs_name_their_place(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A cut zip, a member that is no JSON or would fill the memory, a sample without output and a
-    foreign JSON file are refused; a layout that we do not know is left to inspect_ai.
-    """
+    """A layout that we do not know is left to inspect_ai."""
     header = json.dumps(head("m"))
     whole = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
     (tmp_path / "cut.eval").write_bytes(whole.read_bytes()[:60])
@@ -177,17 +165,11 @@ def test_damaged_inspect_logs_name_their_place(
 
 def row(doc_id: int, answer: Any, **changes: Any) -> dict[str, Any]:
     return {
-        "doc_id": doc_id,
-        "doc": {"question": f"q{doc_id}"},
-        "target": "42",
+        "doc_id": doc_id, "doc": {"question": f"q{doc_id}"}, "target": "42",
         "arguments": {"gen_args_0": {"arg_0": f"Q: q{doc_id}\nA:", "arg_1": {"until": ["\n"]}}},
-        "resps": [[answer]],
-        "filtered_resps": [answer],
-        "filter": "strict-match",
-        "metrics": ["exact_match"],
-        "exact_match": 1.0,
-        "doc_hash": f"d{doc_id}",
-    } | changes
+        "resps": [[answer]], "filtered_resps": [answer], "filter": "strict-match",
+        "metrics": ["exact_match"], "exact_match": 1.0, "doc_hash": f"d{doc_id}",
+    } | changes  # fmt: skip
 
 
 NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
@@ -202,18 +184,14 @@ def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> Non
     assert [p.prompt_id for p in answers.prompts] == ["gsm8k:0", "gsm8k:1"]
     assert answers.prompts[0].text == "Q: q0\nA:"
     assert texts(answers) == {
-        ("meta__llama", "gsm8k:0"): "41",
-        ("meta__llama", "gsm8k:1"): "42",
-        ("mine", "gsm8k:0"): "6",
-        ("mine", "gsm8k:1"): "7",
-    }
+        ("meta__llama", "gsm8k:0"): "41", ("meta__llama", "gsm8k:1"): "42",
+        ("mine", "gsm8k:0"): "6", ("mine", "gsm8k:1"): "7",
+    }  # fmt: skip
     assert answers.left_out == {"samples scored by likelihood, without an answer in text": 1}
 
 
 def test_lm_eval_chats_and_older_arguments(tmp_path: Path) -> None:
-    """A chat arrives as a JSON text of its messages, an older version's arguments as a list; two
-    chat templates of one document are one prompt, which is said.
-    """
+    """Two chat templates of one document are one prompt, which is said."""
     chat = json.dumps([{"role": "user", "content": "q0"}])
     a = lines(tmp_path / "a" / NAME, [row(0, "x", arguments={"gen_args_0": {"arg_0": [chat]}})])
     b = lines(tmp_path / "b" / NAME, [row(0, "y", arguments=[["[INST] q0 [/INST]", {}]])])
@@ -264,9 +242,7 @@ def test_arena_hard_answers(tmp_path: Path) -> None:
 
 
 def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
-    """Logs of other samples under the same ids cannot be joined, and both places are named; two
-    logs of one model on one sample need names of their own.
-    """
+    """Other samples under the same ids, named with both places; a second answer of one model."""
     a = plain(tmp_path / "a.json", "m", [sample(1, "2")])
     b = plain(tmp_path / "b.json", "n", [sample(1, "2", input="Something else?")])
     with pytest.raises(DataError, match=r"b\.json: sample 0: .*something else than at .*a\.js"):
@@ -288,9 +264,7 @@ def test_names_become_ids(tmp_path: Path) -> None:
 
 
 def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
-    """prompts.jsonl and responses/ are read by a tournament's own readers, scores.csv is a
-    table of scores, whose battles are won by the higher one, and a folder in use is refused.
-    """
+    """Prompts, responses and scores, whose battles the higher one wins; no folder in use."""
     a = plain(tmp_path / "a.json", "org/a", [sample(1, "2"), sample(2, "5")])
     b = plain(tmp_path / "b.json", "org/b", [sample(1, "2", epoch=2), sample(2, "4")])
     out = tmp_path / "out"

@@ -11,19 +11,10 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from arena_kit.cli.main import main
 from arena_kit.files import DataError
-from arena_kit.judging.asking.cost import (
-    Budget,
-    CostError,
-    Estimator,
-    Forecast,
-    Spending,
-    refuse_above_cap,
-    refuse_without_cap,
-)
+from arena_kit.judging.asking import cost
+from arena_kit.judging.asking.cost import Budget, CostError, Estimator, Forecast, Spending
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
 from arena_kit.judging.judges.base import PaidJudge, Price, Result
@@ -38,14 +29,13 @@ from tests.samples import (
     TWO_DIMENSIONS,
     TWO_RUBRICS,
     batch_judge,
+    call,
     judged_by,
-    options,
     plan_of,
 )
+from tests.samples import options as ask_options
 
-SONNET = Price(
-    model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2, batch_factor=0.5
-)
+SONNET = Price(model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2)
 #: Three bytes a token, so that tokens can be counted by eye.
 EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
 
@@ -79,22 +69,13 @@ def budget(judges: dict[bool, PaidJudge], ledger: Ledger) -> Budgets:
     return made
 
 
-# Prices
-
-
 def test_a_mixed_usage_by_hand() -> None:
-    """1,000 in, 500 out, 1,000 written for 5 minutes, 2,000 for an hour and 10,000 read cost 4 +
-    10 + 5 + 16 + 2 thousandths of a dollar on Claude Opus 5.5, and half of it in a batch.
-    """
+    """4 + 10 + 5 + 16 + 2 thousandths of a dollar on Opus 5.5, and half of it in a batch."""
     usage = {
-        "input_tokens": 1000,
-        "output_tokens": 500,
-        "cache_creation_input_tokens": 3000,
-        "ephemeral_5m_input_tokens": 1000,
-        "ephemeral_1h_input_tokens": 2000,
-        "cache_read_input_tokens": 10_000,
-        "thinking_tokens": 400,
-    }
+        "input_tokens": 1000, "output_tokens": 500, "cache_creation_input_tokens": 3000,
+        "ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 2000,
+        "cache_read_input_tokens": 10_000, "thinking_tokens": 400,
+    }  # fmt: skip
     assert OPUS.usd(usage, batch=False) == pytest.approx(0.037, abs=1e-15)
     assert OPUS.usd(usage, batch=True) == pytest.approx(0.0185, abs=1e-15)
     assert OPUS.usd_uncached(usage, batch=False) == pytest.approx(0.066, abs=1e-15)
@@ -137,16 +118,12 @@ def test_a_wrong_price_file_is_refused(workspace: Path, path: str, value: object
         read_prices(file)
 
 
-# Forecasts
-
-
 TWO = [text(100, 10), text(100, 20)]
 
 
 def test_a_forecast_of_two_requests_by_hand(budget: Budgets) -> None:
-    """Two requests share 100 system tokens, have 10 and 20 of their own and answer with 100
-    each, at most 1,000: 2,470 millionths with a hit, 2,460 without caching, 2,860 with two writes.
-    Live they cost twice as much.
+    """100 shared system tokens, 10 and 20 of their own and 100, at most 1,000, put out each; live
+    they cost twice as much.
     """
     found = budget().forecast(TWO, answered=7)
     assert (found.requests, found.answered, found.model) == (2, 7, "claude-opus-5-5")
@@ -169,9 +146,7 @@ def test_a_price_without_caching_is_forecast_without_it(budget: Budgets) -> None
 
 
 def test_the_documented_example(budget: Budgets) -> None:
-    """12,870 requests of 1,500 rubric tokens, 1,500 others and 600 of output on Opus 5.5 in
-    batches: $118 with hits, $154 without caching, $193 with none but misses.
-    """
+    """12,870 requests: $118 with hits, $154 without caching, $193 with none but misses."""
     found = budget(600).forecast([text(1500, 1500)] * 12_870)
     assert found.usd_no_cache == pytest.approx(154.44, abs=1e-9)
     assert found.usd_no_hits == pytest.approx(193.05, abs=1e-9)
@@ -180,9 +155,7 @@ def test_the_documented_example(budget: Budgets) -> None:
 
 
 def test_tokens_are_counted_by_the_service_or_estimated(emulator: Emulator) -> None:
-    """With a key the ratio is the service's own, from 20 requests at most, and is not billed;
-    without one, offline, or when counting fails, three bytes are a token.
-    """
+    """From 20 requests at most, unbilled; offline, or when counting fails, three bytes a token."""
     requests = TWO_RUBRICS.requests(TWO_DIMENSIONS)
     judge, local = batch_judge(emulator), "local estimate, 3 bytes a token"
     assert Estimator.of(judge, requests, ask=False).tokens_per_byte == pytest.approx(1 / 3)
@@ -204,7 +177,7 @@ def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: L
     judged_by(judge, ledger)
     assert budget.output_tokens() == (400, "400 output tokens an answer assumed")
     rigour = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
-    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, options=options())
+    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, options=ask_options())
     lengths = [row.counts.output for row in emulator.billing.rows]
     tokens, assumed = budget.output_tokens()
     assert len(lengths) == 24
@@ -213,13 +186,8 @@ def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: L
     assert replace(budget, purpose="generate").output_tokens()[0] == 400
 
 
-# Budgets
-
-
 def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
-    """Requests forecast at 2,860 millionths in the worst case pass a cap of just that, and a judge
-    that is free passes any.
-    """
+    """Forecast at 2,860 millionths at worst, they pass a cap of just that; a free judge any."""
     budget(cap=0.00286).allow(TWO, "first")
     with pytest.raises(CostError, match=r"^\$0.0029 are forecast .*: \$0.0029 \(2 requests to cl"):
         budget(cap=0.00285).allow(TWO, "first")
@@ -231,9 +199,7 @@ def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
 def test_what_is_spent_or_under_way_counts_against_the_cap(
     budget: Budgets, ledger: Ledger, answered: bool, spent: float
 ) -> None:
-    """What a run has paid is added, and said; requests without a result yet count as much as those
-    to be sent. What another run has paid does not count.
-    """
+    """Requests without a result yet count as much as those to be sent; another run's do not."""
     judge, sent = budget().judge, {str(n): text(1, 1) for n in range(2)}
     intent = ledger.plan(sent, transport="batches", judge=judge, purpose="judge", run="first")
     if answered:
@@ -248,15 +214,12 @@ def test_what_is_spent_or_under_way_counts_against_the_cap(
 def test_the_cap_holds_for_all_that_is_forecast(budget: Budgets) -> None:
     """Answers and verdicts together, each named with its price; a paid judge needs a cap."""
     parts = {"answers": budget().forecast(TWO), "verdicts": budget().forecast(TWO[:1])}
-    refuse_above_cap(parts, 0.00429, spent=0.00001)
+    cost.refuse_above_cap(parts, 0.00429, spent=0.00001)
     with pytest.raises(CostError, match=r"answers \$0.0029 .* and verdicts \$0.0014 "):
-        refuse_above_cap(parts, 0.00429, spent=0.00002)
-    refuse_without_cap([budget().judge], 1.0)
+        cost.refuse_above_cap(parts, 0.00429, spent=0.00002)
+    cost.refuse_without_cap([budget().judge], 1.0)
     with pytest.raises(DataError, match="claude-opus-5-5 must be paid: set max_cost_usd"):
-        refuse_without_cap([budget().judge], 0.0)
-
-
-# What was spent
+        cost.refuse_without_cap([budget().judge], 0.0)
 
 
 def answers(price: Price, n: int, hits: int) -> list[Answer]:
@@ -277,9 +240,7 @@ def answers(price: Price, n: int, hits: int) -> list[Answer]:
 def test_an_hours_caching_pays_above_the_documented_hit_rate(
     price: Price, n: int, even: int
 ) -> None:
-    """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526: one
-    hit fewer costs more than no caching, one more saves.
-    """
+    """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526."""
     below, at, above = (
         Spending.of(answers(price, n, hits), price, batch=False)
         for hits in (even - 1, even, even + 1)
@@ -292,9 +253,7 @@ def test_an_hours_caching_pays_above_the_documented_hit_rate(
 
 
 def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Ledger) -> None:
-    """Below the model's shortest prefix nothing is written; that is said, and nobody is to blame
-    when nothing was asked at all.
-    """
+    """Below the model's shortest prefix nothing is written, and that is said."""
     judged_by(batch_judge(emulator), ledger)
     spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
     assert spending.hit_rate is None
@@ -302,29 +261,23 @@ def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Led
     assert Spending.of([], OPUS, batch=True).warning == ""
 
 
-# Before a run
-
-
-def cost(*words: str) -> dict[str, Any]:
+def forecast(emulator: Emulator) -> dict[str, Any]:
     """What `arena-kit cost --json` prints for the headline with Claude."""
-    file = "params/headline_claude.yaml"
-    done = CliRunner().invoke(main, ["cost", "--params", file, "--json", *words])
+    words = ("--params", "params/headline_claude.yaml", "-p", "judge.base_url", emulator.base_url)
+    done = call("cost", "--json", *words)
     assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return dict(json.loads(done.stdout))
 
 
 def test_a_cost_is_an_estimate_or_counted(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Without a key nothing is sent: 4,548 requests after 18 canaries, estimated by length. With
-    one the service counts: 3.2 bytes a token here, so 15/16 of the estimate.
-    """
+    """Without a key by length, nothing sent; with one the service counts, 15/16 of the estimate."""
     bank = [json.loads(line) for line in (workspace / "sample/prompts.jsonl").open()]
     gold = sum(1 for prompt in bank if prompt.get("gold_answer"))
     n_asked = (gold + 2 * len(bank)) * 12 + 18  # 6 pairs in 2 orders, 3 dimensions; canaries
     assert n_asked == 4548 + 18
-    found = cost("-p", "judge.base_url", emulator.base_url)
+    found = forecast(emulator)
     estimate = Forecast(**found["forecast"])
     assert found["max_cost_usd"] == 90.0
     assert (estimate.requests, estimate.answered) == (n_asked, 0)
@@ -335,7 +288,7 @@ def test_a_cost_is_an_estimate_or_counted(
     assert estimate.usd_all_hits < estimate.usd_no_cache < estimate.usd_no_hits < 90
     assert emulator.requests == []
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    counted = Forecast(**cost("-p", "judge.base_url", emulator.base_url)["forecast"])
+    counted = Forecast(**forecast(emulator)["forecast"])
     assert counted.requests == n_asked
     for name in ("system_tokens", "user_tokens"):
         ratio = getattr(counted, name) / getattr(estimate, name)
@@ -367,9 +320,7 @@ def test_answers_that_are_known_are_not_forecast(
 
 
 def test_a_run_that_spends_needs_a_cap_and_a_price(workspace: Path, emulator: Emulator) -> None:
-    """A paid judge without max_cost_usd is refused, offline and a free server need none; an
-    unpriced model is refused with those that are listed.
-    """
+    """Offline and a free server need no cap; an unpriced model is refused with those listed."""
     with pytest.raises(DataError, match="set max_cost_usd"):
         small_plan(emulator, max_cost_usd=0).refuse_without_cap()
     small_plan(emulator, max_cost_usd=0, offline=True).refuse_without_cap()

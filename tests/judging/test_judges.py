@@ -77,9 +77,6 @@ def named(judge: BaselineJudge, request: JudgeRequest) -> Slot | None:
     return read_verdict(judge.answer(request).text).winner
 
 
-# The baseline
-
-
 def test_the_baseline_answers_deterministically_under_its_name(sample_requests: list[Both]) -> None:
     """Two judges with the same settings give the same readable answers, for nothing."""
     asked = [request for both in sample_requests for request in both]
@@ -94,9 +91,7 @@ def test_the_baseline_answers_deterministically_under_its_name(sample_requests: 
 
 @pytest.mark.parametrize("dimension", RUBRICS)
 def test_the_baseline_depends_on_the_texts_alone(dimension: str) -> None:
-    """Another boundary around the same texts changes nothing, and two copies of one text tie
-    without noise and bias, on any dimension, known or not.
-    """
+    """Not on the boundary around them; two copies of one text tie without noise and bias."""
     judge = BaselineJudge(noise=1.0)
     one, other = requests(dimension, salt=b"one"), requests(dimension, salt=b"other")
     assert one[0].boundary != other[0].boundary
@@ -106,9 +101,7 @@ def test_the_baseline_depends_on_the_texts_alone(dimension: str) -> None:
 
 
 def test_noise_seed_and_slot_bias_do_what_they_say(sample_requests: list[Both]) -> None:
-    """Without noise and bias no pair is inconsistent and the seed does not matter; noise differs
-    between the two orders; a bias of 10 names A in every order. Each is a declared setting.
-    """
+    """Noise differs between the two orders, a bias of 10 names A in each; all are declared."""
 
     def settled(**changes: Any) -> list[Settlement]:
         judge = BaselineJudge(**changes)
@@ -140,19 +133,10 @@ def test_odd_responses_are_judged(text: str) -> None:
         assert all(named(BaselineJudge(), each) for each in requests(dimension, ash=text))
 
 
-# The replay
-
-
 def row(request: JudgeRequest, **changes: object) -> dict[str, object]:
     """A verdict line as a run record holds it."""
-    answer = Answer(
-        request_id="r",
-        status=Status.OK,
-        text='{"justification": "Recorded.", "winner": "B"}',
-        served_model="judge/x-2026",
-        usage={"input_tokens": 7},
-        cost_usd=0.25,
-    )
+    text, usage = '{"justification": "Recorded.", "winner": "B"}', {"input_tokens": 7}
+    answer = Answer("r", Status.OK, text, "judge/x-2026", usage, cost_usd=0.25)
     return verdict_of(request, answer, judge_model="judge/x").as_row() | changes
 
 
@@ -220,9 +204,7 @@ LINE |= {"status": "ok", "raw_text": ""}
 def test_a_malformed_recording_is_refused_with_its_line(
     tmp_path: Path, line: str | dict[str, object], words: str
 ) -> None:
-    """A line that is no verdict is refused, naming file, line and what is wrong; so is a folder
-    without verdicts, and a file that is not there.
-    """
+    """Naming file, line and what is wrong; so is a folder without verdicts, and no file at all."""
     path = tmp_path / "v.jsonl"
     text = line if isinstance(line, str) else json.dumps(line)
     path.write_text(f"{json.dumps(row(requests()[0]))}\n{text}\n", encoding="utf-8")

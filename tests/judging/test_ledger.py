@@ -1,6 +1,4 @@
-"""The ledger: answers are kept once, whole, and under everything that could change them; what was
-paid for survives a kill and a copied, a damaged and a write-protected file.
-"""
+"""The ledger: answers are kept once, whole; what was paid for survives kills, copies and damage."""
 
 from __future__ import annotations
 
@@ -39,8 +37,7 @@ from tests.samples import (
     write_protect,
 )
 
-#: Keeps answers of this name one by one, once told to begin, and says how many there are; then
-#: waits to be ended. A holder has the ledger to itself.
+#: Keeps answers of this name one by one, once told to begin, and says how many; a holder alone.
 WRITER = """
 import sys
 from contextlib import nullcontext
@@ -102,17 +99,11 @@ def put_answers(ledger: Ledger, n: int) -> dict[str, Answer]:
     return answers
 
 
-# What is kept
-
-
 def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
-    """All fields survive the round trip exactly, also of more keys than SQLite takes in one
-    statement; half of a surrogate pair, as a cut-off emoji leaves behind, does not stop the
-    keeping. Asking an absent file makes none, and the first answer under a key stays.
+    """Also of more keys than SQLite takes in one statement, and with half of a surrogate pair;
+    asking an absent file makes none, and the first answer under a key stays.
     """
-    assert ledger.get(["key1"]) == {}
-    assert len(ledger) == 0
-    assert not ledger.path.exists()
+    assert (ledger.get(["key1"]), len(ledger), ledger.path.exists()) == ({}, 0, False)
     answers = put_answers(ledger, 1_234)
     odd = {"odd": answers["key1"]._replace(text="Antwort: 最佳 \x00 \n")}
     cut = answers["key1"]._replace(text="Calm \ud83d. Winner: B")
@@ -133,9 +124,7 @@ def key_of(
 
 
 def test_everything_that_could_change_an_answer_changes_the_key() -> None:
-    """Model, settings, system text, user text, position and attempt each make another key; the
-    order of settings does not, also inside.
-    """
+    """The order of settings does not, also inside."""
     keys = [
         key_of(REQUEST),
         key_of(REQUEST, model="judge/y"),
@@ -166,36 +155,30 @@ def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: b
             con.execute("PRAGMA user_version = 99")
         words = "a ledger of schema 99, and this arena_kit knows 3 only"
     before = ledger.path.read_bytes()
-    with pytest.raises(DataError, match=words):
-        ledger.get(["key0"])
-    with pytest.raises(DataError, match=words):
-        put_answers(ledger, 2)
-    with pytest.raises(DataError, match=words):
-        len(ledger)
+    for use in (lambda: ledger.get(["key0"]), lambda: put_answers(ledger, 2), lambda: len(ledger)):
+        with pytest.raises(DataError, match=words):
+            use()
     assert ledger.path.read_bytes() == before
 
 
-# Several processes
-
-
 def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    """Two processes that start on an absent file with 200 answers each leave all 400; a backup
-    made while they write holds all that was kept when it began, and leaves nothing beside it.
+    """Also on a file that is absent at first; a backup made while they write holds all that was
+    kept when it began, and leaves nothing beside it.
     """
-    writers = [Writer(ledger.path, 200, name) for name in "xy"]
+    writers = [Writer(ledger.path, 60, name) for name in "xy"]
     for writer in writers:
         writer.begin()
-    writers[0].wait(100)
+    writers[0].wait(30)
     ledger.back_up(tmp_path / "backup.sqlite")
     for writer in writers:
         writer.end()
-    texts = {f"{name}-{i}": f"{name} says {i} " * 50 for name in "xy" for i in range(200)}
+    texts = {f"{name}-{i}": f"{name} says {i} " * 50 for name in "xy" for i in range(60)}
     assert {key: kept.text for key, kept in ledger.get(texts).items()} == texts
     backup = Ledger(tmp_path / "backup.sqlite")
     kept = backup.get(texts)
-    assert 100 <= len(kept) == len(backup) <= 400
+    assert len(kept) == len(backup) <= 120
     assert all(answer.text == texts[key] for key, answer in kept.items())
-    assert {f"x-{i}" for i in range(100)} <= kept.keys()
+    assert {f"x-{i}" for i in range(30)} <= kept.keys()
     left = {path.name for path in tmp_path.iterdir()} - {f"{ledger.path.name}.lock"}
     assert left == {"backup.sqlite", ledger.path.name}
 
@@ -203,9 +186,7 @@ def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Pa
 def test_a_copy_of_the_file_alone_has_every_answer(
     emulator: Emulator, ledger: Ledger, tmp_path: Path
 ) -> None:
-    """The ledger file alone, copied when the last group has come, pays for nothing again; what a
-    killed process had kept is in it, without what is beside it.
-    """
+    """Copied when the last group has come, or after a kill, it pays for nothing again."""
     copy = tmp_path / "copy.sqlite"
 
     def copy_when_done(done: int, total: int) -> None:
@@ -227,18 +208,13 @@ def test_a_copy_of_the_file_alone_has_every_answer(
 def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
     """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
-    done = call("ledger", "backup", "copy.sqlite")
-    assert done.exit_code == 0, done.output
+    done, again = (call("ledger", "backup", "copy.sqlite") for _ in range(2))
     assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
-    again = call("ledger", "backup", "copy.sqlite")
-    assert again.exit_code == 2
+    assert (done.exit_code, again.exit_code) == (0, 2)
     assert "there is a file already" in again.stderr
     assert Ledger(workspace / "copy.sqlite").get(answers) == answers
     with pytest.raises(DataError, match="there is no ledger"):
         Ledger(workspace / "none.sqlite").back_up(workspace / "other.sqlite")
-
-
-# An older copy in the ledger's place
 
 
 @pytest.fixture
@@ -255,10 +231,7 @@ def restored(ledger: Ledger, emulator: Emulator) -> Ledger:
 def test_a_restored_older_ledger_collects_what_it_does_not_know(
     emulator: Emulator, restored: Ledger
 ) -> None:
-    """A batch that only the service knows is collected and booked, with a sentence, also below
-    newer ones that the ledger knows, and where its results end too early without a sign of it;
-    nothing is paid twice.
-    """
+    """Also below newer ones that it knows, and where results end early; nothing is paid twice."""
     judge, sentences = batch_judge(emulator), list[str]()
     rigour = [replace(PAIRS[0], dimension="rigour")]
     judge_pairs(rigour, TWO_RUBRICS, judge, restored, options=options(run="2"))
@@ -285,9 +258,7 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Le
 def test_batches_of_others_are_left_alone(
     emulator: Emulator, ledger: Ledger, tmp_path: Path
 ) -> None:
-    """Batches that another ledger made for other requests are not taken up; running ones are
-    named, for only their results could tell.
-    """
+    """Batches of another ledger for other requests are not taken up; running ones are named."""
     judge, sentences = batch_judge(emulator), list[str]()
     judged_by(judge, ledger, 1)
     judge_pairs(PAIRS[1:3], MATERIAL, judge, Ledger(tmp_path / "other.sqlite"), options=options())
@@ -298,9 +269,6 @@ def test_batches_of_others_are_left_alone(
     assert sizes(emulator) == [2, 4, 1, 6]
     assert f"the account runs {running.batch_id}, unknown to this ledger" in sentences[0]
     assert not [text for text in sentences if "did not know" in text]
-
-
-# Damage
 
 
 def flipped(content: bytes, at: int, mask: int) -> bytes:
@@ -323,13 +291,11 @@ def damage_text(ledger: Ledger, text: str) -> None:
 
 
 def test_no_flipped_byte_changes_or_loses_an_answer_in_silence(ledger: Ledger) -> None:
-    """Over 150 single flipped bytes anywhere in the file, every answer comes back as it was
-    kept, or there is an error; none is changed, and none is missing without one.
-    """
+    """Over 100 single flipped bytes each answer comes back as it was kept, or there is an error."""
     random, errors = Random(0), 0
     answers = put_answers(ledger, 60)
     content = ledger.path.read_bytes()
-    for _ in range(150):
+    for _ in range(100):
         at, mask = random.randrange(len(content)), random.randrange(1, 256)
         replace_file(ledger.path, flipped(content, at, mask))
         try:
@@ -337,7 +303,7 @@ def test_no_flipped_byte_changes_or_loses_an_answer_in_silence(ledger: Ledger) -
             assert ledger.get(answers) == answers, f"byte {at} ^ {mask}"
         except DataError:
             errors += 1
-    assert errors >= 30
+    assert errors >= 20
 
 
 def test_a_flipped_byte_never_makes_another_salt(ledger: Ledger) -> None:
@@ -348,13 +314,12 @@ def test_a_flipped_byte_never_makes_another_salt(ledger: Ledger) -> None:
     at_salt = content.index(salt)
     page = at_salt // 4096 * 4096
     for at in (*range(at_salt - 12, at_salt + 48), *range(page, page + 12)):
-        for mask in (1, 2, 16, 128):
-            replace_file(ledger.path, flipped(content, at, mask))
-            try:
-                assert ledger.salt() == salt, f"byte {at} ^ {mask}"
-            except DataError:
-                errors += 1
-    assert errors >= 128
+        replace_file(ledger.path, flipped(content, at, mask := 1 << at % 8))
+        try:
+            assert ledger.salt() == salt, f"byte {at} ^ {mask}"
+        except DataError:
+            errors += 1
+    assert errors >= 32
 
 
 def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
@@ -389,19 +354,16 @@ def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger:
 
 
 def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Path) -> None:
-    """`ledger check` names damaged answers and ends with 2; `--forget-damaged` removes them and
-    says what asking them again may cost.
-    """
+    """`ledger check` ends with 2; `--forget-damaged` says what asking again may cost."""
     ledger = Ledger(workspace / ".arena_kit" / "verdicts.sqlite")
     answers = put_answers(ledger, 9)
     damage_text(ledger, answers["key4"].text)
     damage_text(ledger, answers["key7"].text)
     done = call("ledger", "check", ledger.path)
-    assert done.exit_code == 2
-    assert "the answer to 'tone|q4|ash|beech#1' is damaged" in done.stdout
-    assert "the answer to 'tone|q7|ash|beech#1' is damaged" in done.stdout
+    assert (done.exit_code, len(ledger)) == (2, 9)
+    for n in (4, 7):
+        assert f"the answer to 'tone|q{n}|ash|beech#1' is damaged" in done.stdout
     assert "--forget-damaged" in done.stderr
-    assert len(ledger) == 9
     done = call("ledger", "check", "--forget-damaged")
     assert done.exit_code == 0, done.output
     assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
@@ -409,9 +371,7 @@ def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Pat
 
 
 def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
-    """`check` finds a key that is damaged in the index or in the table; `--forget-damaged` makes
-    the index anew, which brings the answer back, and forgets one whose own key is damaged.
-    """
+    """A key damaged in the index comes back, one damaged in the table is forgotten."""
     answers = put_answers(ledger, 9)
     content = ledger.path.read_bytes()
     left = []
@@ -441,9 +401,7 @@ except DataError as error:
 
 @pytest.mark.parametrize("kill", [True, False])
 def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path, kill: bool) -> None:
-    """Answers come from a write-protected ledger, with and without a `-wal` file beside it, and
-    nothing is left there; keeping an answer is one clear error.
-    """
+    """With and without a `-wal` file beside it, and nothing is left there."""
     path = tmp_path / "kept" / "verdicts.sqlite"
     path.parent.mkdir()
     writer = Writer(path, 9)

@@ -146,11 +146,11 @@ def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) ->
     assert read_verdict(text, graded=True).winner is None
 
 
-PARTS = ["{", "}", '"winner"', ":", "[[", "]]", "A", "Winner: ", '"', "[", "\n", ">"]
+PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: ", "\n", " "]
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=5)), max_size=20).map("".join))
+@given(st.lists(st.sampled_from(PARTS), max_size=20).map("".join))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """No text makes the reader fail, and reading twice gives the same."""
     assert read_verdict(text) == read_verdict(text)

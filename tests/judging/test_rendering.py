@@ -72,9 +72,8 @@ def plain(text: str) -> str:
 
 
 def test_the_judge_sees_texts_and_rubric_and_no_names() -> None:
-    """The response of the entrant shown first stands in slot A, in either order; neither text names
-    an entrant or the prompt's id. The rubric stands in the system text, which is the same for every
-    prompt and order, after warnings of order, self-recognition, anchoring and length.
+    """Who is shown first stands in slot A; the rubric stands in the system text, which is the same
+    for every prompt and order, after warnings of order, self-recognition, anchoring and length.
     """
     forward, backward = shown(FORWARD), shown(BACKWARD)
     sections, others = read_sections(forward), read_sections(backward)
@@ -118,9 +117,7 @@ def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
 def test_a_reference_is_shown_only_where_the_rubric_says(
     reference: Reference, shows: dict[str, str]
 ) -> None:
-    """The gold answer and the expected behaviour appear for their rubric and for no other, and
-    nothing for a prompt without one.
-    """
+    """The gold answer and the expected behaviour for their rubric alone, where a prompt has one."""
     rubric = replace(RUBRIC, reference=reference)
     request = shown(rubric=rubric)
     names = ("gold_answer", "expected_behavior")
@@ -140,17 +137,10 @@ def test_hostile_texts_stay_inside_their_sections(
     prompt = replace(PROMPT, text=f"Q{question}", gold_answer=f"G{gold}")
     rubric = replace(RUBRIC, reference="gold_answer")
     request = shown(first=first, second=second, prompt=prompt, rubric=rubric)
-    meant = {
-        "question": prompt.text,
-        "gold_answer": prompt.gold_answer,
-        "response_a": first,
-        "response_b": second,
-    }
-    sections = read_sections(request)
-    assert list(sections) == list(meant)
-    assert {k: plain(v) for k, v in sections.items()} == {
-        k: plain(v or "") for k, v in meant.items()
-    }
+    names = ["question", "gold_answer", "response_a", "response_b"]
+    meant = zip(names, (prompt.text, f"G{gold}", first, second), strict=True)
+    found = read_sections(request).items()
+    assert [(k, plain(v)) for k, v in found] == [(k, plain(v)) for k, v in meant]
 
 
 @settings(max_examples=30, deadline=None)

@@ -17,7 +17,7 @@ from arena_kit.battles.write import write_battles
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry import on_disk as streamed
 from arena_kit.rating.bradley_terry.on_disk import KEPT, Sketch, add_drawn, rate_boards
-from arena_kit.rating.resampling import PoissonWeights
+from arena_kit.rating.resampling import PoissonWeights, mix
 from tests.samples import asked, expanded
 
 BOOTSTRAP = BradleyTerry(interval="percentile", resamples=200)
@@ -151,7 +151,7 @@ def test_a_sketch_counts_what_it_saw() -> None:
     rng = np.random.default_rng(0)
     items = np.concatenate([np.zeros(5000), np.ones(90_000)]).astype(np.intp)
     hashes = np.concatenate([rng.integers(0, 700, 5000), rng.integers(0, 40_000, 90_000)])
-    hashes = hashes.astype(np.uint64)
+    hashes = mix(hashes.astype(np.uint64))
     whole, parts = Sketch(3), Sketch(3)
     whole.add(items, hashes)
     order = rng.permutation(len(items))

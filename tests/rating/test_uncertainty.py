@@ -88,7 +88,7 @@ def has_peak(cells: Cells, times: NDArray[np.float64], n: int) -> bool:
     is a chain of wins to every other, a tie counting for both.
     """
     beat = np.eye(n, dtype=bool)
-    won, lost = (cells.won + cells.tied) * times > 0, (cells.lost + cells.tied) * times > 0
+    won, lost = cells.wins * times > 0
     beat[cells.a[won], cells.b[won]] = True
     beat[cells.b[lost], cells.a[lost]] = True
     for k in range(n):
@@ -169,9 +169,7 @@ def test_a_resample_of_counts_is_a_refit_of_the_counts_drawn(method: BradleyTerr
     for number in range(20):
         times = times_in(votes, number)
         rows = [
-            (votes.cells.won, "model_a"),
-            (votes.cells.tied, "tie"),
-            (votes.cells.lost, "model_b"),
+            *zip(votes.cells.outcomes, ("model_a", "tie", "model_b"), strict=True),
         ]
         drawn = BattleLog.from_battles(
             Battle(
@@ -235,7 +233,7 @@ def test_few_battles_have_a_fit_in_every_resample(compiled: bool) -> None:
         for number, theta in enumerate(found):
             cells = votes.cells.with_weights(times_in(votes, number)).and_also(met.prior(0.1, 0))
             share = 1 / (1 + np.exp(theta[cells.b] - theta[cells.a]))
-            more = cells.won - (cells.won + cells.lost) * share
+            more = cells.outcomes[0] - cells.games * share
             gained = np.bincount(cells.a, more, 7) - np.bincount(cells.b, more, 7)
             np.testing.assert_allclose(gained, 0, atol=1e-8)
         np.testing.assert_array_equal(found[:5], refits(log, method, 5, compiled=compiled)[2])
@@ -248,7 +246,7 @@ def test_newtons_method_does_not_go_back_and_forth() -> None:
     a, b = np.array([0, 0, 1, 2, 2, 2, 2]), np.array([1, 5, 2, 3, 4, 5, 6])
     won = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 2.1])
     lost = np.array([0.1, 2.1, 2.1, 0.1, 0.1, 0.1, 0.1])
-    cells = Cells(a=a, b=b, won=won, tied=0 * won, lost=lost, x=np.zeros((7, 0)))
+    cells = Cells.plain(a, b, np.stack([won, 0 * won, lost]))
     away = math.log(11) * (np.array([-1, 0, 1, 1, 0, 0, 0]) - 1 / 7)
     found = fitted(cells, 7, TIE_MODELS["half"], away).theta
     np.testing.assert_allclose(found[a] - found[b], np.log(won / lost), atol=1e-9)
@@ -265,7 +263,7 @@ def test_clusters_large_and_small_are_summed_alike() -> None:
     clusters = np.concatenate([rng.integers(0, 200, 180), np.full(120, 200)]).astype(np.int32)
     clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int32)
     none = np.zeros(rows)
-    cells = Cells(a=a, b=b, won=none, tied=none, lost=none, x=np.zeros((rows, 1)))
+    cells = Cells(a, b, np.stack([none] * 3), np.zeros((rows, 1)))
     scores = rng.normal(size=(2, rows))
     expected = np.zeros((n + 1, n + 1))
     for cluster in range(clusters.max() + 1):
@@ -415,7 +413,7 @@ def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior
         swept = 0
         for number in range(120):
             times = times_in(votes, number)
-            won, lost = times @ votes.cells.won, times @ votes.cells.lost
+            won, lost = votes.cells.outcomes[[0, 2]] @ times
             swept += (one_way := not (won and lost))
             added = prior if one_way or when == "always" else 0.0
             gap = found[number, 0] - found[number, 1]

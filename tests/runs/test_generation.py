@@ -20,8 +20,7 @@ from arena_kit.judging.asking.cost import CostError
 from arena_kit.runs.record.record import Record, open_record
 from arena_kit.runs.tournament import generate as generation
 from arena_kit.runs.tournament.generate import Generation
-from tests.emulator import Emulator, Fault, Reply
-from tests.emulator.errors import ApiError
+from tests.emulator import ApiError, Emulator, Fault, Reply
 from tests.samples import KEY, call, plan_of, sizes
 
 N = 6

@@ -66,20 +66,13 @@ _FLIPPED = "winner = 'tie (inconsistent)'"
 
 ARENAS = (
     Format(
-        "fastchat", "FastChat clean_battle",
-        needs=_CLEAN,
-        also=("language",),
-        battles=_VOTES,
-        texts=same("language") | {"turns": "turn"},
-        left_out=_NAMES_SHOWN,
+        "fastchat", "FastChat clean_battle", needs=_CLEAN, also=("language",), battles=_VOTES,
+        texts=same("language") | {"turns": "turn"}, left_out=_NAMES_SHOWN,
     ),
     Format(
         "fastchat-conversations", "Chatbot Arena conversations",
-        needs=(*_CLEAN, "question_id", "conversation_a", "conversation_b"),
-        also=("language",),
-        battles=_VOTES | same("question_id"),
-        texts=_SPOKEN,
-        left_out=_NAMES_SHOWN,
+        needs=(*_CLEAN, "question_id", "conversation_a", "conversation_b"), also=("language",),
+        battles=_VOTES | same("question_id"), texts=_SPOKEN, left_out=_NAMES_SHOWN,
     ),
     Format(
         "lmarena-55k", "LMArena human preference 55k",
@@ -101,10 +94,8 @@ ARENAS = (
     ),
     Format(
         "lmarena-100k", "LMArena human preference 100k",
-        needs=("question_id", *_TALKS, "tstamp", "judge_hash"),
-        also=("language", "anony"),
-        battles=_VOTES | same("question_id") | {"voter": "judge_hash"},
-        texts=_SPOKEN,
+        needs=("question_id", *_TALKS, "tstamp", "judge_hash"), also=("language", "anony"),
+        battles=_VOTES | same("question_id") | {"voter": "judge_hash"}, texts=_SPOKEN,
         left_out=_NAMES_SHOWN,
     ),
     Format(

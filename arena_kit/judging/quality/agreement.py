@@ -180,6 +180,8 @@ def _ranks(judged: BattleLog, labels: BattleLog) -> list[Measure]:
     """How far ratings by the judge are from people's, where both exist; one who rates all models
     alike has no rank correlation.
     """
+    if len({*judged.models} & {*labels.models}) < _MIN_RANKED:
+        return []
     try:
         judge, voters = map(BradleyTerry(prior=0.5), (judged, labels))
     except RatingError:

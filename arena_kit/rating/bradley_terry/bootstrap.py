@@ -76,8 +76,7 @@ def _sides(cells: Cells, pairs: Pairs) -> csr_array:
     from scipy.sparse import csr_array
 
     met, cell = len(pairs.low), np.arange(len(cells.a))
-    won, lost = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
-    by_low, by_high = np.where(pairs.turned, [lost, won], [won, lost])
+    by_low, by_high = np.where(pairs.turned, cells.wins[::-1], cells.wins)
     side = np.append(pairs.of_cell, pairs.of_cell + met)
     sides = csr_array((np.append(by_low, by_high), (side, np.append(cell, cell))))
     sides.eliminate_zeros()
@@ -171,10 +170,8 @@ class CountRefit:
         if np.isnan(wins).any():
             return np.full(self.fit.n_models, np.nan)
         won, lost = np.split(wins, 2)
-        none = np.zeros(len(won))
-        low, high = self.pairs.low, self.pairs.high
-        cells = Cells(a=low, b=high, won=won, tied=none, lost=lost, x=np.zeros((len(won), 0)))
-        return _newton(self.fit, cells)
+        outcomes = np.stack([won, np.zeros(len(won)), lost])
+        return _newton(self.fit, Cells.plain(self.pairs.low, self.pairs.high, outcomes))
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # on a way that leads nowhere
     def _climb(self, wins: Floats) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
@@ -238,7 +235,7 @@ def _prior_wins(prior: Cells, pairs: Pairs) -> Floats:
     """The pseudo-wins of either side of every pair."""
     n, wins = pairs.n_models, np.zeros((2, len(pairs.low)))
     at = np.searchsorted(pairs.low * n + pairs.high, prior.a * n + prior.b)
-    wins[0, at], wins[1, at] = prior.won, prior.lost
+    wins[:, at] = prior.wins
     return wins.ravel()
 
 

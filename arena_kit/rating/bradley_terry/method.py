@@ -16,7 +16,6 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import (
     MIN_QUESTIONS,
     NORMAL_95,
-    Rating,
     RatingError,
     Ratings,
     check_connected,
@@ -146,7 +145,7 @@ class BradleyTerry:
         if same.any():  # else wins connect all
             check_connected(log.models, pairs.low, pairs.high)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
-        n, draws = fit.n_models, np.empty((0, fit.n_models))
+        draws = np.empty((0, fit.n_models))
         if self.interval == "sandwich":
             spread = covariance(fit, evidence, same)
         else:
@@ -157,7 +156,7 @@ class BradleyTerry:
             spread = later.result()
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
-            draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
+            draws = stretched(draws, fit.strength, one_way, spread)
         return self.in_points(log, dropped, evidence, pooled, fit, spread, draws, same)
 
     def in_points(
@@ -179,17 +178,28 @@ class BradleyTerry:
         rating = self.center + unit * _beyond(fit.strength, anchors)
         shown_spread: Floats = unit**2 * _beyond(_beyond(spread[:n, :n], anchors).T, anchors)
         shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
+        df = np.maximum(1.0, evidence.seen - 1)
+        hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
+        if self.interval != "sandwich":
+            hidden |= same  # drawing the same again and again shows no spread
+        figures = [*self._interval(rating, shown_spread, shown_draws, df), df]
+        se, low, high, free = np.where(hidden, np.nan, figures)
+        extra = {"se": se, "df": free}
+        if self.covariates:
+            extra["uncontrolled"] = replace(self, covariates=())(log).values()
+        rows = evidence.rows
+        n_battles = np.bincount(np.append(rows.a, rows.b), np.tile(rows.games, 2))
         return Ratings(
             method="bradley-terry",
             settings=asdict(self),
-            ratings=self._ranked(log, evidence, rating, shown_spread, shown_draws, same),
-            n_battles=round(sum(each.sum() for each in pooled.outcomes)),
+            ratings=ranked(log.models, rating, (low, high), n_battles, extra),
+            n_battles=round(pooled.outcomes.sum()),
             dropped=dropped,
             models=log.models,
-            traces=np.empty((0, len(log.models))),
+            traces=np.empty((0, n)),
             replicates=shown_draws,
             covariance=shown_spread,
-            fit=self._beside(evidence.rows if self.covariates else pooled, fit, spread),
+            fit=self._beside(rows if self.covariates else pooled, fit, spread),
         )
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
@@ -200,7 +210,7 @@ class BradleyTerry:
             "inconsistent": masks["inconsistent"] & (self.inconsistent == "drop"),
         }
         dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
-        if not any(dropped.values()) and battles.all_take_part():
+        if not any(dropped.values()) and battles.per_model().all():
             return battles, dropped
         return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
 
@@ -287,8 +297,7 @@ class BradleyTerry:
     def _beside(self, cells: Cells, fit: Fit, spread: Floats) -> dict[str, float]:
         """What was fitted beside the ratings, and how well the battles are explained."""
         unit, first = self.scale / ln(10), len(fit.theta) - len(self.covariates)
-        weight = sum(each.sum() for each in cells.outcomes)
-        figures = {"nll": -fit.log_likelihood(cells) / float(weight)}
+        figures = {"nll": -fit.log_likelihood(cells) / float(cells.outcomes.sum())}
         if fit.ties.start is not None:
             figures["tie"] = fit.tie
         for i, name in enumerate(self.covariates, first):
@@ -296,31 +305,6 @@ class BradleyTerry:
             if spread[i, i] >= 0:
                 figures[f"{name}_se"] = unit * float(np.sqrt(spread[i, i]))
         return figures
-
-    def _ranked(
-        self,
-        log: BattleLog,
-        evidence: Evidence,
-        rating: Floats,
-        spread: Floats,
-        draws: Floats,
-        same: NDArray[np.bool_],
-    ) -> tuple[Rating, ...]:
-        """Ratings with their intervals, best first."""
-        df = np.maximum(1.0, evidence.seen - 1)
-        hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
-        if self.interval != "sandwich":
-            hidden |= same  # drawing the same again and again shows no spread
-        figures = [*self._interval(rating, spread, draws, df), df]
-        cells = evidence.rows
-        weight = np.tile(cells.won + cells.tied + cells.lost, 2)
-        counts = np.bincount(np.append(cells.a, cells.b), weight)
-        se, low, high, free = np.where(hidden, np.nan, figures)
-        extra = {"se": se, "df": free}
-        if self.covariates:
-            without = replace(self, covariates=())(log)
-            extra["uncontrolled"] = np.array([without[model].rating for model in log.models])
-        return ranked(log.models, rating, (low, high), counts, extra)
 
     def _interval(
         self, rating: Floats, spread: Floats, draws: Floats, df: Floats

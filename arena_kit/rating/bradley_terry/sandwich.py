@@ -42,8 +42,7 @@ def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
     """
     if evidence.pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    parts = list(evidence.partitions())
-    meat = [part.sign * _meat(fit, evidence, part) for part in parts]
+    meat = [part.sign * _meat(fit, evidence, part) for part in evidence.partitions()]
     return sandwiched(fit, meat, same)
 
 
@@ -67,9 +66,9 @@ def stretched(draws: Floats, centre: Floats, narrow: Floats, wide: Floats) -> Fl
     A bootstrap that draws questions and voters at once counts what neither explains three times;
     this keeps the shape that drawing one of them gives, and the size of the two-way sandwich.
     """
-    root = _power(narrow, 0.5)
-    inverse = _power(narrow, -0.5)
-    moved = draws - centre
+    n = len(centre)  # of further parameters there are no draws
+    narrow, wide = narrow[:n, :n], wide[:n, :n]
+    root, inverse, moved = _power(narrow, 0.5), _power(narrow, -0.5), draws - centre
     missing = np.isnan(moved)
     moved = np.where(missing, 0.0, moved) @ (inverse @ _power(root @ wide @ root, 0.5) @ inverse)
     return np.where(missing, np.nan, centre + moved)

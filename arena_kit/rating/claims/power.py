@@ -235,13 +235,8 @@ class _Board:
     def _changed(self, votes: Floats) -> Cells:
         """The pairs' cells with some votes more or fewer."""
         change = self.pairs.pooled(self.votes.with_weights(votes))
-        cells = replace(
-            self.pooled,
-            won=self.pooled.won + change.won,
-            tied=self.pooled.tied + change.tied,
-            lost=self.pooled.lost + change.lost,
-        )
-        return cells.and_also(self.prior)
+        outcomes = self.pooled.outcomes + change.outcomes
+        return replace(self.pooled, outcomes=outcomes).and_also(self.prior)
 
 
 def _fewest(gap_after: Callable[[int], float], gap: float, guess: int, most: int) -> int | None:

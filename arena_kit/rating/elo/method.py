@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import inf, isfinite
-from statistics import NormalDist
 from typing import Literal
 
 import numpy as np
@@ -30,7 +29,7 @@ from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import stretched
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import true_variance
-from arena_kit.rating.critical_values import widening
+from arena_kit.rating.critical_values import normal_cdf, widening
 from arena_kit.rating.elo.replay import EloRule, Engine, engine_for, replay_in_order, replay_orders
 from arena_kit.rating.resampling import (
     ORDERS,
@@ -145,7 +144,11 @@ def k_sweep(
     rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
     replays = method.n_perms + method.evidence_replicates * method.evidence_orders
     engine = engine_for(len(log) * replays) if method.shuffle else "numpy"
-    traces = _traces(method, games, rules, engine)
+    if method.shuffle:
+        seeds = split_seed(method.seed, method.n_perms, ORDERS)
+        traces = replay_orders(games, rules, seeds, compiled=engine == "numba")
+    else:
+        traces = np.stack([replay_in_order(games, rule) for rule in rules])
     order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
     replicates = denoised(
         _replicates(method, games, rules, log.clusters(), engine),
@@ -170,25 +173,11 @@ def k_sweep(
         )
         for n, each in enumerate(methods)
     }
-    return _with_cautions(rated, method, log) if method.evidence_replicates else rated
-
-
-def _with_cautions(
-    rated: dict[float, Ratings], method: PermutationElo, log: BattleLog
-) -> dict[float, Ratings]:
-    """The same, each with a note where its intervals do not hold the truth."""
+    if not method.evidence_replicates:
+        return rated
     same = BradleyTerry(scale=method.scale, center=method.initial, inconsistent="tie")(log)
     notes = {k: caution(ratings, same) for k, ratings in rated.items()}
     return {k: replace(each, notes=(notes[k],) if notes[k] else ()) for k, each in rated.items()}
-
-
-def _traces(method: PermutationElo, games: Games, rules: list[EloRule], engine: Engine) -> Floats:
-    """Final ratings of every order, shaped (rules, orders, models)."""
-    if not method.shuffle:
-        return np.stack([replay_in_order(games, rule) for rule in rules])
-    return replay_orders(
-        games, rules, split_seed(method.seed, method.n_perms, ORDERS), compiled=engine == "numba"
-    )
 
 
 def _replicates(
@@ -232,7 +221,6 @@ def _ranked(
 ) -> tuple[Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
-    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
     if len(replicates):
         reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
@@ -240,7 +228,7 @@ def _ranked(
     df = np.maximum(1.0, seen - 1)
     low, high = (mean + widening(df) * (end - mean) for end in (low, high))
     extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
-    return ranked(log.models, mean, (low, high), n_battles, extra, reasons)
+    return ranked(log.models, mean, (low, high), log.per_model(), extra, reasons)
 
 
 def _few_voters(seen: float) -> str:
@@ -253,21 +241,13 @@ def holding(elo: Ratings, strengths: Ratings) -> Floats:
     rating of the same battles on the same center; NaN where either has no interval.
     """
     rows = [(elo[model], strengths[model]) for model in elo.models]
-    low, high, center, error = (
-        np.array([np.nan if value is None else value for value in column])
-        for column in zip(
-            *((e.ci_low, e.ci_high, s.rating, s.extra["se"]) for e, s in rows), strict=True
-        )
-    )
+    figures = [(e.ci_low, e.ci_high, s.rating, s.extra["se"]) for e, s in rows]
+    low, high, center, error = np.array(figures, float).T  # None becomes NaN
     start, spread = center.mean(), true_variance(strengths)
     kept = spread / (spread + error**2)
     expected, deviation = start + kept * (center - start), np.sqrt(kept) * error
-    known = (deviation > 0) & ~np.isnan(low)
-    scores = [
-        np.divide(end - expected, deviation, out=np.full(len(rows), np.nan), where=known)
-        for end in (low, high)
-    ]
-    below, above = (np.array([NormalDist().cdf(z) for z in each]) for each in scores)
+    deviation = np.where(deviation > 0, deviation, np.nan)
+    below, above = (normal_cdf((end - expected) / deviation) for end in (low, high))
     return np.asarray(above - below)
 
 
@@ -355,9 +335,5 @@ def neighbour_stability(
 
 def _down_to(holds: Mapping[float, bool], start: float) -> float | None:
     """The smallest K reached from `start` downwards without the property failing."""
-    reached = None
-    for k in sorted((k for k in holds if k <= start), reverse=True):
-        if not holds[k]:
-            break
-        reached = k
-    return reached
+    downwards = sorted((k for k in holds if k <= start), reverse=True)
+    return min(takewhile(holds.__getitem__, downwards), default=None)

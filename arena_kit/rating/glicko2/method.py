@@ -150,10 +150,13 @@ class Glicko2:
             replay(games, self.start(games.n_models), self.limits(), period=period)
         )
         replicates = self._replicates(log, games, period)
+        reasons = [""] * games.n_models
+        if self.evidence_replicates:
+            reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
         return Ratings(
             method="glicko2",
             settings=asdict(self),
-            ratings=_ranked(log, final, replicates, self._reasons(log, games)),
+            ratings=_ranked(log, final, replicates, reasons),
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
@@ -218,7 +221,8 @@ class Glicko2:
 
     def start(self, n_models: int) -> States:
         """Models that have not played."""
-        return States.fresh(n_models, var=(self.rd / SCALE) ** 2, s=self.volatility**2)
+        new = (0.0, (self.rd / SCALE) ** 2, self.volatility**2)
+        return States(*(np.full(n_models, each) for each in new))
 
     def in_points(self, states: States) -> tuple[Floats, Floats, Floats]:
         """Rating, RD and volatility as people read them."""
@@ -246,12 +250,6 @@ class Glicko2:
             mu = replay_sets(games, start, limits, sets, sizes, period=period)
             out.append(np.where(rated, self.initial + SCALE * mu, np.nan))
         return np.concatenate(out)
-
-    def _reasons(self, log: BattleLog, games: Games) -> list[str]:
-        """For each model why it has no interval where others have one."""
-        if not self.evidence_replicates:
-            return [""] * games.n_models
-        return why_no_interval(log, games.score, MIN_QUESTIONS)
 
 
 class RunningGlicko2:
@@ -325,7 +323,6 @@ def _ranked(
     log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats, reasons: list[str]
 ) -> tuple[Rating, ...]:
     rating, rd, volatility = final
-    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
-    return ranked(log.models, rating, (low, high), n_battles, extra, reasons)
+    return ranked(log.models, rating, (low, high), log.per_model(), extra, reasons)

@@ -265,18 +265,12 @@ def _moved(
 
 def _extended(people: Ratings, spot: _Spot, model: str) -> Floats:
     """The arena's covariance with the placed model's row and column in its place."""
-    arena = _covariance(people)
+    arena = np.asarray(people.covariance, float)
     pulled = spot.pull @ arena
     at = sorted([*people.models, model]).index(model)
     wider = np.insert(np.insert(arena, at, 0.0, axis=0), at, 0.0, axis=1)
     wider[at, :] = wider[:, at] = np.insert(pulled, at, spot.variance)
     return wider
-
-
-def _covariance(people: Ratings) -> Floats:
-    if people.covariance is None:
-        raise TypeError("the arena was rated without a covariance")
-    return people.covariance
 
 
 @dataclass(frozen=True, slots=True)
@@ -296,7 +290,7 @@ class _Spot:
         weight = games.weight(theta)
         pull = np.bincount(games.opponent, weight, len(people.models)) / weight.sum()
         meat = games.spread(theta, evidence) / weight.sum() ** 2
-        variance = unit**2 * meat + float(pull @ _covariance(people) @ pull)
+        variance = unit**2 * meat + float(pull @ np.asarray(people.covariance) @ pull)
         rating = method.center + unit * theta
         se = float(np.sqrt(variance))
         seen = evidence.seen[log.models.index(model)]
@@ -334,8 +328,7 @@ class _Games:
         place = {name: i for i, name in enumerate(people.models)}
         codes = np.array([place.get(name, -1) for name in models])
         opponent = codes[np.where(first, rows.b, rows.a)]
-        won = np.where(first, rows.won, rows.lost) + rows.tied / 2
-        games = rows.won + rows.tied + rows.lost
+        won, games = np.where(first, rows.wins[0], rows.wins[1]), rows.games
         needed = method.prior_when == "always" or not 0 < won.sum() < games.sum()
         met = np.unique(opponent) if method.prior and needed else np.empty(0, np.intp)
         strength = people.values() - method.center

@@ -61,8 +61,7 @@ def test_rates_match_a_hand_calculation(
 
 def test_the_interval_knows_that_verdicts_on_one_question_go_together() -> None:
     """Of ten questions that all name slot A as few as 74 % may be typical (0.05 to the power of a
-    tenth). On two questions that name A and B by turns the share may be anything. Dimensions are
-    kept apart.
+    tenth); of two that name A and B by turns anything. Dimensions are kept apart.
     """
     found = bias(*[FLIP] * 10)
     for share in (found.flips, found.slot_a):
@@ -84,10 +83,9 @@ def test_a_consistent_judge_shows_no_order_effect(said: list[tuple[Slot, Slot]])
 
 
 def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(data: Path) -> None:
-    """QLoRA's 38,544 verdicts of the OpenAssistant benchmark, every pair in both orders: 57.3 % of
-    decisive ones for the first slot, 72.4 % of pairs alike in both orders (data card, recounted
-    from the authors' files). MT-bench: 380 of 2,400 settled pairs are inconsistent; which slot won
-    is not known of these.
+    """QLoRA's verdicts of the OpenAssistant benchmark: 57.3 % of decisive ones for the first slot,
+    72.4 % of pairs alike in both orders (data card). MT-bench: 380 of 2,400 settled pairs
+    inconsistent.
     """
     rows = pd.read_csv(data / "qlora_gpt4_judge" / "verdicts.csv.gz", dtype=str)
     rows["winner"] = rows.verdict.map({"first": "a", "second": "b", "tie": "-"})
@@ -115,8 +113,8 @@ def expit(x: float) -> float:
 
 
 def battles(n: int, seed: int, *, per_doubling: float = 0.0, family: float = 0.0) -> BattleLog:
-    """Verdicts by skill, by length (better models write longer) and for m0 and m3, who are of the
-    judge's family; four verdicts on each question, which has a taste of its own for one model.
+    """Verdicts by skill, by length (better models write longer) and for m0 and m3, the judge's
+    family; four on each question, which has a taste of its own.
     """
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 6, n)
@@ -151,8 +149,7 @@ def covers(found: Estimate, truth: float) -> bool:
 @pytest.mark.parametrize("planted", [0.0, 0.8])
 def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: float) -> None:
     """0.8 logits for each doubling are a win share of 69 % between equals, and none is none,
-    although longer models are better, too: the raw share says more than that is worth. Of 50
-    simulated runs of 800 verdicts, 44 or more intervals hold the planted share.
+    although longer models are better, too. Of 50 simulated runs, 44 or more intervals hold it.
     """
     raw, doubled = length(battles(12_000, seed=3, per_doubling=planted))
     assert doubled.value == pytest.approx(expit(planted), abs=0.02)
@@ -162,9 +159,7 @@ def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: 
 
 
 def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
-    """Verdicts that length separates perfectly leave no maximum of the likelihood, and still a
-    number; responses of unknown length say nothing.
-    """
+    """Perfect separation leaves no maximum of the likelihood; unknown lengths say nothing."""
     log = battles(400, seed=1)
     assert log.covariates is not None
     longer = np.where(log.covariates["length"] > 0, 0, 1).astype(np.int8)
@@ -176,9 +171,8 @@ def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
 
 @pytest.mark.parametrize("planted", [0.0, 0.9])
 def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) -> None:
-    """None, and 0.9 logits for m0 and m3, which are a win share of 71 % against equals by the
-    votes of people who prefer nobody: of 40 simulated runs of 800 verdicts, 35 or more hold it.
-    A family that nobody belongs to is no preference.
+    """None, and 0.9 logits for m0 and m3, a win share of 71 % against equals by people's votes: of
+    40 simulated runs, 35 or more hold it. A family that nobody belongs to is no preference.
     """
     found = []
     for seed in range(0, 80, 2):
@@ -192,9 +186,7 @@ def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) ->
 
 
 def test_repeats_are_every_two_answers_to_one_request() -> None:
-    """With ash first the answers are A, A, B: one of three pairs of answers is equal; with beech
-    first B, B, B: three of three.
-    """
+    """With ash first A, A, B: one of three pairs is equal; with beech first B, B, B: three."""
     (found,) = stability(Calls.of(settled((A, B), (A, B), (B, B), questions=1)))
     assert found.counted == "4 of 6"
     assert stability(Calls.of(settled((A, B), (A, B)))) == []
@@ -208,9 +200,7 @@ def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[
 
 
 def test_pairs_and_correlation_of_two_dimensions_worked_by_hand() -> None:
-    """Of five pairs one flips on tone; of the other four one is answered otherwise. Signed verdicts
-    are 2, 2, -2, -2, 0 and 2, -2, -2, -2, 2. One dimension alone shows nothing.
-    """
+    """Of five pairs one flips on tone; of the other four one is answered otherwise."""
     calls = Calls.of(both([ASH, ASH, BEECH, BEECH, FLIP], [ASH, BEECH, BEECH, BEECH, ASH]))
     found = rubric_use(calls)
     assert find(found, "different", "tone", "facts").counted == "1 of 4"
@@ -221,9 +211,7 @@ def test_pairs_and_correlation_of_two_dimensions_worked_by_hand() -> None:
 
 
 def test_noise_does_not_hide_that_two_dimensions_are_one() -> None:
-    """A judge with one opinion and one call in ten at random correlates less than fully between
-    dimensions; corrected for the noise that its orders show, it does.
-    """
+    """One opinion and one call in ten at random; corrected for its noise, it correlates fully."""
     rng = np.random.default_rng(4)
     opinion, random = rng.random(3000) < 0.5, rng.random((2, 2, 3000)) < 0.1
     shown = np.where(random, rng.random((2, 2, 3000)) < 0.5, [opinion, ~opinion])
@@ -238,10 +226,7 @@ def test_noise_does_not_hide_that_two_dimensions_are_one() -> None:
 
 
 def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_read() -> None:
-    """Of eight verdicts one is refused, one truncated, two are unparsable and one is a tie: half
-    are read, a quarter of these are ties. Where none can be read, orders and slots are said to be
-    not measured rather than left out.
-    """
+    """Half of eight are read, a quarter of these ties; where none is, nothing else is measured."""
     unparsable, truncated = (Status.UNPARSABLE, Status.UNPARSABLE), (A, Status.TRUNCATED)
     found = statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
     assert find(found, "readable").counted == "4 of 8"
