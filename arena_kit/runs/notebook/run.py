@@ -108,15 +108,11 @@ class NotebookRun:
         overrides: Mapping[str, str],
     ) -> NotebookRun:
         name, defaults = notebook.stem, notebook_defaults(notebook)
-        values, known = _nested(given), {*defaults}
-        changes = _nested({key: _typed(key, text, defaults) for key, text in overrides.items()})
-        for key in [*values, *changes]:
-            if key not in known:
-                where = "-p" if key in changes else source
-                listed = ", ".join(sorted(known))
-                raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
-        dotted = values.get("overrides", {}) | changes.pop("overrides", {})
-        values |= changes | ({"overrides": dotted} if dotted else {})
+        changes = {key: _typed(key, text, defaults) for key, text in overrides.items()}
+        values = _merged(given, changes)
+        for key in sorted(values.keys() - defaults.keys()):
+            where, listed = "-p" if key in changes else source, ", ".join(sorted(defaults))
+            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
         params = resolve_parameters(name, defaults | values)
         return cls(notebook=notebook, root=root, given=values, params=params)
 
@@ -248,11 +244,14 @@ def notebook_defaults(notebook: Path) -> dict[str, Any]:
     return {}
 
 
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters, those with dotted names under `overrides`."""
-    plain = {name: value for name, value in values.items() if "." not in name}
-    dotted = {name: value for name, value in values.items() if "." in name}
-    return plain | ({"overrides": plain.get("overrides", {}) | dotted} if dotted else {})
+def _merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of several layers, of which the last wins; dotted names go under `overrides`."""
+    plain: dict[str, Any] = {}
+    dotted: dict[str, Any] = {}
+    for layer in layers:
+        dotted |= layer.get("overrides", {}) | {n: v for n, v in layer.items() if "." in n}
+        plain |= {n: v for n, v in layer.items() if "." not in n}
+    return plain | ({"overrides": dotted} if dotted else {})
 
 
 def _typed(name: str, text: str, defaults: Mapping[str, Any]) -> Any:
@@ -283,9 +282,7 @@ def _given(
             return replayed, f"{from_record}/manifest.json"
     file = params_file or Path("params") / f"{notebook.stem}.yaml"
     file = file if file.is_file() else root / file
-    given = _nested(read_yaml(file))
-    dotted = replayed.get("overrides", {}) | given.pop("overrides", {})
-    return replayed | given | ({"overrides": dotted} if dotted else {}), str(file)
+    return _merged(replayed, read_yaml(file)), str(file)
 
 
 def _checked(name: str, params: Any, root: Path) -> dict[str, str]:

@@ -414,13 +414,12 @@ def publish_placement(
     """
     record = model.verdicts.record
     with record.failing():
-        _write(model, answer or model.answer())
-        for plot in figures:
-            record.keep_figure(plot)
-    return record.close()
+        files = _write(model, answer or model.answer())
+    return record.publish(files, figures)
 
 
-def _write(model: PlacedModel, answer: RunAnswer) -> None:
+def _write(model: PlacedModel, answer: RunAnswer) -> dict[str, Any]:
+    """Write battles, board and manifest; returns what else the record has to hold, by file."""
     verdicts, placed = model.verdicts, model.placed
     plan, record, folder = verdicts.plan, verdicts.record, verdicts.record.path
     write_gate(record, verdicts.gate, verdicts.quality)
@@ -429,22 +428,21 @@ def _write(model: PlacedModel, answer: RunAnswer) -> None:
     every = placed.battles  # of the joint fit; people's votes may be pinned only
     inlined = plan.settings.inline_human
     write_battles(folder / "battles.jsonl", every if inlined else judged_battles(every))
-    write_json(folder / "elo_ratings.json", elo_ratings(placed, plan))
     in_votes = placement.in_votes(placed.model, model.together, model.apart)
     both = {"together": model.together and hybrid_summary(model.together), "in_votes": in_votes}
-    write_json(folder / "placement.json", placement_summary(placed) | both)
     gate = JudgeGate(**verdicts.gate.as_dict())
     board = placement_board(placed, plan.arena, in_votes)
     board.model_copy(update={"gate": gate}).write(folder)
     joint = placed.joint
     resamples = [dict(zip(joint.models, row, strict=True)) for row in joint.replicates.tolist()]
     write_csv(folder / "bootstrap_ratings.csv", resamples, joint.models)
-    write_json(folder / ANSWER_FILE, answer.as_dict())
-    record.update(
-        rating={"method": joint.method, "settings": joint.settings},
-        left_out=placed.left_out,
-        unused=placed.unused,
-    )
+    made = {"method": joint.method, "settings": joint.settings}
+    record.update(rating=made, left_out=placed.left_out, unused=placed.unused)
+    return {
+        "elo_ratings.json": elo_ratings(placed, plan),
+        "placement.json": placement_summary(placed) | both,
+        ANSWER_FILE: answer.as_dict(),
+    }
 
 
 def _worth(placed: Placed, *, wanted: bool) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, write_json
+from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
@@ -186,14 +186,11 @@ def publish_judges(
     """
     record, asked = comparison.record, comparison.judgments
     with record.failing():
-        write_json(record.path / FILE, comparison.as_dict())
         found = answer or comparison.answer()
         if asked is not None:
             write_record(rate(to_battles(asked), **asked.plan.rating), asked, answer=found)
-        write_json(record.path / ANSWER_FILE, found.as_dict())
-        for plot in figures:
-            record.keep_figure(plot)
-    return record.close()
+        files = {FILE: comparison.as_dict(), ANSWER_FILE: found.as_dict()}
+    return record.publish(files, figures)
 
 
 def _of_run(asked: Judgments) -> Judged:

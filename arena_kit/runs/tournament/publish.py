@@ -149,11 +149,7 @@ def publish(
     record = judgments.record
     with booked(judgments.plan, record):
         write_record(board, judgments, answer=answer, sweep=sweep)
-        for name, values in (files or {}).items():
-            write_json(record.path / name, values)
-        for plot in figures:
-            record.keep_figure(plot)
-    return record.close()
+    return record.publish(files or {}, figures)
 
 
 def write_record(
