@@ -148,11 +148,6 @@ def record(home: Path) -> Path:
     return saved(home)
 
 
-@pytest.fixture(scope="module")
-def pinned(home: Path) -> Path:
-    return saved(home, inline_human=False)
-
-
 def call_in(cwd: Path, *words: object) -> Result:
     with chdir(cwd):
         return call(*words)
@@ -217,39 +212,16 @@ def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
         assert found[name]["n_battles"] == sum(names.index(name) in game[:2] for game in games)
 
 
-def test_rating_the_record_again(home: Path, record: Path, pinned: Path, tmp_path: Path) -> None:
-    """`rate RECORD` gives the record's numbers byte for byte, also where votes are only pinned."""
+def test_rating_the_record_again(home: Path, record: Path, tmp_path: Path) -> None:
+    """`rate RECORD` gives the record's numbers byte for byte; its file elsewhere is any file."""
     written(home / "tasted.jsonl", [replace(b, dimension="taste") for b in verdicts()])
     assert_rated_again(saved(home, judged="tasted.jsonl"), home)
-    for each in (record, pinned):
-        for cwd, file in ((home, "."), (home, "battles.jsonl"), (tmp_path, "battles.jsonl")):
-            assert_rated_again(each, cwd, file)
-    rows = jsonl(pinned / "battles.jsonl")
-    assert rows == [r for r in jsonl(record / "battles.jsonl") if r["source"] == "llm-judge"]
-    pin = loaded(pinned / "manifest.json")["human_battles"]
-    assert (pin["inlined"], pin["file"]) == (False, "votes.csv")
-    assert pin["sha256"] == hashlib.sha256((home / "votes.csv").read_bytes()).hexdigest()
-    for name in ("elo_ratings.json", "bootstrap_ratings.csv", "placement.json"):
-        assert (pinned / name).read_bytes() == (record / name).read_bytes(), name
+    for cwd, file in ((home, "."), (home, "battles.jsonl"), (tmp_path, "battles.jsonl")):
+        assert_rated_again(record, cwd, file)
     shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
     done = call_in(tmp_path, "rate", tmp_path / "battles.jsonl", "--json")
     own = loaded(record / "manifest.json")["rating"]["settings"]
     assert json.loads(done.stdout)["settings"] != own
-
-
-def test_pinned_votes_that_changed(home: Path, pinned: Path) -> None:
-    """A human file that is not the pinned one any more is refused in one sentence."""
-    path = home / "votes.csv"
-    before = path.read_bytes()
-    edited = before.replace(b"model_a,human", b"model_b,human", 1)
-    for content, why in ((edited, "changed since"), (None, "no such file")):
-        path.unlink() if content is None else path.write_bytes(content)
-        done = call_in(home, "rate", pinned / "battles.jsonl", "--json")
-        path.write_bytes(before)
-        assert (done.exit_code, done.stdout) == (2, "")
-        (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
-        assert re.search(rf"votes\.csv.*{why}", sentence)
-        assert "Traceback" not in done.stderr
 
 
 def test_resamples_give_the_intervals(home: Path, record: Path) -> None:
@@ -639,8 +611,6 @@ def test_battles_without_a_question_id(workspace: Path, sample_params: dict[str,
     bare = [{k: v for k, v in row.items() if k != "question_id"} for row in rows_of(workspace)]
     (workspace / "bare.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in bare))
     given = sample_params | {"human": "bare.jsonl", "responses": "", "generate": OWN_SERVER}
-    with pytest.raises(DataError, match=r"bare\.jsonl: .*set placement.inline_human to true"):
-        arena_plan(**given | {"inline_human": False})
     study = arena_plan(**given)
     assert study.tournament is not None
     drawn = {prompt.prompt_id for prompt in study.tournament.sample.prompts}

@@ -206,8 +206,7 @@ def _describe(plan: PlacementPlan, record: Record) -> None:
         placement=settings.model_dump(mode="json"),
         arena=arena_name(params.human, params.arena),
         judge={"model": plan.judge_model},
-        human_battles=_pin(plan.root, params.human)
-        | {"inlined": settings.inline_human, "note": plan.note},
+        human_battles=_pin(plan.root, params.human) | {"note": plan.note},
         judged_battles=None if plan.tournament else _pin(plan.root, params.judged),
         seeds={"resamples": params.seed},
     )
@@ -425,9 +424,7 @@ def _write(model: PlacedModel, answer: RunAnswer) -> dict[str, Any]:
     write_gate(record, verdicts.gate, verdicts.quality)
     if verdicts.judgments is not None:
         write_battles(folder / "judged.jsonl", verdicts.battles)
-    every = placed.battles  # of the joint fit; people's votes may be pinned only
-    inlined = plan.settings.inline_human
-    write_battles(folder / "battles.jsonl", every if inlined else judged_battles(every))
+    write_battles(folder / "battles.jsonl", placed.battles)
     in_votes = placement.in_votes(placed.model, model.together, model.apart)
     both = {"together": model.together and hybrid_summary(model.together), "in_votes": in_votes}
     gate = JudgeGate(**verdicts.gate.as_dict())
@@ -542,13 +539,6 @@ def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
             for row in placed.joint.ratings
         ],
     }
-
-
-def judged_battles(battles: BattleLog) -> BattleLog:
-    """The battles that the judge decided, of those of the joint fit."""
-    if battles.source is None:
-        raise TypeError("battles without a source")
-    return battles.select(battles.source.values() == str(Source.LLM_JUDGE))
 
 
 def _above(ratings: Ratings, model: str) -> dict[str, float]:

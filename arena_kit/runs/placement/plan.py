@@ -425,11 +425,6 @@ def _read_arena(
         return human, RecordedTexts.of_bank(human, bank, responses), known
     battles, written = read_battle_texts(battles_file(root / path))
     if human.question_id is None and len(human) == len(written):
-        if not settings.inline_human:
-            raise DataError(
-                f"{path}: battles without a question_id are known by their prompts, so they must "
-                "stand in the record: set placement.inline_human to true"
-            )
         human = with_question_ids(human, written)
     texts = RecordedTexts.of_file(
         battles, written, languages=settings.languages, single_turn=settings.single_turn

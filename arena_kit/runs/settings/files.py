@@ -281,8 +281,6 @@ class PlacementSettings(Strict):
     prior, both_bad, inconsistent, n_bootstraps
         Bradley–Terry's: wins added to each side of pairs where one never beat the other, what
         both-bad votes and inconsistent judgments count for, resamples of whole questions.
-    inline_human
-        Whether the record holds the votes; else it pins their file by its hash.
     texts
         A tournament file whose prompts and responses are the arena's; empty takes the columns of
         the file of votes.
@@ -306,7 +304,6 @@ class PlacementSettings(Strict):
     both_bad: BothBad = _PLACED.both_bad
     inconsistent: Inconsistent = _PLACED.inconsistent
     n_bootstraps: int = Field(default=_PLACED.resamples, ge=100, le=MAX_PERMS)
-    inline_human: bool = True
     texts: str = ""
     generate: EntrantDefinition | None = None
     rubric: Path = Path("params/rubrics/preference.md")
