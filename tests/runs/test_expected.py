@@ -83,10 +83,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
         assert chances[int(np.argmax(sizes))] == max(chances)
         errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
-            at = (
-                rated.models.index(each["above"]),
-                rated.models.index(each["below"]),
-            )
+            at = (rated.models.index(each["above"]), rated.models.index(each["below"]))
             prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
             less = math.sqrt(prompts[0] / prompts[1])
             assert each["error"] == pytest.approx(less * errors[at], rel=0.1)

@@ -461,9 +461,7 @@ SHOWN: dict[str, Callable[[Path], Any]] = {
         rated_by_hand(dict(zip(HOSTILE, range(10), strict=True))), notes=(HOSTILE[0],)
     ),
     "Bradley–Terry": lambda _: BradleyTerry()(log_of(BATTLES)),
-    "leaderboard": lambda _: leaderboard(
-        votes_on(*((a, b, w[-1], "q1") for a, b, w in BATTLES)),
-    ),
+    "leaderboard": lambda _: leaderboard(votes_on(*((a, b, w[-1], "q1") for a, b, w in BATTLES))),
     "judgment": lambda _: hostile_judgment(),
     "record": hostile_record,
     "opened": lambda folder: open_run(hostile_record(folder).path),

@@ -24,9 +24,7 @@ from arena_kit.runs.settings.files import (
     validated,
 )
 from arena_kit.runs.settings.judges import Backend, read_key
-from arena_kit.runs.settings.parameters import (
-    RunParams,
-)
+from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.generate import Generation
 from tests.samples import ROOT, call, edited, plan_of
 

@@ -11,13 +11,7 @@ from typing import Any
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash
-from arena_kit.judging.asking.cost import (
-    Budget,
-    Estimator,
-    Forecast,
-    dollars,
-    refuse_without_cap,
-)
+from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, refuse_without_cap
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys

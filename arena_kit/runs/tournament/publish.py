@@ -80,11 +80,7 @@ def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
 
 
 def answer(
-    board: Board,
-    judgments: Judgments,
-    *,
-    sweep: EloSweep | None = None,
-    more: Sequence[str] = (),
+    board: Board, judgments: Judgments, *, sweep: EloSweep | None = None, more: Sequence[str] = ()
 ) -> RunAnswer:
     """What the run found, how sure that is, and what not to conclude.
 
