@@ -233,7 +233,7 @@ def _forecasts(
     """
     from arena_kit.files import read_yaml
     from arena_kit.runs.notebook.run import NotebookRun
-    from arena_kit.runs.placement.plan import placement_plan
+    from arena_kit.runs.placement.plan import forecast_values, placement_plan
     from arena_kit.runs.record.record import find_root
 
     root = find_root()
@@ -245,8 +245,8 @@ def _forecasts(
     run = NotebookRun.resolve(name, root, params_file=file, overrides=overrides)
     if name == "placement":
         both = placement_plan(run.params, root).forecast
-        titles = {f"Forecast of {what}": part for what, part in both.parts.items()}
-        return titles, run.params.max_cost_usd, both.as_dict() if titles else None, None
+        titles = {f"Forecast of {what}": part for what, part in both.items()}
+        return titles, run.params.max_cost_usd, forecast_values(both) if both else None, None
     plan = run.tournament()
     forecast = plan.forecast
     in_rounds = name == "adaptive"

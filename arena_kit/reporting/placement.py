@@ -163,14 +163,13 @@ def _ranks_alone(placed: Placed) -> str:
 
 
 _SUMS = {
-    "usd_at_least": "at the very least",
     "usd_all_hits": "with all prompt-cache hits",
     "usd_no_hits": "without one, which is held against max_cost_usd",
     "usd_at_most": "at the very most",
 }
 
 
-def forecast(parts: Mapping[str, Forecast], total: Mapping[str, float]) -> Table:
+def forecast(parts: Mapping[str, Forecast]) -> Table:
     """What answers and verdicts would cost, side by side, and together; verdicts on answers that
     are not made yet are priced by their expected length.
     """
@@ -179,6 +178,7 @@ def forecast(parts: Mapping[str, Forecast], total: Mapping[str, float]) -> Table
         {"what": what, **{name: column[what] for name, column in columns.items()}}
         for what in next(iter(columns.values()), {})
     ]
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in _SUMS}
     sums = ", ".join(f"{dollars(total[name])} {when}" for name, when in _SUMS.items())
     return Table(
         rows=rows,

@@ -35,7 +35,13 @@ from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
 from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown, facts
-from arena_kit.runs.placement.plan import MODE, PlacementPlan, Responses, SampleTournament
+from arena_kit.runs.placement.plan import (
+    MODE,
+    PlacementPlan,
+    Responses,
+    SampleTournament,
+    forecast_values,
+)
 from arena_kit.runs.record.artifacts import rows_with_ranks, write_pairs
 from arena_kit.runs.record.battles import arena_name, battles_file
 from arena_kit.runs.record.inputs import NAMES, keep_inputs
@@ -155,7 +161,7 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
         return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
     if tournament is None:
         raise TypeError("neither verdicts nor a judge")
-    forecast = record.read().get("cost", {}).get("forecast") or tournament.forecast.as_dict()
+    forecast = record.read().get("cost", {}).get("forecast") or forecast_values(tournament.forecast)
     judgments = _judge_sample(tournament, record, forecast)
     settled = tournament.sample.renamed(to_battles(judgments))
     battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)

@@ -24,7 +24,7 @@ from arena_kit.judging.asking.cost import (
     refuse_above_cap,
     refuse_without_cap,
 )
-from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge
+from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Response, read_prompts, read_responses
 from arena_kit.judging.quality.gate import Rule
@@ -67,29 +67,17 @@ MODE = "placement"
 Responses = Mapping[tuple[str, str], Response]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementForecast:
-    """What the model's `answers` and the `verdicts` on them would cost, without what is free.
+#: What the model's `answers` and the `verdicts` on them would cost, without what is free. Verdicts
+#: on answers that are not made yet are priced with answers of the expected length, and at the very
+#: most with the longest that the model may give.
+Forecasts = Mapping[str, Forecast]
 
-    Verdicts on answers that are not made yet are priced with answers of the expected length, and
-    at the very most with the longest that the model may give. `usd_at_least` is what asking costs
-    with every prompt-cache hit and next to no answer.
-    """
 
-    parts: Mapping[str, Forecast] = field(default_factory=dict)
-    usd_at_least: float = 0.0
-
-    @property
-    def total(self) -> dict[str, float]:
-        """Dollars for both."""
-        names = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
-        parts = self.parts.values()
-        sums = {name: float(sum(getattr(part, name) for part in parts)) for name in names}
-        return {"usd_at_least": self.usd_at_least} | sums
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        return {name: p.as_dict() for name, p in self.parts.items()} | {"total": self.total}
+def forecast_values(parts: Forecasts) -> dict[str, Any]:
+    """The forecasts of a placement and their sums as plain values, for JSON."""
+    names = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in names}
+    return {name: part.as_dict() for name, part in parts.items()} | {"total": total}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -131,19 +119,14 @@ class SampleTournament:
         if self.params.offline or all(each.price.free for each in self.paid):
             return
         spent = booked(self.expected.ledger, run)
-        refuse_above_cap(self.forecast.parts, self.params.max_cost_usd, spent)
+        refuse_above_cap(self.forecast, self.params.max_cost_usd, spent)
 
     @cached_property
-    def forecast(self) -> PlacementForecast:
+    def forecast(self) -> Forecasts:
         """What would be sent and what that costs, after all that the ledger already answers."""
-        parts, least = {}, 0.0
-        if self.job is not None:
-            parts["answers"] = self.job.forecast()
-            least += _at_least(parts["answers"], self.job.judge)
-        if (verdicts := self._verdicts_forecast()) and isinstance(self.judge, PaidJudge):
-            parts["verdicts"] = verdicts
-            least += _at_least(verdicts, self.judge)
-        return PlacementForecast(parts=parts, usd_at_least=least)
+        parts = {"answers": self.job.forecast()} if self.job else {}
+        verdicts = self._verdicts_forecast()
+        return parts | ({"verdicts": verdicts} if verdicts else {})
 
     def _verdicts_forecast(self) -> Forecast | None:
         usual = self.expected.forecast
@@ -244,9 +227,9 @@ class PlacementPlan:
         return self.settings.method(params.model, params.min_battles, params.seed)
 
     @property
-    def forecast(self) -> PlacementForecast:
+    def forecast(self) -> Forecasts:
         """What answers and verdicts would cost; nothing where both were made before."""
-        return self.tournament.forecast if self.tournament else PlacementForecast()
+        return self.tournament.forecast if self.tournament else {}
 
     @property
     def judge_model(self) -> str:
@@ -293,7 +276,7 @@ class PlacementPlan:
         return " (judges its own answers, which judges tend to favour)" if own else ""
 
     def _repr_html_(self) -> str:
-        forecast = placement.forecast(self.forecast.parts, self.forecast.total)
+        forecast = placement.forecast(self.forecast)
         return tables.facts(self.facts, name="plan").html + forecast.html
 
 
@@ -457,12 +440,6 @@ def _job(
     lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
     usual = round(sum(lengths) / len(lengths))
     return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))
-
-
-def _at_least(forecast: Forecast, judge: PaidJudge) -> float:
-    """Dollars with every prompt-cache hit and without the answers' tokens."""
-    usage = {"output_tokens": forecast.output_tokens}
-    return forecast.usd_all_hits - judge.price.usd(usage, batch=isinstance(judge, BatchJudge))
 
 
 def _of_length(text: str, n_bytes: int) -> str:
