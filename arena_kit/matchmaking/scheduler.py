@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -30,9 +30,8 @@ from arena_kit.matchmaking.repeats import Meetings, Sessions, ordered
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
 from arena_kit.policy.exposure import Bools, Counts, Due, Floats, Numbers, Roster, joined
-from arena_kit.policy.rules import Rated
 from arena_kit.rating.bradley_terry.method import one_thread
-from arena_kit.rating.glicko2.method import replay_order
+from arena_kit.rating.glicko2.method import GlickoState, replay_order
 
 
 class _Waiting(NamedTuple):
@@ -57,7 +56,7 @@ class Scheduler:
     Parameters
     ----------
     models, prompts
-        The enabled models and the active prompts; more can be added later.
+        The enabled models, to which more can be added later, and the active prompts.
     rng
         Where every draw comes from.
     available
@@ -102,11 +101,6 @@ class Scheduler:
         return tuple(m for m, i in self._tally.models.items() if self._tally.enabled[i])
 
     @property
-    def active(self) -> tuple[str, ...]:
-        """The prompts that may be asked."""
-        return tuple(p for p, i in self._tally.prompts.items() if self._tally.active[i])
-
-    @property
     def pending(self) -> tuple[Matchup, ...]:
         """The matchups that wait for their vote, oldest first."""
         return tuple(waiting.matchup for waiting in self._pending.values())
@@ -116,7 +110,7 @@ class Scheduler:
         awaited = [(each.pair, each.prompt) for each in self._pending.values()]
         return Coverage.counted(self._tally, awaited)
 
-    def note_contenders(self, ratings: Mapping[str, Rated]) -> None:
+    def note_contenders(self, ratings: Mapping[str, GlickoState]) -> None:
         """Say where models stood when a vote of the past was cast, for each in its order.
 
         Only the last ones matter, as many as the rolling window holds.
@@ -130,7 +124,7 @@ class Scheduler:
         band = order[present[order]][: self.policy.contenders.band]
         self._tally.dues.note(self._past, band, aimed=self._tally.was_aimed(left))
 
-    def exposure_due(self, ratings: Mapping[str, Rated]) -> dict[str, Due]:
+    def exposure_due(self, ratings: Mapping[str, GlickoState]) -> dict[str, Due]:
         """What each model is due of the rolling window, from the moment it joined (7.1).
 
         Votes of the past without `note_contenders` count as if today's models and contenders
@@ -143,11 +137,11 @@ class Scheduler:
 
     def enable(self, model: str, *, prompts: Collection[str] | None = None) -> None:
         """Let a model be matched, known or new; `prompts` are those it has responses to."""
-        self._add(models=[model])
+        self._add(model)
         row = self._tally.models[model]
         if prompts is not None:
-            _check_known(prompts, self._prompt_names, "prompt")
-            self._available[row] = [name in prompts for name in self._prompt_names]
+            self._available[row] = False
+            self._available[row, [_known(self._tally.prompts, p, "prompt") for p in prompts]] = True
         self._tally.enabled[row] = True
         self._survey()
 
@@ -156,22 +150,9 @@ class Scheduler:
         self._tally.enabled[_known(self._tally.models, model, "model")] = False
         self._survey()
 
-    def activate(self, prompt: str, *, models: Collection[str] | None = None) -> None:
-        """Let a prompt be asked, known or new; `models` are those with a response to it."""
-        self._add(prompts=[prompt])
-        column = self._tally.prompts[prompt]
-        if models is not None:
-            _check_known(models, self._names, "model")
-            self._available[:, column] = [name in models for name in self._names]
-        self._tally.active[column] = True
-        self._survey()
-
-    def deactivate(self, prompt: str) -> None:
-        """Ask a prompt no more, and leave it out of prompt coverage."""
-        self._tally.active[_known(self._tally.prompts, prompt, "prompt")] = False
-        self._survey()
-
-    def next_matchup(self, ratings: Mapping[str, Rated], *, session: str | None = None) -> Matchup:
+    def next_matchup(
+        self, ratings: Mapping[str, GlickoState], *, session: str | None = None
+    ) -> Matchup:
         """The next matchup, which waits for its vote from now on.
 
         A model that has no rating yet is taken as new. The lane is drawn by weight; when it
@@ -220,7 +201,7 @@ class Scheduler:
         self._meetings.end(waiting.pair, waiting.prompt, voted=False)
         return waiting.matchup
 
-    def restore(self, matchup: Matchup, ratings: Mapping[str, Rated]) -> None:
+    def restore(self, matchup: Matchup, ratings: Mapping[str, GlickoState]) -> None:
         """Let a matchup wait for its vote again, as one does that was handed out before a restart;
         its models and prompt must be known.
         """
@@ -252,9 +233,9 @@ class Scheduler:
         seen = self._sessions.seen(session, ordered(models[first], models[second]))
         return self._tally.prompts.get(prompt) in seen
 
-    def _add(self, models: Collection[str] = (), prompts: Collection[str] = ()) -> None:
-        """Number new names; a new one has a response everywhere, and may not meet anybody yet."""
-        self._tally.add(models, prompts)
+    def _add(self, *models: str) -> None:
+        """Number new models; one has a response everywhere, and may not meet anybody yet."""
+        self._tally.add(models)
         self._available = grown(self._available, *self._tally.by_prompt.shape, rest=True)
         self._names, self._prompt_names = list(self._tally.models), list(self._tally.prompts)
         self._survey()
@@ -320,21 +301,17 @@ class Scheduler:
     def _replay(self, battles: BattleLog, models: Sequence[str], prompts: Sequence[str]) -> None:
         """Remember votes of the past, in their order, as if they had been handed out here."""
         self._tally = Tally.of(battles, self.policy, models, prompts)
-        self._joined = joined(_first_votes(battles, self._tally)) - len(battles)
         numbers = [self._tally.models[name] for name in battles.models]
         prompt_numbers = [*(self._tally.prompts[name] for name in battles.prompts), -1]
-        cast = _cast(battles, np.array(numbers), np.array(prompt_numbers))
+        cast, n = _cast(battles, np.array(numbers), np.array(prompt_numbers)), len(battles)
+        self._joined = joined(cast[:, :2], len(self._tally.models), without=n) - n
         self._open_neighbours.add(cast)
-        first, second, asked, _ = cast.T
-        low, high = np.minimum(first, second), np.maximum(first, second)
-        if len(cast):
-            self._meetings.add_all(low, high, asked)
-        if battles.session is not None:
-            columns = (each.tolist() for each in (battles.session.values(), low, high, asked))
-            for session, i, j, prompt in zip(*columns, strict=True):
-                self._sessions.add(session, (i, j), prompt)
+        sessions = repeat(None) if battles.session is None else battles.session.values().tolist()
+        for session, (i, j, prompt, _) in zip(sessions, cast.tolist(), strict=False):
+            self._meetings.add(ordered(i, j), prompt)
+            self._sessions.add(session, ordered(i, j), prompt)
 
-    def _table(self, ratings: Mapping[str, Rated]) -> Table:
+    def _table(self, ratings: Mapping[str, GlickoState]) -> Table:
         tally = self._tally
         rating, rd = self._states(ratings)
         order = self._ranked(rating, rd)
@@ -361,7 +338,7 @@ class Scheduler:
             gaps=self._gaps,
         )
 
-    def _states(self, ratings: Mapping[str, Rated]) -> tuple[Floats, Floats]:
+    def _states(self, ratings: Mapping[str, GlickoState]) -> tuple[Floats, Floats]:
         """Rating and RD of every model; one without is new."""
         states = [ratings.get(name, self.policy.glicko) for name in self._names]
         return np.array([s.rating for s in states]), np.array([s.rd for s in states])
@@ -371,7 +348,7 @@ class Scheduler:
         score = np.where(self._tally.enabled, rating - self.policy.deviations * rd, -np.inf)
         return np.lexsort((self._by_name, -score))[: self._n_enabled]
 
-    def _band(self, ratings: Mapping[str, Rated]) -> NDArray[np.intp]:
+    def _band(self, ratings: Mapping[str, GlickoState]) -> NDArray[np.intp]:
         return self._ranked(*self._states(ratings))[: self.policy.contenders.band]
 
     def _prompt_for(
@@ -447,15 +424,6 @@ def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> Counts:
     return np.stack([models[battles.a], models[battles.b], prompts[asked], outcome], axis=1)
 
 
-def _first_votes(battles: BattleLog, tally: Tally) -> Counts:
-    """How many votes there are before the first of each model; all of them where it has none."""
-    first = np.full(len(tally.models), len(battles))
-    numbers = np.array([tally.models[name] for name in battles.models], np.int64)
-    for side in (battles.a, battles.b):
-        np.minimum.at(first, numbers[side], np.arange(len(battles)))
-    return first
-
-
 def _available(table: ArrayLike | None, rows: int, columns: int) -> Bools:
     """Which model has a response to which prompt; without a table all have one to all."""
     if table is None:
@@ -467,10 +435,3 @@ def _available(table: ArrayLike | None, rows: int, columns: int) -> Bools:
             f"not the shape {available.shape}"
         )
     return available
-
-
-def _check_known(given: Collection[str], known: Collection[str], what: str) -> None:
-    if isinstance(given, str):
-        raise MatchmakingError(f"a list of {what}s is needed, not the text {given!r}")
-    if unknown := sorted(set(given) - set(known)):
-        raise MatchmakingError(f"unknown {what}s {', '.join(unknown)}; known: {', '.join(known)}")

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count, groupby
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +34,7 @@ from arena_kit.policy.rules import (
     Standing,
     confidence,
     contender_band,
-    provisional_state,
+    established,
     publication_status,
     quality_checks,
     quality_floor,
@@ -48,8 +48,10 @@ from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragile, fragility
 from arena_kit.rating.glicko2.method import GlickoHistory, GlickoState
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: A model's scores over prompts; None where there are too few prompts to say.
 Scores = dict[str, float | int | None]
 
@@ -351,16 +353,16 @@ def _metrics(
 
 def _rules(policy: Policy, standing: Standing, neighbours: Sequence[PairOrder]) -> dict[str, Any]:
     """What the rules say of a model."""
-    badge = stability_badge(policy, standing, neighbours)
-    provisional = provisional_state(policy, standing)
+    badge, badge_reasons = stability_badge(policy, standing, neighbours)
+    official, reasons = established(policy, standing)
     floor = quality_floor(policy, standing)
     return asdict(standing) | {
         "conservative": standing.conservative(policy),
         "confidence": confidence(policy, standing.rd),
-        "badge": badge.badge,
-        "badge_reasons": badge.reasons,
-        "provisional": provisional.provisional,
-        "provisional_reasons": provisional.reasons,
+        "badge": badge,
+        "badge_reasons": badge_reasons,
+        "provisional": not official,
+        "provisional_reasons": reasons,
         "quality_floor": floor.score,
         "quality_check": floor.check,
     }
@@ -368,12 +370,8 @@ def _rules(policy: Policy, standing: Standing, neighbours: Sequence[PairOrder]) 
 
 def _exposures(fairness: Iterable[ExposureFairness]) -> dict[str, dict[str, Any]]:
     return {
-        each.model: {
-            "exposure": each.exposure,
-            "exposure_target": each.target,
-            "exposure_equal_target": each.equal_target,
-            "exposure_within": each.within,
-        }
+        each.model: {"exposure": each.exposure}
+        | {f"exposure_{n}": getattr(each, n) for n in ("target", "equal_target", "within")}
         for each in fairness
     }
 
@@ -413,41 +411,26 @@ def records(battles: BattleLog) -> dict[str, dict[str, int]]:
     return {model: {"wins": w, "losses": x, "ties": d} for model, w, x, d in rows}
 
 
-class Sides(NamedTuple):
+def vote_sides(battles: BattleLog) -> pd.DataFrame:
     """Every vote twice, as each of its models saw it; models and prompts in codes of the log.
 
     `score` is 1, 0.5 or 0, and NaN where the vote compares nothing: both-bad, or a judgment
     whose orders disagree. `battle` is the vote's row in the log; -1 is no prompt.
     """
+    import pandas as pd
 
-    battle: Ints
-    model: Ints
-    other: Ints
-    prompt: Ints
-    score: Floats
-
-    @classmethod
-    def of(cls, battles: BattleLog) -> Self:
-        """Both sides of every vote, first all first sides."""
-        nothing = (battles.outcome == BOTH_BAD) | battles.flags()
-        first = np.where(nothing, np.nan, scores(battles))
-        asked = battles.question_id
-        prompt = np.full(len(battles), -1) if asked is None else asked.codes.astype(np.int64)
-        a, b = battles.a.astype(np.int64), battles.b.astype(np.int64)
-        return cls(
-            np.tile(np.arange(len(battles)), 2),
-            np.concatenate([a, b]),
-            np.concatenate([b, a]),
-            np.tile(prompt, 2),
-            np.concatenate([first, 1 - first]),
-        )
-
-    def where(self, mask: NDArray[np.bool_] | NDArray[np.intp]) -> Self:
-        """Some of the rows: a mask, or indices in a new order."""
-        battle, model, other, prompt = (
-            each[mask] for each in (self.battle, self.model, self.other, self.prompt)
-        )
-        return type(self)(battle, model, other, prompt, self.score[mask])
+    asked, n = battles.question_id, len(battles)
+    nothing = (battles.outcome == BOTH_BAD) | battles.flags()
+    first = np.where(nothing, np.nan, scores(battles))
+    return pd.DataFrame(
+        {
+            "battle": np.tile(np.arange(n), 2),
+            "model": np.append(battles.a, battles.b).astype(np.int64),
+            "other": np.append(battles.b, battles.a).astype(np.int64),
+            "prompt": np.tile(np.full(n, -1) if asked is None else asked.codes, 2),
+            "score": np.append(first, 1 - first),
+        }
+    )
 
 
 def prompt_scores(
@@ -458,17 +441,15 @@ def prompt_scores(
     A raw score depends on whom a model was matched with. With `strengths` the scores are adjusted:
     less what a model of average rating would be expected to score against the same opponents.
     """
-    sides = Sides.of(battles)
+    _, model, other, prompt, score = vote_sides(battles).to_numpy().T
     if strengths is not None:
         rating = rating_of(battles, strengths)
-        expected = expected_share(float(np.nanmean(rating)) - rating[sides.other])
-        sides = sides._replace(score=sides.score - expected)
-    use = (sides.prompt >= 0) & ~np.isnan(sides.score)
-    width = int(sides.prompt.max(initial=0)) + 1
+        score = score - expected_share(np.nanmean(rating) - rating[other.astype(np.intp)])
+    use, width = (prompt >= 0) & ~np.isnan(score), max(1, len(battles.prompts))
     size = len(battles.models) * width
-    cell = (sides.model * width + sides.prompt)[use]
+    cell = (model * width + prompt)[use].astype(np.intp)
     votes = np.bincount(cell, minlength=size).reshape(-1, width)
-    total = np.bincount(cell, sides.score[use], minlength=size).reshape(-1, width)
+    total = np.bincount(cell, score[use], minlength=size).reshape(-1, width)
     counted = votes >= rule.min_votes
     return {
         model: score_summary(total[i, counted[i]] / votes[i, counted[i]], rule)

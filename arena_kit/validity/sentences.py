@@ -46,8 +46,8 @@ def validity_values(report: WeeklyReport) -> dict[str, Any]:
         "confidence_stability": {"settled_rd": settled, "models": report.confidence},
         "top_rank_churn": report.churn,
         "quality_checks": [asdict(each) for each in board.checks],
-        "lanes": [asdict(each) for each in lane_mix(board.battles, board.policy, report.in_week)],
-        "integrity": asdict(integrity(board.battles, board.policy)),
+        "lanes": lane_mix(board.battles, board.policy, report.in_week),
+        "integrity": integrity(board.battles, board.policy),
     }
 
 
@@ -122,7 +122,7 @@ def pairs(report: WeeklyReport) -> str:
     if report.before is None:
         return f"{sentence}."
     then = report.before.coverage.adjacent(report.before.band)
-    had = sum(pair.meets_floor for pair in then)
+    had = sum(pair["meets_floor"] for pair in then)
     return f"{sentence}; of the pairs adjacent in the comparison week, {had} of {len(then)} had it."
 
 

@@ -17,7 +17,7 @@ from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.page import QUESTION, Opaque, ballot_page, shown_pair
-from arena_kit.voting.records import BallotVote, Choice, NothingLeftError, RefusalError
+from arena_kit.voting.records import BallotVote, Choice, RefusalError
 from arena_kit.voting.texts import ArenaTexts
 
 _DAY = 24 * 3600.0
@@ -87,7 +87,7 @@ def make_ballot(
     ballot = secrets.token_hex(12)
     try:
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
-    except NothingLeftError as error:
+    except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
     rows = [shown_pair(each) for each in shown]
     return ballot_page(ballot, lambda content: _seal(key, ballot, content), rows, question).html

@@ -34,7 +34,8 @@ class _Choice(NamedTuple):
     shortcut: str
 
 
-_CHOICES = (
+#: What a voter may say, in the order of the buttons.
+CHOICES = (
     _Choice("A", "A is better", "the response on the left, or the upper one",
             ("1", "←", "A"), "1 ArrowLeft A"),
     _Choice("B", "B is better", "the response on the right, or the lower one",
@@ -76,13 +77,13 @@ def ballot_page(
     """
     data = {"ballot": ballot, "pairs": list(pairs)}
     content = hashlib.sha256(_literal(data).encode()).hexdigest()
-    choices = (*_CHOICES, _BACK)
+    choices = (*CHOICES, _BACK)
     return _page("vote", question, data, choices=choices, ballot=True, seal=seal(content))
 
 
 def live_page(question: str = QUESTION) -> Page:
     """A page that asks the server it came from for every pair."""
-    return _page("vote", question, {}, choices=_CHOICES, ballot=False, seal="", connects=True)
+    return _page("vote", question, {}, choices=CHOICES, ballot=False, seal="", connects=True)
 
 
 def board_page(question: str = QUESTION) -> Page:

@@ -69,9 +69,7 @@ def test_rounds_repeat_with_their_seed_and_differ_with_another() -> None:
 
 
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
-    """Two tight groups far apart: the calls go to the open neighbours within them; nothing is
-    asked where every neighbour is decided.
-    """
+    """Calls go to open neighbours within two tight groups, and to nobody when all are decided."""
     given, calls = ratings([1300, 1285, 1000, 985], 200.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(), calls, given) == ["open", "decided", "open"]
     per_pair = dict(zip(calls.pairs, AdaptiveRounds().next(calls, given).sum(axis=1), strict=True))
@@ -83,9 +81,7 @@ def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None
 
 
 def test_neighbours_that_are_equivalent_or_hopeless() -> None:
-    """A gap of 2 with a standard error of 2 lies within 10 points: 2 + 2.81 x 2 = 7.6. With 25 of
-    30 prompts judged, the standard error can only shrink by a tenth.
-    """
+    """2 + 2.81 x 2 = 7.6 lies within 10; 25 of 30 prompts judged leave no hope."""
     given, calls = ratings([1002, 1000, 900, 800], 2.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(margin=10), calls, given)[0] == "equivalent"
     assert standings(AdaptiveRounds(margin=7), calls, given)[0] != "equivalent"

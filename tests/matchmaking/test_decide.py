@@ -71,10 +71,7 @@ def arena(policy: Policy, battles: BattleLog | None = None, seed: int = 0) -> Ar
 
 
 def test_a_gap_and_what_decides_it_are_those_of_a_hand_calculation() -> None:
-    """Where models only met their neighbours, a gap is the log odds of its own votes: 60 of 100
-    won are 70 points ± 2.807 standard errors, and as errors fall with the root of the number,
-    about as many votes again decide it.
-    """
+    """60 of 100 are 70 points ± 2.807 errors: about as many votes again decide it."""
     (found,) = outlook(met(0, 60, 40)).open_pairs(np.ones(2, bool))
     gap, error = by_hand(60, 40)
     assert (found.above, found.below) == (0, 1)
@@ -85,9 +82,7 @@ def test_a_gap_and_what_decides_it_are_those_of_a_hand_calculation() -> None:
 
 
 def test_ties_tell_more_and_votes_that_do_not_count_tell_nothing() -> None:
-    """With 40 ties of 100 votes at 0.6 the variance of a vote is 0.24 - 0.4 / 4 instead of 0.24;
-    where every second vote is both-bad, twice as many are needed.
-    """
+    """40 ties of 100 leave a variance of 0.24 - 0.4 / 4; both-bad halves what votes tell."""
     plain, tied = (outlook(met(0, 60 - n, 40 - n, tied=2 * n)) for n in (0, 20))
     bad = outlook(met(0, 60, 40), [Cast(0, 1, 0, BAD)] * 100)
     most, fewer, twice = (each.open_pairs(np.ones(2, bool))[0] for each in (plain, tied, bad))
@@ -100,10 +95,7 @@ def test_ties_tell_more_and_votes_that_do_not_count_tell_nothing() -> None:
 
 
 def test_neighbours_that_are_left_alone() -> None:
-    """120 of 160 won are 5.7 standard errors: decided, by whichever side votes were cast. 5,010 to
-    4,990 is 0.7 ± 9.8 points: within 20 for sure, and open where no margin is set. 505 to 495 is
-    3 ± 31 points: 100 more votes hardly ever decide it, 20,000 often enough.
-    """
+    """5.7 errors are decided, 0.7 ± 9.8 within 20 equivalent, 3 ± 31 hopeless with 100 votes."""
     gap, error = by_hand(120, 40)
     assert gap > DECIDES * error
     gap, error = by_hand(5_010, 4_990)
@@ -118,9 +110,7 @@ def test_neighbours_that_are_left_alone() -> None:
 
 
 def test_the_closest_to_being_decided_comes_first() -> None:
-    """Of three open gaps the one that needs the fewest votes is first, though it is not the
-    largest.
-    """
+    """The gap that needs the fewest votes is first, though not the largest."""
     large, sure, small = (12, 8), (560, 480), (220, 200)
     need = [
         sum(each) * ((DECIDES * by_hand(*each)[1] / by_hand(*each)[0]) ** 2 - 1)
@@ -132,9 +122,7 @@ def test_the_closest_to_being_decided_comes_first() -> None:
 
 
 def test_only_the_top_and_only_enabled_models() -> None:
-    """Neighbours below the contender band are not looked at; without a disabled model those
-    beside it are neighbours.
-    """
+    """Only neighbours of the band count, without disabled models between them."""
     found = outlook(*(met(n, 60, 40) for n in range(11)))
     assert {below for _, below in pairs(found, 12)} == set(range(1, 8))
     enabled = np.ones(12, bool)
@@ -145,9 +133,7 @@ def test_only_the_top_and_only_enabled_models() -> None:
 
 
 def test_claims_about_prompts_like_these_need_more() -> None:
-    """Where six prompts are for one model and six for the other, claims about prompts like them
-    have a wider gap than claims about these: the setting says which are decided.
-    """
+    """Where prompts disagree, claims about prompts like these are wider."""
     votes = [Cast(0, 1, p, WON if p < 6 else LOST) for p in range(12) for _ in range(20)]
     half = {}
     for about in ("these_prompts", "prompts_like_these"):
@@ -159,9 +145,7 @@ def test_claims_about_prompts_like_these_need_more() -> None:
 
 
 def test_votes_without_a_prompt_or_a_spread_are_no_error() -> None:
-    """Votes without a prompt stand for themselves; where every prompt says exactly the same of two
-    models, nothing is known of their spread, and they are left alone.
-    """
+    """Votes without a prompt count for themselves; without a spread nothing is known."""
     policy = Policy(claims_about="prompts_like_these", decide=Decide(refresh=100))
     found, alike = OpenNeighbours(policy), OpenNeighbours(policy)
     found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
@@ -181,9 +165,7 @@ def season() -> tuple[Arena, list[Matchup]]:
 
 
 def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> None:
-    """Every model is shown within 12 % of what it is due: what the lane shows is due to whom it
-    shows, and the rest of the window is shared equally by twelve.
-    """
+    """What the lane shows is due to whom it shows; the rest is shared equally by twelve."""
     live, done = season
     fair = live.scheduler.coverage().fairness(live.scheduler.exposure_due(live.ratings))
     assert all(each.within for each in fair)
@@ -199,9 +181,7 @@ def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> No
 
 @pytest.mark.parametrize("lane", [Lane.DECIDE, Lane.CONTENDER])
 def test_exposure_goes_first(lane: Lane) -> None:
-    """Where two open neighbours were shown far more often than all others, by other lanes, the
-    coverage lane has the turn; what the decide lane itself has shown is no reason to wait.
-    """
+    """The coverage lane goes first where other lanes showed two neighbours too often."""
     votes = [("a", "b", n % 10 < 6, lane) for n in range(100)]
     votes += [(x, y, n < 9, Lane.COVERAGE) for x, y in ("bc", "ad") for n in range(10)]
     battles = BattleLog.from_battles(
@@ -219,9 +199,7 @@ def test_exposure_goes_first(lane: Lane) -> None:
 
 @pytest.mark.parametrize("about", ["these_prompts", "prompts_like_these"])
 def test_a_restart_serves_the_same(about: str) -> None:
-    """An arena opened on its votes hands out what it would have handed out, the decide lane among
-    them, although the last look lies some votes back.
-    """
+    """An arena opened on its votes hands out what it would have handed out."""
     decide = Decide(share=0.5, refresh=70)
     policy = Policy(claims_about=about, decide=decide, exposure=Exposure(window=300))
     live = arena(policy)

@@ -1,4 +1,4 @@
-"""Seeded matchups are the same for ever, on every machine: 5,000 against a stored digest."""
+"""Seeded matchups are the same for ever, on every machine: 3,000 against a stored digest."""
 
 from __future__ import annotations
 
@@ -30,8 +30,6 @@ def season(n: int) -> Iterator[Matchup]:
             arena.scheduler.enable("y", prompts=PROMPTS[:9])
         if number == 2500:
             arena.scheduler.disable("m03")
-            arena.scheduler.deactivate("p04")
-            arena.scheduler.activate("new")
         matchup = arena.next_matchup(session=f"s{rng.integers(40)}")
         yield matchup
         draw = rng.random()
@@ -50,15 +48,11 @@ def vote(rng: np.random.Generator, chance: float) -> Outcome:
 
 
 def test_matchups_are_the_same_for_ever() -> None:
-    """Whom the scheduler matched when the golden was made, it matches now, for the same reasons,
-    under other ids.
-
-    The golden is our own output: it proves sameness across machines and versions, not rightness.
-    """
-    rows = [[m.model_a, m.model_b, m.prompt, str(m.lane), m.reason] for m in season(5000)]
+    """Matchups and reasons are those of the golden, our own output: sameness, not rightness."""
+    rows = [[m.model_a, m.model_b, m.prompt, str(m.lane), m.reason] for m in season(3000)]
     golden = json.loads((CASES / "matchups.json").read_text())
     assert rows[:3] == golden["first"]
-    blocks = [rows[start : start + 500] for start in range(0, 5000, 500)]
+    blocks = [rows[start : start + 500] for start in range(0, 3000, 500)]
     digests = [hashlib.sha256(json.dumps(block).encode()).hexdigest() for block in blocks]
     assert digests == golden["blocks"]
     assert rows[-3:] == golden["last"]

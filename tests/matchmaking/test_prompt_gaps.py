@@ -26,9 +26,7 @@ def whole(rule: PromptFloors, can: Bools, votes: Counts, band: list[int]) -> Flo
     target=st.integers(2, 300),
 )
 def test_is_kept_up_with_votes_and_band(seed: int, models: int, prompts: int, target: int) -> None:
-    """After every vote and change of the band, rows, totals, coverage and the most that two models
-    lack together are those of the whole table, to the last digit.
-    """
+    """After every vote and change of band all figures are those of the whole table."""
     rng = np.random.default_rng(seed)
     rule = PromptFloors(floor=min(2, target), top_target=target)
     can, active = rng.random((models, prompts)) < 0.7, rng.random(prompts) < 0.9

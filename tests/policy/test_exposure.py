@@ -22,12 +22,7 @@ POLICY = Policy()
 
 
 def test_share_of_a_contender_by_hand() -> None:
-    """With 50 models a contender is due 0.3 · 1.85625 / 8 + 0.6 / 50 exposures a matchup.
-
-    Of its opponents 20 % are other contenders, and 70 % neighbours, of which one in sixteen
-    is the model below the band; the uncertainty and exploration lanes give 0.6 exposures a
-    matchup to all 50 evenly, and the coverage lane gives contenders none.
-    """
+    """Among 50 models a contender is due 0.3 · (1 + 0.7 · 15/16 + 0.2) / 8 + 0.6 / 50 a matchup."""
     shares = exposure_shares(POLICY, 50)
     assert shares.equal == 0.04
     assert shares.band == pytest.approx(0.06960938 + 0.012)
@@ -48,23 +43,16 @@ def test_12_equal_until_the_lanes_are_on() -> None:
 
 @pytest.mark.parametrize("n_models", [1, 2, 8, 9, 20, 23, 24, 400])
 def test_shares_add_up(n_models: int) -> None:
-    """All models together have the two exposures of a matchup; up to 20 the coverage lane makes
-    exposure exactly equal: 0.0996 is below 0.1.
-    """
+    """Two exposures a matchup in all; up to 20 models exactly equal (0.0996 < 0.1)."""
     shares, band = exposure_shares(POLICY, n_models), min(n_models, 8)
     assert band * shares.band + (n_models - band) * shares.others == pytest.approx(2)
-    assert (shares.due(0.0), shares.due(1.0)) == pytest.approx((shares.others, shares.band))
     if n_models <= 20:
         assert shares.band == shares.equal == 2 / n_models
         assert shares.others == pytest.approx(shares.equal)
 
 
 def test_7_1_equal_within_tolerance_up_to() -> None:
-    """Section 7.1: equal within 12 % is possible up to (2.24 - 0.6) / 0.0696 = 23 models. Half the
-    lane gives (2.24 - 0.6) / (0.15 · 1.85625 / 8) = 47.1, and a band of 16, of whose neighbours one
-    in 32 is below it, 1.64 / (0.3 · (1.9 - 0.7 / 32) / 16) = 46.6; without a lane there is no
-    limit. With no coverage lane nothing compensates, and nine models are too many already.
-    """
+    """7.1: (2.24 - 0.6) / 0.0696 = 23 models; half the lane 47, a band of 16: 46."""
     assert [equal_is_feasible(POLICY, n) for n in (23, 24)] == [True, False]
     light, none = (LaneWeights(coverage=0.7 - w, contender=w) for w in (0.15, 0.0))
     blunt = LaneWeights(coverage=0.0, contender=0.9, uncertainty=0.05, exploration=0.05)
@@ -78,11 +66,7 @@ def test_7_1_equal_within_tolerance_up_to() -> None:
 
 
 def test_sentences_for_the_report() -> None:
-    """Sentences say what is possible, what everybody is due where it is not, and what a newcomer
-    cannot be promised: outside the top 8 of 50 models 3.2 exposures are due per 100 matchups, and
-    until 8 are due, one more or less is over 12 %. Too few prompts are named, and the share that
-    decides open neighbours, where the lane is on.
-    """
+    """Sentences say what is possible, what is due, and what cannot be promised."""
     limit = (
         "With 30 % of matchups kept for the top 8, equal exposure within 12 % is possible for "
         "up to 23 models, and there are"
@@ -106,11 +90,7 @@ def test_sentences_for_the_report() -> None:
 
 
 def test_settled_rd_is_where_votes_lead() -> None:
-    """After 2000 even votes between two models RD is where the calculation says, within 1.
-
-    By hand: 60.28 / 173.718 = 0.3470, and 1 / 0.3470² = 8.305 is 1 / (0.3470² + 0.06²) = 8.064
-    plus what a game between equals tells, 0.25 / (1 + 3 · 0.3470² / π²) = 0.241.
-    """
+    """RD settles where 1/φ² = 1/(φ² + 0.06²) + 0.25/(1 + 3φ²/π²): at 60.28."""
     running = Glicko2().running()
     running.play(("a", "b", float(n % 2)) for n in range(2000))
     assert settled_rd(POLICY.glicko) == pytest.approx(running.states["a"].rd, abs=1.0)
@@ -118,13 +98,7 @@ def test_settled_rd_is_where_votes_lead() -> None:
 
 
 def test_the_floor_of_rd_is_where_a_leader_settles() -> None:
-    """9.2: the policy asks for RD 60, and among equals RD settles at 60.28, so nobody could be
-    Stable. Who wins three of four votes settles at 64.9: 65 is allowed. Where the policy asks for
-    more than RD can keep to, its own number holds.
-
-    By hand: 64.93 / 173.718 = 0.3738, and 1 / 0.3738² = 7.158 is 1 / (0.3738² + 0.06²) = 6.978 plus
-    0.1875 / (1 + 3 · 0.3738² / π²) = 0.180.
-    """
+    """9.2: who wins three of four settles at 64.93, so that 65 is allowed."""
     assert settled_rd(POLICY.glicko) > POLICY.stable.rd
     assert settled_rd(POLICY.glicko, wins=0.75) == pytest.approx(64.93, abs=0.01)
     assert stable_rd(POLICY) == 65

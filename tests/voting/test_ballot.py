@@ -34,10 +34,7 @@ def made(live: LiveArena, pairs: int = 6) -> str:
 
 
 def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
-    """Pages hold no name in any form and each pair under an id of its own, the same pair under
-    another one the next time; their policy admits one script by its hash and no request at all.
-    More pairs than there are (6 prompts, 6 pairs of models) are refused: nothing stays handed out.
-    """
+    """Pages name no model, use random ids and send no request; too many pairs are refused."""
     with pytest.raises(DataError, match=r"a ballot of 37 pairs cannot be filled: .* 36 times"):
         made(live, 37)
     assert live.board().waiting == 0
@@ -50,10 +47,7 @@ def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
 
 
 def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
-    """A file's votes are stored under the voter's name, and again change nothing. Who sends the
-    first half and later all of it loses nothing; with a vote that was changed meanwhile the whole
-    file is refused. Without a name the copy is the voter.
-    """
+    """A file counts once, by voter; a longer one adds the rest, a changed one is refused whole."""
     html, path, choices = made(live), tmp_path / "votes.json", "A B TIE BOTH_BAD SKIP A"
     take_ballot(live, KEY, returned(path, filled(html, choices="A B TIE")))
     with pytest.raises(DataError, match="nothing of this file was stored"):
@@ -111,10 +105,7 @@ TAMPERED: dict[str, tuple[Edit, str]] = {
 
 
 def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: Path) -> None:
-    """Whatever was done to a file, one sentence names file and reason, and nothing is stored; the
-    same holds of votes on a page whose texts were edited, though its script sealed them, and of
-    ballots of another store: a ballot is known to its own key, its tickets to its own store.
-    """
+    """A tampered file is refused with its name and one sentence, and nothing is stored."""
     other = live_arena(tmp_path / "other.sqlite")
     html, foreign = made(live), filled(made(other))
     other.close()
@@ -148,9 +139,7 @@ def test_any_json_is_refused_in_words(live: LiveArena, tmp_path: Path, value: ob
 
 
 def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None:
-    """The key is made once, is random, and nobody else may read it or the store, which says which
-    model is which; another text is no key.
-    """
+    """The key is random, made once, and neither it nor the store can be read by others."""
     path = tmp_path / "deep" / "votes.key"
     key = signing_key(path)
     assert signing_key(path) == key != signing_key(tmp_path / "other.key")
@@ -162,9 +151,7 @@ def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None
 
 
 def test_names_are_found_and_read() -> None:
-    """A response that says who wrote it is told, as a word of its own and in any case. Case, spaces
-    and what cannot be seen make no second voter.
-    """
+    """A response that names a model is found; case and invisible marks make no new voter."""
     texts = arena_texts()
     named = {
         (MODELS[0], "q-1"): "I am ZEPHYRINE-9, trained to help.",
