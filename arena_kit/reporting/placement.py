@@ -155,7 +155,14 @@ def _ranks_alone(placed: Placed) -> str:
     return ranks_text(claims.single_rank_ranges(placed.shown)[placed.model])
 
 
-def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Table:
+_SUMS = {
+    "usd_all_hits": "with all prompt-cache hits",
+    "usd_no_hits": "without one, which is held against max_cost_usd",
+    "usd_at_most": "at the very most",
+}
+
+
+def forecast(parts: Mapping[str, Forecast]) -> Table:
     """What answers and verdicts would cost, side by side, and together; verdicts on answers that
     are not made yet are priced by their expected length.
     """
@@ -164,7 +171,8 @@ def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Ta
         {"what": what, **{name: column[what] for name, column in columns.items()}}
         for what in next(iter(columns.values()), {})
     ]
-    sums = ", ".join(f"{dollars(usd)} {when}" for when, usd in together.items())
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in _SUMS}
+    sums = ", ".join(f"{dollars(total[name])} {when}" for name, when in _SUMS.items())
     return Table(
         rows,
         "forecast",
