@@ -231,7 +231,7 @@ def forest(placed: Placed, note: str = "") -> Figure:
             fig.interval_bar(ax, row, y)
     at = placed.joint.order[::-1].index(model)
     evidence = placed.joint[model]
-    if placed.extra_error and evidence.ci_low is not None:
+    if placed.extra_error and evidence.ci_low is not None and evidence.ci_high is not None:
         ax.hlines(at + 0.14, evidence.ci_low, evidence.ci_high, color=fig.WARM, linewidth=6,
                   alpha=0.35, label="evidence alone")  # fmt: skip
     others = placed.shown_anchored[model]
