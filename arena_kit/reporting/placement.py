@@ -149,7 +149,14 @@ def _place(ratings: Ratings, model: str) -> str:
     return f"{row.rating:.0f} ({interval_text(row)}), possible ranks of it alone {ranks}"
 
 
-def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Table:
+_SUMS = {
+    "usd_all_hits": "with all prompt-cache hits",
+    "usd_no_hits": "without one, which is held against max_cost_usd",
+    "usd_at_most": "at the very most",
+}
+
+
+def forecast(parts: Mapping[str, Forecast]) -> Table:
     """What answers and verdicts would cost, side by side, and together; verdicts on answers that
     are not made yet are priced by their expected length.
     """
@@ -158,7 +165,8 @@ def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Ta
         {"what": what, **{name: column[what] for name, column in columns.items()}}
         for what in next(iter(columns.values()), {})
     ]
-    sums = ", ".join(f"{dollars(usd)} {when}" for when, usd in together.items())
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in _SUMS}
+    sums = ", ".join(f"{dollars(total[name])} {when}" for name, when in _SUMS.items())
     return Table(
         rows,
         "forecast",
