@@ -116,12 +116,9 @@ class App:
         raise ApiError(404, f"Not found: {request.method} {request.path}")
 
     def _admit(self, request: Request) -> None:
-        """Bearer token or x-api-key [RUN], and a version [DOC-A]."""
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        key = bearer or request.headers.get("x-api-key", "")
-        if not key:
-            raise ApiError(401, "authentication: a bearer token or x-api-key header is required")
-        if self.settings.key is not None and key != self.settings.key:
+        """A bearer token [RUN], and a version [DOC-A]."""
+        key = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if not key or self.settings.key not in (None, key):
             raise ApiError(401, "invalid x-api-key")
         if "anthropic-version" not in request.headers:
             raise invalid("anthropic-version: header is required")
@@ -148,8 +145,6 @@ class App:
             case "drop" | "hang":
                 return Answer(status=None, wait=fault.seconds if fault.kind == "hang" else 0.0)
         return answer
-
-    # Batches
 
     def _create(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         with self.lock:
@@ -185,8 +180,6 @@ class App:
             share = usual[fault.kind] if fault.share is None else fault.share
             answer.cut_after = min(int(len(batch.items) * share), len(batch.items) - 1)
         return answer
-
-    # Messages
 
     def _message(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         params = request.json()
@@ -231,8 +224,6 @@ class App:
         if fault is not None and fault.kind == "odd_usage":
             answer.body = with_usage(message, fault.usage, json.dumps).encode()
         return answer
-
-    # Models
 
     def _models(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         return _json(chat_models())
