@@ -298,9 +298,7 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     return plan.facts
 
 
-def _votes(
-    params: settings.SeasonParams | settings.ReviewParams, root: Path
-) -> dict[str, str]:
+def _votes(params: settings.SeasonParams | settings.ReviewParams, root: Path) -> dict[str, str]:
     """What is known of people's votes."""
     from arena_kit.runs.policy import read_inputs
     from arena_kit.runs.record.battles import voted
