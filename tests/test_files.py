@@ -59,9 +59,7 @@ def only(folder: Path) -> str:
 
 
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
-    """The old content stays until the block ends; then the new one is there, alone. Two writers
-    each have their own temporary file, and the last to finish wins.
-    """
+    """The old content stays until the block ends; then the new one is there, alone."""
     path = tmp_path / "new" / "result.txt"
     write_text(path, "old")
     with whole_file(path) as first:
@@ -101,31 +99,28 @@ import resource, signal, sys
 from pathlib import Path
 from arena_kit import Battle, BattleLog, files, write_battles
 
-path, how = Path(sys.argv[1]), sys.argv[2]
 battle = Battle(model_a="ash", model_b="beech", winner="tie", question_id="q" * 9000)
-log = BattleLog.from_battles([battle])
+log, rows = BattleLog.from_battles([battle]), [{"n": "x" * 100} for _ in range(1000)]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-rows = [{"n": "x" * 100} for _ in range(1000)]
-try:
-    match how:
-        case "text": files.write_text(path, "x" * 100_000)
-        case "json": files.write_json(path, rows)
-        case "jsonl": files.write_jsonl(path, rows)
-        case "csv": files.write_csv(path, rows, ["n"])
-        case "battles": write_battles(path, log)
-except Exception as error:
-    print("refused:", type(error).__name__)
+for write in (
+    lambda path: files.write_text(path, "x" * 100_000), lambda path: files.write_json(path, rows),
+    lambda path: files.write_jsonl(path, rows), lambda path: files.write_csv(path, rows, ["n"]),
+    lambda path: write_battles(path, log),
+):
+    try:
+        write(Path(sys.argv[1]))
+    except Exception as error:
+        print("refused:", type(error).__name__)
 """
 
 
-@pytest.mark.parametrize("how", ["text", "json", "jsonl", "csv", "battles"])
-def test_a_full_disk_leaves_the_old_file(how: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     """A write that the system cuts short raises, and the old content is still whole."""
     path = lines(tmp_path / "result.jsonl", "old")
-    command = [sys.executable, "-c", FULL_DISK, str(path), how]
+    command = [sys.executable, "-c", FULL_DISK, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert run.stdout.startswith("refused:"), run.stderr
+    assert run.stdout.count("refused:") == 5, run.stderr
     assert path.read_text() == "old\n"
     assert only(tmp_path) == "result.jsonl"
 
@@ -164,9 +159,7 @@ def test_rows_survive_their_file(
 
 
 def test_a_csv_is_read_by_anyone(tmp_path: Path) -> None:
-    """A table has its header and is quoted where needed; text that begins as a formula does stands
-    after an apostrophe; a value without a column is refused, and no file appears.
-    """
+    """A table has its header and is quoted where needed."""
     path = tmp_path / "table.csv"
     with pytest.raises(ValueError, match="loses"):
         write_csv(path, [{"wins": 3, "loses": 1}], ["wins"])
@@ -205,9 +198,7 @@ def test_malformed_json_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_yaml_is_a_mapping(tmp_path: Path) -> None:
-    """Keys and values come out typed as YAML means them; anchors, aliases and merged keys work,
-    and a key given beside a merged one overrides it. A deep value typed with `-p` is refused.
-    """
+    """Keys and values come out typed as YAML means them; anchors, aliases and merged keys work."""
     path = lines(tmp_path / "params.yaml", "scale: 1.0e-3", "names: [a, b]",
                  "base: &base {k: 16, fast: true}", "same: *base", "slow: {<<: *base, fast: false}",
                  )  # fmt: skip
@@ -246,9 +237,7 @@ def _alias_bomb(levels: int) -> str:
     ids=range(15),
 )
 def test_wrong_yaml_is_named(content: str, where: str, message: str, tmp_path: Path) -> None:
-    """A YAML file with a key given twice, bad syntax, no keys, aliases that would expand to
-    billions of values, or deep nesting is one sentence with its place.
-    """
+    """Keys given twice, bad syntax, alias bombs and deep nesting are one sentence each."""
     path = tmp_path / "params.yaml"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=rf"params\.yaml{where}: .*{message}") as caught:
@@ -281,9 +270,7 @@ def test_a_malformed_line_is_named(row: bytes, message: str, tmp_path: Path) -> 
 
 
 def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
-    """A gzip file cut short, with flipped bits or unzipped is named, not half believed; a byte
-    order mark and CRLF line ends, as some editors write them, are read past.
-    """
+    """A gzip file cut short, with flipped bits or unzipped is named, not half believed."""
     whole = gzip.compress("".join(f'{{"a": "{i * 7919}"}}\n' for i in range(500)).encode())
     flipped = whole[:200] + bytes(byte ^ 0xFF for byte in whole[200:202]) + whole[202:]
     path = tmp_path / "rows.jsonl.gz"
@@ -347,9 +334,7 @@ def test_a_wrong_prompt_is_named_with_its_line(row: object, message: str, tmp_pa
 
 
 def test_responses_are_found_by_entrant_and_prompt(tmp_path: Path) -> None:
-    """Each entrant has a file, in which a slash is two underscores; a missing one is an error, and
-    an entrant called ../secret names no file outside the folder.
-    """
+    """Each entrant has a file, in which a slash is two underscores; a missing one is an error."""
     folder = tmp_path / "responses"
     folder.mkdir()
     other = {"entrant_id": "org/ash", "prompt_id": "p2", "response_text": ""}

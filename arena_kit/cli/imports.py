@@ -16,7 +16,7 @@ from arena_kit.battles.read import Reading, read_file
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import FORMATS, format_of
 from arena_kit.battles.write import write_battles
-from arena_kit.cli.base import PATH, echo, main, plain_errors
+from arena_kit.cli.base import PATH, echo, main
 from arena_kit.files import DataError
 
 _OPTIONS = (
@@ -74,7 +74,6 @@ def _label(text: str) -> tuple[str, str]:
               "new folder.")  # fmt: skip
 @click.option("--texts/--no-texts", default=True,
               help="Whether prompts and answers go along with battles.")  # fmt: skip
-@plain_errors
 @reading_options
 def import_(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> None:
     """Convert another tool's battles or answers.

@@ -18,18 +18,8 @@ from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.calibration import MIN_MODELS, MIN_SHARED
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
+from arena_kit.reporting import figures as fig
 from arena_kit.reporting import hybrid
-from arena_kit.reporting.figures import (
-    LINE,
-    MARKED,
-    SOFT,
-    WARM,
-    interval_bar,
-    legend_below,
-    panels_of,
-    plot,
-    shown_name,
-)
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, probability, ranks_text
 from arena_kit.reporting.tournament_tables import forecast_rows
 
@@ -77,10 +67,9 @@ def board(placed: Placed, note: str = "") -> Table:
         for rank, each in enumerate(shown.ratings, 1)
     ]
     return Table(
-        rows=rows,
-        name="placement",
+        rows,
+        "placement",
         title=f"{placed.model} among models that people voted on: {heading(placed)}",
-        left=["model", "decided by"],
         marked=placed.joint.order.index(placed.model),
         notes=[caution(placed), alone, *([f"People's votes: {note}."] if note else [])],
     )
@@ -116,7 +105,7 @@ def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
         rows.append(_way("people and judge together", both[model], alone, None))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     note = f"The joint fit moves the other models by at most {moved:.1f} points."
-    return Table(rows=rows, name="ways", left=["placed by"], notes=[_adds(placed), note])
+    return Table(rows, "ways", notes=[_adds(placed), note])
 
 
 def together(model: str, found: HybridRatings | None, apart: str) -> Table:
@@ -124,9 +113,13 @@ def together(model: str, found: HybridRatings | None, apart: str) -> Table:
     in votes; where there is none, `apart` says why.
     """
     if found is None:
-        return Table(rows=[], empty=in_votes(model, found, apart))
-    board = hybrid.board(found, f"{model} by people and judge together", model)
-    return replace(board, notes=[in_votes(model, found, apart), *board.notes])
+        return Table([], empty=in_votes(model, found, apart))
+    return replace(
+        hybrid.hybrid_board({"": found}, {}).table(),
+        title=f"{model} by people and judge together",
+        marked=found.ratings.order.index(model),
+        notes=[in_votes(model, found, apart), *hybrid.notes(found)],
+    )
 
 
 def in_votes(model: str, found: HybridRatings | None, apart: str) -> str:
@@ -173,9 +166,8 @@ def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Ta
     ]
     sums = ", ".join(f"{dollars(usd)} {when}" for when, usd in together.items())
     return Table(
-        rows=rows,
-        name="forecast",
-        left=["what", *columns],
+        rows,
+        "forecast",
         bold=["what"],
         notes=[f"Together: {sums}."],
         empty="Nothing is asked over the network, so nothing is paid.",
@@ -205,9 +197,8 @@ def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
     kept = ", ".join(f"{n:,} {status}" for status, n in statuses.items() if n)
     notes = [f"{others:,} more battles were judged among the other models."] if others else []
     return Table(
-        rows=rows,
-        name="met",
-        left=["opponent"],
+        rows,
+        "met",
         notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
         empty=f"No battle of {model} was judged.",
     )
@@ -217,7 +208,7 @@ def calibration(placed: Placed) -> Table:
     """How the judge's verdicts were weighed against people's votes."""
     fit = placed.calibration
     if fit is None:
-        return Table(rows=[], empty="Verdicts count in full: soft outcomes were not asked for.")
+        return Table([], empty="Verdicts count in full: soft outcomes were not asked for.")
     return facts(
         {
             "battles that people and the judge both decided": fit.n_shared,
@@ -232,30 +223,30 @@ def calibration(placed: Placed) -> Table:
     )
 
 
-@plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
+@fig.plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
 def forest(placed: Placed, note: str = "") -> Figure:
     """Everybody's rating with its interval; the placed model both ways, its evidence in bold."""
     rows, model = list(reversed(placed.shown.ratings)), placed.model
-    figure, (ax,) = panels_of(9, 1.9 + 0.3 * len(rows), 1, _question(placed))
+    figure, (ax,) = fig.panels_of(9, 1.9 + 0.3 * len(rows), 1, _question(placed))
     for y, row in enumerate(rows):
         if row.model == model:
-            interval_bar(ax, row, y + 0.14, WARM, "o", f"joint fit, {heading(placed)}")
+            fig.interval_bar(ax, row, y + 0.14, fig.WARM, "o", f"joint fit, {heading(placed)}")
         else:
-            interval_bar(ax, row, y)
+            fig.interval_bar(ax, row, y)
     at = placed.joint.order[::-1].index(model)
     if placed.extra_error:
         _bold(ax, placed.joint[model], at + 0.14)
-    interval_bar(ax, placed.shown_anchored[model], at - 0.08, WARM, "s", "others held fixed")
+    others = placed.shown_anchored[model]
+    fig.interval_bar(ax, others, at - 0.08, fig.WARM, "s", "others held fixed")
     if placed.hidden is not None:
-        interval_bar(ax, placed.hidden, at - 0.3, SOFT, "D", "by people's own votes, set aside")
-    ax.axhspan(at - 0.46, at + 0.46, color=MARKED, zorder=0)
-    ax.axvline(placed.joint.settings["center"], color=LINE, linewidth=1, zorder=0)
-    ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
-    ax.set_ylim(-0.7, len(rows) - 0.2)
+        aside = "by people's own votes, set aside"
+        fig.interval_bar(ax, placed.hidden, at - 0.3, fig.SOFT, "D", aside)
+    ax.axhspan(at - 0.46, at + 0.46, color=fig.MARKED, zorder=0)
+    ax.axvline(placed.joint.settings["center"], color=fig.LINE, linewidth=1, zorder=0)
     votes = f"; votes {note if len(note) <= 80 else f'{note[:79]}…'}" if note else ""
-    ax.set_xlabel(f"Bradley–Terry rating (bar: 95% interval{votes})")
-    ax.tick_params(length=0)
-    legend_below(figure, columns=4)
+    fig.name_rows(ax, [row.model for row in rows], ylim=(-0.7, len(rows) - 0.2),
+                  xlabel=f"Bradley–Terry rating (bar: 95% interval{votes})")  # fmt: skip
+    fig.legend_below(figure, columns=4)
     return figure
 
 
@@ -268,7 +259,7 @@ def _question(placed: Placed) -> str:
 def _bold(ax: Any, row: Rating, y: float) -> None:
     """The interval of the evidence alone, inside the wider one."""
     if row.ci_low is not None:
-        ax.hlines(y, row.ci_low, row.ci_high, color=WARM, linewidth=6, alpha=0.35,
+        ax.hlines(y, row.ci_low, row.ci_high, color=fig.WARM, linewidth=6, alpha=0.35,
                   label="evidence alone")  # fmt: skip
 
 

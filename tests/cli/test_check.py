@@ -42,9 +42,7 @@ def broken_prompts(workspace: Path) -> None:
     ],
 )
 def test_what_would_run(workspace: Path, name: str, told: list[str]) -> None:
-    """`run NAME --check` tells what would run, ends with 0 and leaves no record; 50 prompts, of
-    which 32 have gold, and 6 pairs of entrants are (32 + 50 + 50) x 6 = 792 pairs.
-    """
+    """`run NAME --check` tells what would run, such as (32 + 50 + 50) x 6 = 792 pairs."""
     done = call("run", name, "--check")
     assert done.exit_code == 0, done.stderr
     for text in told:
@@ -76,9 +74,7 @@ def test_wrong_data(workspace: Path, how: list[str]) -> None:
     ],
 )
 def test_wrong_input(workspace: Path, words: tuple[str, ...], why: str) -> None:
-    """Parameters that do not fit the data, and a judge that cannot be asked, end `run` with 2
-    before there is a record.
-    """
+    """Parameters that do not fit the data end `run` with 2 before there is a record."""
     for how in (["--check"], []):
         done = call("run", *words, *how)
         assert done.exit_code == 2, done.output

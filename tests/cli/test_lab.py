@@ -38,9 +38,7 @@ def test_without_lab(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_where_lab_opens(fresh: Path, tmp_path: Path) -> None:
-    """Lab starts at the workspace's root on start_here.ipynb, from a folder below and with
-    options of its own, and kernels are this environment's; a stand-in for Lab prints its words.
-    """
+    """Lab starts at the workspace's root on start_here.ipynb, with options of its own."""
     stand_in = tmp_path / "site" / "jupyterlab"
     stand_in.mkdir(parents=True)
     (stand_in / "__init__.py").touch()
@@ -69,9 +67,7 @@ def test_where_lab_opens(fresh: Path, tmp_path: Path) -> None:
 
 
 def test_start_here_runs(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cells of the first notebook of a fresh workspace work one after the other, and leave a
-    finished record; *Run All* in JupyterLab is tried in test_lab_in_browser.
-    """
+    """The cells of the first notebook of a fresh workspace work one after the other."""
     monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
     monkeypatch.chdir(fresh)
     run_cells(nbformat.read(START, as_version=4))
@@ -80,9 +76,7 @@ def test_start_here_runs(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_start_here_is_clean() -> None:
-    """It stores no output, imports from the one door, names files and notebooks that exist, and
-    holds no program.
-    """
+    """It stores no output, imports from the one door, names files and notebooks that exist."""
     node = nbformat.read(ROOT / START, as_version=4)
     assert set(node.metadata) == {"kernelspec", "title"}
     for cell in (cell for cell in node.cells if cell.cell_type == "code"):

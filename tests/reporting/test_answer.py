@@ -41,10 +41,7 @@ def taste(votes: list[tuple[str, str, str]], margin: float = 0.0) -> Board:
 
 
 def test_who_is_first_and_who_cannot_be_told_apart() -> None:
-    """A model that wins nine of ten is first with more than 99 %; two that win 26 and 24 cannot be
-    told apart. As leaders they share an open first place, told with the probability of the pair by
-    itself; the third, beaten nine times of ten by both, is not among them.
-    """
+    """Nine of ten is first with more than 99 %; 26 and 24 of 50 are open."""
     votes = won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
     assert order(taste(votes)["taste"]) == (
         "taste: ann is first (P > 99%); bob and cy cannot be told apart. Best first: ann, bob, cy."
@@ -116,10 +113,7 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Judgments,
 
 
 def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgments, Path]) -> None:
-    """Judge and place, what it compared, prompts, run and cost stand in the box, and the caveats of
-    the embedded judge and of a subset. A changed rubric is not read by that judge: the gate fails
-    it, and the box has no answer on that dimension. The record keeps its sentences.
-    """
+    """Judge and place, what it compared, prompts, run and cost stand in the box."""
     study, record = pilot
     box = answer(rated(study), study)
     assert box.facts["judge"] == "baseline/lexical-v1, asked in this process"

@@ -71,9 +71,7 @@ def test_the_numbers_are_those_of_the_methods(board: Board) -> None:
 
 
 def test_a_file_gives_the_board_back(board: Board, tmp_path: Path) -> None:
-    """A board that is written and read is the same, in its values and in what it shows; a later
-    version, a damaged file and other JSON are errors that name the file.
-    """
+    """A board that is written and read is the same, in its values and in what it shows."""
     board.write(tmp_path)
     again, values = Board.read(tmp_path), board.as_dict()
     assert again.as_dict() == values
@@ -90,9 +88,7 @@ def test_a_file_gives_the_board_back(board: Board, tmp_path: Path) -> None:
 
 
 def test_what_is_not_rated_is_named() -> None:
-    """A dimension without a rating and models without a battle are on the board with the reason;
-    where nothing at all is rated, that is an error unless dimensions were named.
-    """
+    """A dimension without a rating and models without a battle are on the board with the reason."""
     board = rate(BATTLES, dimensions=["depth", "style"], models=["ash", "yew"])
     assert board.rated == ["depth"]
     assert board.unrated == {"depth": "yew (no battle)", "style": board["style"].unrated}
@@ -115,9 +111,7 @@ MIXED = log_of(won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", 
 
 
 def test_neighbours_are_decided_by_their_gap() -> None:
-    """An order is decided only where the gap is beyond the studentized range of two at 99.5 %, read
-    as Student's t; its probability is that of t alone.
-    """
+    """An order is decided only where the gap is beyond the studentized range of two at 99.5 %."""
     board = rate(MIXED)
     rated = board.fits["bradley_terry"][""]
     assert rated.covariance is not None
@@ -136,11 +130,7 @@ def test_neighbours_are_decided_by_their_gap() -> None:
 
 
 def test_neighbours_say_how_fragile_and_how_far() -> None:
-    """12 to 8 on questions of their own are 0.41 log odds with a variance of 1/12 + 1/8 times
-    20/19; read as Student's t with 19 degrees of freedom, that is a score of 0.85. To become 2.81
-    it takes as many times the battles as the square of their ratio, and two calls for each. Taking
-    out or adding five turns 12 to 8 round.
-    """
+    """12 to 8: a t score with 19 degrees of freedom says how many more; five turn it."""
     (order,) = rate(log_of(won("ann", "bob", 12, 8)), judged=True)[""].orders
     z = norm.isf(student_t.sf(math.log(12 / 8) / math.sqrt((1 / 12 + 1 / 8) * 20 / 19), 19))
     bar = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
@@ -150,9 +140,7 @@ def test_neighbours_say_how_fragile_and_how_far() -> None:
 
 
 def test_ranks_and_first_place_do_not_contradict_each_other() -> None:
-    """A lead of 2.7 standard errors, enough for one look at a board, leaves the first place open:
-    then the board has no model with rank 1 alone.
-    """
+    """A lead of 2.7 standard errors leaves first place and both ranks open."""
     board = rate(log_of(won("ann", "bob", 86, 54)))
     assert claims.rank_ranges(board.fits["bradley_terry"][""]) == {"ann": (1, 1), "bob": (2, 2)}
     assert [row.ranks for row in board.ratings] == [(1, 2), (1, 2)]
@@ -160,9 +148,7 @@ def test_ranks_and_first_place_do_not_contradict_each_other() -> None:
 
 
 def test_the_matrix_of_probabilities() -> None:
-    """A panel per dimension, models best first, in each cell the chance that the row's is above the
-    column's; the four cells of an order that is decided are bold, the two of an open one are not.
-    """
+    """In each cell the chance that the row's is above the column's, bold where decided."""
     board = rate(MIXED)
     (ax,) = (ax for ax in board.plot_pairs().figure.axes if ax.get_visible())
     names = [row.model for row in board.ratings]
@@ -194,9 +180,7 @@ def test_no_probability_is_certain(value: float, text: str) -> None:
 
 
 def test_a_golden_board() -> None:
-    """All values of a small board are those that are kept, to 9 digits, and no field is missing:
-    changing one is a change of the schema.
-    """
+    """All values of a small board are those that are kept, to 9 digits, and no field is missing."""
     kept = json.loads((CASES / "board.json").read_text())
     elo = replace(ELO, evidence_replicates=0)
     close(rate(BATTLES, elo=elo, judged=True).as_dict(), kept)
@@ -217,9 +201,7 @@ def close(found: object, kept: object, at: str = "board") -> None:
 
 
 def test_the_contract_file_of_a_record_is_its_board(pilot_record: Path) -> None:
-    """bradley_terry.json has the ratings and claims of the board, on Elo's center; the two
-    probabilities of each pair add up to 1.
-    """
+    """bradley_terry.json has the ratings and claims of the board, on Elo's center."""
     board = Board.read(pilot_record)
     found = json.loads((pilot_record / "bradley_terry.json").read_text())
     assert [*found] == sorted(board.names)
@@ -234,9 +216,7 @@ def test_the_contract_file_of_a_record_is_its_board(pilot_record: Path) -> None:
 
 
 def test_shrinkage_is_a_slope() -> None:
-    """Per K the table has the least-squares slope of Elo on Bradley–Terry, and a small K shrinks
-    most; entrants that are all equal have none.
-    """
+    """Per K the least-squares slope of Elo on Bradley–Terry, none where all are equal."""
     board = rate(MIXED)
     sweep = {"": k_sweep(ELO, MIXED, [1.0, 8.0, 32.0])}
     (row,) = tournament_tables.shrinkage(sweep, board).rows

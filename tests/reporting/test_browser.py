@@ -21,9 +21,7 @@ from tests.samples import HOSTILE, SAMPLE, all_pairs, drawn, edited, parameters,
 
 
 def crowd(root: Path, entrants: Sequence[str], dimensions: Sequence[str], prompts: int) -> None:
-    """Make the workspace's tournament one of these entrants, each with responses of its own
-    quality: a share of the gold answer's words.
-    """
+    """Make the workspace's tournament one of these entrants."""
     bank = [json.loads(line) for line in (SAMPLE / "prompts.jsonl").read_text().splitlines()]
     bank = [row for row in bank if row.get("gold_answer")][:prompts]
     (root / "sample" / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bank))
@@ -73,28 +71,23 @@ def wide(browser: Browser) -> list[str]:
     return found
 
 
-def opened(browser: Browser, page: Path, *, fold: bool) -> None:
-    """Go to a page, with all that is folded open or closed."""
-    browser.go(page)
-    browser.run(
-        f"document.querySelectorAll('details').forEach((d) => {{ d.open = {int(not fold)} }})"
-    )
-
-
 def check(browser: Browser, page: Path) -> None:
     """A page runs nothing, asks nobody and fits both windows, also with everything unfolded."""
-    for width, height in (PHONE, DESK):
-        browser.size(width, height)
-        browser.forget()
-        for fold in (True, False):
-            opened(browser, page, fold=fold)
+    browser.forget()
+    browser.go(page)
+    for fold in (True, False):
+        browser.run(
+            f"document.querySelectorAll('details').forEach((d) => {{ d.open = {int(not fold)} }})"
+        )
+        for width, height in (PHONE, DESK):
+            browser.size(width, height)
             assert browser.overflow() <= 0, width
             assert wide(browser) == [], width
-        assert browser.run("document.title") != "PWNED"
-        assert browser.run("document.scripts.length") == 0
-        asked = {url.split(":")[0] for url in browser.requests}
-        assert asked <= {"file", "about", "data"}, browser.requests
-        assert not browser.errors
+    assert browser.run("document.title") != "PWNED"
+    assert browser.run("document.scripts.length") == 0
+    asked = {url.split(":")[0] for url in browser.requests}
+    assert asked <= {"file", "about", "data"}, browser.requests
+    assert not browser.errors
 
 
 def first_screen(browser: Browser) -> str:
@@ -112,9 +105,7 @@ def first_screen(browser: Browser) -> str:
 
 
 def test_a_hostile_tournament(browser: Browser, workspace: Path) -> None:
-    """Texts of prompts and responses act nowhere in its report or in the site's copy, and names of
-    128 characters, of an entrant, a stratum or the tournament, do not widen it.
-    """
+    """Texts of prompts and responses act nowhere in its report or in the site's copy."""
     names = ["ash", "b" * 128, "cherry"]
     crowd(workspace, names, ["factuality", "d" * 60], prompts=3)
     bank = workspace / "sample" / "prompts.jsonl"
@@ -138,9 +129,7 @@ def test_a_hostile_tournament(browser: Browser, workspace: Path) -> None:
 
 
 def hostile_votes(path: Path) -> list[str]:
-    """A file of votes among models whose names are hostile, as far as names may be: one that does
-    not print is refused. Returns the names.
-    """
+    """A file of votes among models whose names are hostile, as far as names may be."""
     rng = np.random.default_rng(0)
     names = [text[:250] for text in TEXTS if text.isprintable()]
     skill = {name: 40.0 * n for n, name in enumerate(names)}
@@ -151,9 +140,7 @@ def hostile_votes(path: Path) -> list[str]:
 
 
 def test_a_hostile_arena(browser: Browser, workspace: Path) -> None:
-    """Names of models and prompts and of the arena act nowhere in a validity report, nor on the
-    page of a model.
-    """
+    """Names of models and prompts and of the arena act nowhere in a validity report."""
     names = hostile_votes(workspace / "votes.jsonl")
     given = {"battles": "votes.jsonl", "arena": ALL}
     check(browser, report_of("model_pages", workspace, **given, models=names[:1]))
@@ -208,9 +195,7 @@ SAID = {
 def test_a_sample_report_answers_on_its_first_screen(
     name: str, browser: Browser, workspace: Path
 ) -> None:
-    """The answer and its certainty are read without scrolling, on a phone and on a desk; the page
-    fits both, and its pictures have a form for each.
-    """
+    """The answer and its certainty are read without scrolling, on a phone and on a desk."""
     page = run_notebook(name, root=workspace, progress=False).path / "report.html"
     check(browser, page)
     for width, height in (PHONE, DESK):

@@ -44,9 +44,7 @@ def report(tmp_path: Path) -> Path:
 
 
 def test_nothing_active(report: Path) -> None:
-    """No script, handler, frame, form, link or remote address survives as an element, and the file
-    names no address to load from: no src, no stylesheet link, no import.
-    """
+    """No script, handler, frame, form, link or remote address survives as an element."""
     text = report.read_text()
     assert not [word for word in ('src="http', "<link", "@import") if word in text]
     body = Elements(text.split("<main>")[1])
@@ -69,9 +67,7 @@ def test_clean_keeps_tables() -> None:
 
 
 def test_in_a_browser(rendered: Callable[[Path], str], report: Path, tmp_path: Path) -> None:
-    """Opened in a browser, no hostile text runs, and the title is the notebook's as text; the same
-    text in an unprotected page does run, so this can fail.
-    """
+    """Opened in a browser, no hostile text runs, and the title is the notebook's as text."""
     dom = rendered(report)
     assert "<title>A &lt;b&gt;report&lt;/b&gt;</title>" in dom
     assert "still here" in dom
@@ -81,9 +77,7 @@ def test_in_a_browser(rendered: Callable[[Path], str], report: Path, tmp_path: P
 
 
 def test_no_text_turns_the_direction_of_writing(tmp_path: Path) -> None:
-    """Bidirectional controls in a table, in HTML of an output, as an entity and in plain text are
-    shown as their code points, so that what is read is what was written.
-    """
+    """Bidirectional controls are shown as code points in every kind of output."""
     told = "user\u202egnp.exe\u2066x\u2069"
     table = Table(rows=[{"model": told}], title=told)
     outputs = [
@@ -101,9 +95,7 @@ def test_no_text_turns_the_direction_of_writing(tmp_path: Path) -> None:
 
 
 def test_a_report_has_a_table_of_contents(tmp_path: Path) -> None:
-    """Every section of a report is linked under its first output, by an anchor that is there; a
-    heading that is HTML stays text.
-    """
+    """Every section of a report is linked under its first output, by an anchor that is there."""
     heads = ["Ranking", "Who is above whom?", "Leaderboard (Policy 5, 9.1)", "a <b>bold</b> & b"]
     sections = [v4.new_markdown_cell(f"## {head}\n\ntext") for head in heads]
     text = exported(
@@ -129,9 +121,7 @@ def printed(source: str, text: str, *tags: str) -> nbformat.NotebookNode:
 
 
 def test_nothing_stands_between_title_and_answer(tmp_path: Path) -> None:
-    """The code of parameters and of the answer is one fold, in its order; a cell for checks is
-    not shown at all.
-    """
+    """The code of parameters and of the answer is one fold, in its order."""
     text = exported(
         tmp_path,
         v4.new_markdown_cell("# Title"),
@@ -185,9 +175,7 @@ def test_a_picture_has_a_form_for_a_phone(tmp_path: Path) -> None:
 
 
 def test_the_way_to_the_site(tmp_path: Path) -> None:
-    """The report of a record says which command makes its site, its name escaped and quoted; on a
-    site it links there. A notebook outside of records says nothing of it.
-    """
+    """The report of a record says which command makes its site, its name escaped and quoted."""
     record = tmp_path / "my <run>"
     record.mkdir()
     assert "arena-kit site" not in exported(record, printed("1", "answer"))

@@ -6,12 +6,9 @@ import csv
 import io
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from arena_kit.reporting.figures import Plot, plot, save_picture
 from arena_kit.reporting.tables import Cell, Table, facts, number, percent, span
 
 LATEX = r"""\input{x} & 5% $y$ #1 _a_ {b} c~ d^ <e> f|g "h" – [i]"""
@@ -38,16 +35,11 @@ def table(name: str = "ann") -> Table:
 
 
 def terminal(shown: Table) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    console.print(shown)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return shown.in_terminal(160)
 
 
 def test_text() -> None:
-    """Columns are aligned, numbers right and text left where nothing else is said; a group is
-    named once, what is missing is a dash, notes follow; labels may be hidden.
-    """
+    """Columns are aligned, numbers right and text left where nothing else is said."""
     assert table().text.splitlines() == [
         "group  model         rating  gap",
         "taste  ann             1400   +3",
@@ -61,19 +53,21 @@ def test_text() -> None:
 
 
 def test_terminal() -> None:
-    """The terminal has a section per group, and the text of a cell."""
-    lines = [line.strip() for line in terminal(table()).splitlines()]
-    assert "│ taste │ ann          │   1400 │  +3 │" in lines
-    assert "│       │ bob          │    900 │   – │" in lines
-    assert lines.index("├───────┼──────────────┼────────┼─────┤") + 1 == lines.index(
-        "│ smell │ new (Stable) │      1 │ -12 │"
-    )
+    """Where there is room, the terminal has the lines of the text."""
+    assert table().in_terminal(80).splitlines() == table().text.splitlines()[:-1]
+    rows = [{"model": "a" * 14, "a long heading": 7, "said": "one two three four five\nsix"}]
+    shown = Table(rows=rows, nowrap=["model"])
+    assert shown.in_terminal(38).splitlines() == [
+        "model            a long  said",
+        "                heading",
+        "aaaaaaaaaaaaaa        7  one two three",
+        "                         four five",
+        "                         six",
+    ]
 
 
 def test_html() -> None:
-    """In HTML the cell is its own HTML, groups head their rows, and notes stand escaped after the
-    box in which a wide table scrolls by itself; a notebook gets HTML, and the text beside it.
-    """
+    """A cell is its own HTML, groups head their rows, and notes stand escaped under the table."""
     shown = table("a <b> name")
     html = shown.html
     assert "<b>new</b> <span>Stable</span></td>" in html
@@ -104,10 +98,7 @@ def test_looks() -> None:
 
 
 def test_csv() -> None:
-    """CSV has every value as it is: numbers unformatted, nothing where there is none. Text that a
-    spreadsheet would calculate stands after an apostrophe, a column's name too; a number is a
-    number, also where it is negative or came as text.
-    """
+    """Values as they are; text that a spreadsheet would calculate stands after an apostrophe."""
     rows = [{"a": 0.1 + 0.2, "b": None, "c": Cell("text", "<b>html</b>")}]
     assert Table(rows=rows).csv == "a,b,c\n0.30000000000000004,,text\n"
     formula = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
@@ -119,14 +110,12 @@ def test_markdown() -> None:
     rows = [{"a": "x", "b": 5, "c": None}]
     shown = Table(rows=rows, title="T", notes=["a < b"])
     assert shown.markdown == (
-        "**T**\n\n| a | b | c |\n| --- | ---: | --- |\n| x | 5 | – |\n\na &lt; b\n"
+        "**T**\n\n| a | b | c |\n| --- | ---: | ---: |\n| x | 5 | – |\n\na &lt; b\n"
     )
 
 
 def test_latex() -> None:
-    """Every character that LaTeX would obey or print as another is escaped, in cells, heads,
-    groups and notes; a cell stays in its column.
-    """
+    """Every character that LaTeX would obey or print as another is escaped."""
     latex = Table(rows=[{"group": LATEX, LATEX: LATEX, "n": 1}], group="group", notes=[LATEX]).latex
     assert latex.count(ESCAPED) == 4
     assert f"\n{ESCAPED} & {ESCAPED} & 1 \\\\\n" in latex
@@ -170,22 +159,3 @@ def test_numbers_in_words() -> None:
     )
     assert {number(None, ".2f"), number(float("nan"), ".2f"), percent(None)} == {"–"}
     assert (span(1, 2.6), span(None, 2), span(1, None)) == ("1 to 3", "–", "–")
-
-
-def test_a_plot_knows_its_words(tmp_path: Path) -> None:
-    """A plot carries file name and alternative text, and the saved picture tells it."""
-    from matplotlib.figure import Figure
-
-    @plot("lines", "Two lines that cross")
-    def lines(values: list[int]) -> Figure:
-        figure = Figure(figsize=(4, 3))
-        figure.subplots().plot(values)
-        return figure
-
-    drawn = lines([1, 2])
-    assert isinstance(drawn, Plot)
-    assert (drawn.name, drawn.alt) == ("lines", "Two lines that cross")
-    bundle, about = save_picture(drawn, tmp_path / "lines.png")._repr_mimebundle_()
-    assert bundle["text/plain"] == "Two lines that cross"
-    assert about == {"image/png": {"width": 400, "alt": "Two lines that cross"}}
-    assert lines([]).figure.texts[0].get_text().startswith("Nothing to show")

@@ -94,7 +94,7 @@ def test_compare_knows_that_both_records_asked_the_same_questions(
     assert ann["high"] - ann["change"] == pytest.approx(half, abs=0.02)
     assert bob["change"] == pytest.approx(-ann["change"])
     assert (ann["flips"], ann["says"]) == (10, "moved")
-    assert re.search(r"ann +│ +\+35 │ +[+-]0 │ +-35\.2 │ +-56 to -14 │ moved", call(
+    assert re.search(r"ann +\+35 +[+-]0 +-35\.2 +-56 to -14  moved", call(
         "runs", "compare", before, after).stdout)  # fmt: skip
 
 

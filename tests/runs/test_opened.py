@@ -64,7 +64,7 @@ def test_figures_and_what_is_not_there(pilot_record: Path, tmp_path: Path) -> No
     run = open_run(pilot_record)
     assert run.figures == ["forest"]
     picture = run.figure("forest")
-    (width,) = struct.unpack(">I", picture.path.read_bytes()[16:20])
+    (width,) = struct.unpack(">I", picture.data[16:20])
     assert picture.width == round(width / 1.6)
     with pytest.raises(DataError, match=r"no figure 'heatmap'; there: forest$"):
         run.figure("heatmap")

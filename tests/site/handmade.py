@@ -21,9 +21,7 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Handmade:
-    """What a record holds: names of models by their ids, texts, and what everybody says. Where
-    its inputs are not `kept`, its manifest says that only hashes are.
-    """
+    """What a record holds: names of models by their ids, texts, and what everybody says."""
 
     models: dict[str, str]
     prompts: dict[str, str]

