@@ -315,8 +315,9 @@ class Scheduler:
         self._open_neighbours.add(cast)
         sessions = repeat(None) if battles.session is None else battles.session.values().tolist()
         for session, (i, j, prompt, _) in zip(sessions, cast.tolist(), strict=False):
-            self._meetings.add(ordered(i, j), prompt)
-            self._sessions.add(session, ordered(i, j), prompt)
+            pair = ordered(i, j)
+            self._meetings.add(pair, prompt)
+            self._sessions.add(session, pair, prompt)
 
     def _updated(self, ratings: Mapping[str, GlickoState]) -> Table:
         """The table as the next matchup finds it."""

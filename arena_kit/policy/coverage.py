@@ -303,12 +303,6 @@ class Coverage:
     by_pair: Counts
     pair_prompts: Counts
 
-    def __repr__(self) -> str:
-        return (
-            f"Coverage({len(self.models)} models, {len(self.prompts)} prompts, "
-            f"{int(self.votes.sum()) // 2} votes)"
-        )
-
     @classmethod
     def of(
         cls,

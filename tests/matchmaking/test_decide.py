@@ -70,8 +70,8 @@ def arena(policy: Policy, battles: BattleLog | None = None, seed: int = 0) -> Ar
     return Arena(policy, MODELS, PROMPTS, rng=np.random.default_rng(seed), battles=battles)
 
 
-def test_a_gap_and_what_decides_it_are_those_of_a_hand_calculation() -> None:
-    """60 of 100 are 70 points ± 2.807 errors: about as many votes again decide it."""
+def test_a_gap_and_what_decides_it_by_hand() -> None:
+    """60 of 100 are 70 ± 2.807 errors: as many again decide it; 40 ties leave 0.24 - 0.4 / 4."""
     (found,) = outlook(met(0, 60, 40)).open_pairs(np.ones(2, bool))
     gap, error = by_hand(60, 40)
     assert (found.above, found.below) == (0, 1)
@@ -79,10 +79,6 @@ def test_a_gap_and_what_decides_it_are_those_of_a_hand_calculation() -> None:
     assert found.half == pytest.approx(DECIDES * error, rel=0.01)
     assert found.more == pytest.approx(100 * (DECIDES * error / gap) ** 2 - 100, rel=0.03)
     assert found.reason == "open neighbours, gap 70 ± 100; about 100 more votes decide it"
-
-
-def test_ties_tell_more_and_votes_that_do_not_count_tell_nothing() -> None:
-    """40 ties of 100 leave a variance of 0.24 - 0.4 / 4; both-bad halves what votes tell."""
     plain, tied = (outlook(met(0, 60 - n, 40 - n, tied=2 * n)) for n in (0, 20))
     bad = outlook(met(0, 60, 40), [Cast(0, 1, 0, BAD)] * 100)
     most, fewer, twice = (each.open_pairs(np.ones(2, bool))[0] for each in (plain, tied, bad))

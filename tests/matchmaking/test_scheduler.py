@@ -106,7 +106,7 @@ def without_ids(matchups: Iterable[Matchup]) -> list[Matchup]:
 
 
 def test_6_1_anchor() -> None:
-    """Sections 6.1 and 7.1: the anchor is the model that lacks most, breaches of exposure first."""
+    """6.1, 7.1: the anchor lacks most, breaches first; it meets whom and where both lack most."""
     for models, window, battles, reason in (
         (  # 6.1: of models shown equally often, the one with the fewest votes
             "abcd", 2000, [votes(combinations("abc", 2)), votes(["ad", "bd", "cd"], outcome=TIE)],
@@ -124,10 +124,6 @@ def test_6_1_anchor() -> None:
         policy = only("coverage", exposure=Exposure(window=window))
         scheduler = arena(policy, list(models), battles=BattleLog.joined(*battles))
         assert scheduler.next_matchup(FLAT).reason.startswith(reason)
-
-
-def test_6_1_opponent_and_prompt() -> None:
-    """6.1: the anchor meets whom it never met, on a prompt that both lack votes on."""
     scheduler = arena(only("coverage"), list("abcd"), battles=votes(["ab", "ac", "bd", "cd"] * 2))
     assert {pair(each) for each in withdrawn(scheduler, 20)} <= {("a", "d"), ("b", "c")}
     battles = BattleLog.joined(votes(["ax", "bx"] * 4, ["full"]), votes(["ab"], ["short"]))
@@ -154,8 +150,8 @@ def test_6_1_newcomers_meet_everybody() -> None:
     assert len(opponents) >= 12
 
 
-def test_7_1_nobody_is_owed_the_places_of_disabled_models() -> None:
-    """Section 7.1: when models leave, nobody is owed what they were shown."""
+def test_7_1_who_is_owed_what() -> None:
+    """7.1, 7.3: nobody is owed places of those who left, nor shown far beyond its due."""
     scheduler = arena(WRITTEN)
     played(scheduler, 1000, ladder())
     for name in MODELS[15:]:
@@ -165,10 +161,6 @@ def test_7_1_nobody_is_owed_the_places_of_disabled_models() -> None:
     assert "below the bound" not in reasons
     even = dict.fromkeys(MODELS, Due(1.0, 1.0))
     assert all(fair.within for fair in scheduler.coverage().fairness(even))
-
-
-def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> None:
-    """7.1, 7.3: one that passes through the band is not shown far beyond its due."""
     models = [f"m{n:02}" for n in range(40)]
     scheduler, ratings = arena(WRITTEN, models), ladder(models)
     played(scheduler, 2000, ratings)
@@ -251,7 +243,7 @@ def test_6_2_prompts_of_a_pair() -> None:
 
 
 def test_6_2_third_repeat_within_ten() -> None:
-    """6.2: no ten meetings in a row hold a prompt three times."""
+    """6.2: no ten meetings in a row hold a prompt three times, whatever is cancelled."""
     for between, allowed in ((7, False), (8, True)):
         meetings = Meetings(Repeats())
         for prompt in [0, 0, *range(1, between + 1)]:
@@ -259,10 +251,6 @@ def test_6_2_third_repeat_within_ten() -> None:
             meetings.end((0, 1), prompt)
         assert (0 not in meetings.used_up((0, 1), 15)) is allowed
         assert meetings.used_up((0, 2), 15) == set()
-
-
-def test_6_2_whatever_is_cancelled() -> None:
-    """6.2: cancelled matchups let no prompt in a third time."""
     rng, scheduler = np.random.default_rng(3), arena(only("contender"), MODELS[:2])
     voted: list[str] = []
     for _ in range(60):
@@ -277,7 +265,7 @@ def test_6_2_whatever_is_cancelled() -> None:
 
 
 def test_6_3_anchor() -> None:
-    """6.3: anchors are drawn by RD · (2 - coverage): 600, 200, 200 and 100."""
+    """6.3: anchors by RD · (2 - coverage), 6:2:2:1; opponents 1 + 0.25/11, 1 - 0.0575 + 0.25."""
     ratings = states(a=(1500, 300), b=(1500, 100), c=(1500, 100), d=(1500, 100))
     covered = votes([("d", "gone")] * 2, PROMPTS[:5])
     scheduler = arena(only("uncertainty"), list("abcd"), PROMPTS[:5], battles=covered)
@@ -285,10 +273,6 @@ def test_6_3_anchor() -> None:
     for anchor, share in (("300.0 at coverage 0.00", 6 / 11), ("100.0 at coverage 0.00", 4 / 11),
                           ("100.0 at coverage 1.00", 1 / 11)):  # fmt: skip
         assert anchors[f"RD {anchor}"] / 1200 == pytest.approx(share, abs=0.05)
-
-
-def test_6_3_opponent_tells_most() -> None:
-    """6.3: b at even odds tells 1 + 0.25/11, c, never met, 1 - 0.0575 + 0.25; 7.2: coverage."""
     ratings = states(a=(1500, 5000), b=(1500, 1e-9), c=(1520, 1e-9))
     policy, met = only("uncertainty"), votes(["ab", "cd", "cd"], PROMPTS[:10])
     assert pair(arena(policy, list("abc")).next_matchup(ratings)) == ("a", "b")
@@ -306,17 +290,13 @@ SHADOW = Policy(phase=Phase.SHADOW)
 
 
 def test_6_4_inverse_exposure() -> None:
-    """2, 6.4: drawn by 1 / (shown + 1): with 1, 1, 1, 1/31 in 65.8 % and 2.6 % of matchups."""
+    """2, 6.4: drawn by 1 / (shown + 1): 65.8 % and 2.6 %; prompts short of the floor first."""
     for policy in (only("exploration", exposure=Exposure(window=1)), SHADOW):
         met = BattleLog.joined(votes([("d", "gone")] * 2), votes([("gone", "away")]))
         done = withdrawn(arena(policy, list("abcd"), battles=met), 1200)
         drawn = Counter(model for matchup in done for model in pair(matchup))
         assert drawn["a"] / 1200 == pytest.approx(0.658, abs=0.05)
         assert drawn["d"] / 1200 == pytest.approx(0.026, abs=0.015)
-
-
-def test_6_4_prompts() -> None:
-    """Section 6.4: prompts short of the floor come first, then all alike."""
     scheduler = arena(only("exploration"), ["a", "b"], battles=votes(["ab"] * 2, PROMPTS[:9]))
     assert {scheduler.next_matchup(FLAT).prompt for _ in range(6)} <= set(PROMPTS[9:])
     battles = BattleLog.joined(votes(["ax", "bx"] * 2), votes(["ax", "bx"] * 5, PROMPTS[:1]))

@@ -54,7 +54,7 @@ def same(one: Coverage, other: Coverage) -> None:
 
 
 def test_counted_by_hand() -> None:
-    """4: votes of each kind, exposure and pairs are counted for both models."""
+    """4: votes of each kind and pairs of both models; 9.2: 6/12 votes or 3/6 prompts are 1/2."""
     counted = Coverage.of(log([("a", "b", "p", "model_a"), ("b", "a", "p", "model_a"),
                                ("a", "c", "q", "tie"), ("c", "b", "q", "both_bad"),
                                ("c", "a", None, "model_b")]))  # fmt: skip
@@ -68,6 +68,13 @@ def test_counted_by_hand() -> None:
     assert counted.pair("c", "a")[:2] == (1, 0), "no prompt, no diversity"
     flipped = Battle(model_a="a", model_b="b", winner=Outcome.TIE, inconsistent=True)
     assert Coverage.of(BattleLog.from_battles([flipped])).decisive.tolist() == [0, 0]
+    votes = [vote for n in range(6) for vote in wins("a", "b", f"p{n}", 1)]
+    votes += [vote for n in range(3) for vote in wins("b", "c", f"p{n}", 4)]
+    votes += [vote for n in range(10) for vote in wins("c", "d", f"p{n}", 2)]
+    policy = replace(Policy(), contenders=Contenders(band=3))
+    scores = Coverage.of(log(votes), policy).pair_scores(["a", "b", "c", "d"])
+    assert scores == {"a": 0.5, "b": 0.5, "c": 0.75}
+    assert Coverage.of(log(votes), policy).pair_scores(["a"]) == {}
 
 
 def test_7_1_exposure_in_the_window() -> None:
@@ -174,17 +181,6 @@ def test_7_2_prompt_coverage() -> None:
     counts = BattleLog.from_counts(["a"], ["b"], [3], [4])
     with pytest.raises(DataError, match="single votes and cannot use weights"):
         Coverage.of(counts)
-
-
-def test_9_2_pair_coverage_score() -> None:
-    """9.2: a contender's score is the mean over neighbours: 6/12 votes, 3/6 prompts, 1."""
-    votes = [vote for n in range(6) for vote in wins("a", "b", f"p{n}", 1)]
-    votes += [vote for n in range(3) for vote in wins("b", "c", f"p{n}", 4)]
-    votes += [vote for n in range(10) for vote in wins("c", "d", f"p{n}", 2)]
-    policy = replace(Policy(), contenders=Contenders(band=3))
-    scores = Coverage.of(log(votes), policy).pair_scores(["a", "b", "c", "d"])
-    assert scores == {"a": 0.5, "b": 0.5, "c": 0.75}
-    assert Coverage.of(log(votes), policy).pair_scores(["a"]) == {}
 
 
 MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)

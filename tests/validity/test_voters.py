@@ -148,7 +148,7 @@ def test_a_pusher_among_few_whichever_side_comes_first() -> None:
 
 
 def test_speed() -> None:
-    """A second for four hundred words stands out; for ten words it is enough."""
+    """A second for four hundred words stands out, for ten not; two voters cannot be tested."""
     votes = crowd(voters=8, votes=30)
     seconds = np.where(votes.voter.values() == "v05", 1.0, 60.0)
     many, few = (
@@ -158,6 +158,9 @@ def test_speed() -> None:
     assert [(test.voter, test.reasons[0].rule) for test in many] == [("v05", Rule.SPEED)]
     assert many[0].reasons[0].text.startswith("30 of 30 votes came faster")
     assert not few
+    for votes in (replace(crowd(4, 9), voter=None), crowd(2, 9)):
+        with pytest.raises(RatingError):
+            voter_tests(votes)
 
 
 def test_real_voters(data: Path) -> None:
@@ -173,10 +176,3 @@ def test_real_voters(data: Path) -> None:
     tests = voter_tests(votes)
     assert len(tests.tests) + tests.too_few == 124
     assert len(tests.standing_out) <= 1
-
-
-def test_refused() -> None:
-    """Without voters, or with two, nobody can be tested against the others."""
-    for votes in (replace(crowd(4, 9), voter=None), crowd(2, 9)):
-        with pytest.raises(RatingError):
-            voter_tests(votes)

@@ -161,7 +161,7 @@ def test_12_bands(report: WeeklyReport, votes: BattleLog) -> None:
 
 
 def test_12_sentences(report: WeeklyReport) -> None:
-    """12: a sentence for each check, and that RD stops falling near 60."""
+    """10, 12: a sentence for each check; the status names its conditions, now and before."""
     checks = sentences.sentences(report)
     assert list(checks)[:2] == ["Rules kept", "Order decided"]
     fair = "within 12 % of their lane-adjusted target in the last 2000"
@@ -173,6 +173,23 @@ def test_12_sentences(report: WeeklyReport) -> None:
     assert values["sentences"] == checks
     assert values["status"]["reasons"] == list(report.now.status.reasons)
     assert values["published"] is True
+    conditions, shown = report.now.status.conditions, policy_tables.status(report).text
+    assert len(conditions) == 3
+    official = report.now.status.status is PublicationLabel.OFFICIAL
+    assert ("stays visible, with this caveat" in shown) is not official
+    assert shown.count("✓") == sum(met for met, _ in conditions)
+    assert report.before
+    loose = PublicationStatus(status=PublicationLabel.OFFICIAL, top=(), reasons=("all is well",))
+    tight = replace(loose, status=PublicationLabel.CALIBRATING, reasons=("RD is 80",))
+    now = replace(report.now, status=loose)
+    moved, same = (
+        replace(report, now=now, before=replace(report.before, status=was))
+        for was in (tight, loose)
+    )
+    calibrating = "In the comparison week it was calibrating: RD is 80."
+    assert sentences.rules(moved).endswith(calibrating)
+    assert calibrating in policy_tables.status(moved).text
+    assert sentences.rules(same).endswith("officially stable in the comparison week, too.")
 
 
 def test_7_2_top_band_target() -> None:
@@ -275,29 +292,8 @@ def test_3_objectives(report: WeeklyReport) -> None:
         assert met(replace(ordered(report, verdict), churn=churned))[0] is robust
 
 
-def test_10_status(report: WeeklyReport) -> None:
-    """10: the status names its conditions, its caveat, and what it was a week before."""
-    conditions, shown = report.now.status.conditions, policy_tables.status(report).text
-    assert len(conditions) == 3
-    official = report.now.status.status is PublicationLabel.OFFICIAL
-    assert ("stays visible, with this caveat" in shown) is not official
-    assert shown.count("✓") == sum(met for met, _ in conditions)
-    assert report.before
-    loose = PublicationStatus(status=PublicationLabel.OFFICIAL, top=(), reasons=("all is well",))
-    tight = replace(loose, status=PublicationLabel.CALIBRATING, reasons=("RD is 80",))
-    now = replace(report.now, status=loose)
-    moved, same = (
-        replace(report, now=now, before=replace(report.before, status=was))
-        for was in (tight, loose)
-    )
-    calibrating = "In the comparison week it was calibrating: RD is 80."
-    assert sentences.rules(moved).endswith(calibrating)
-    assert calibrating in policy_tables.status(moved).text
-    assert sentences.rules(same).endswith("officially stable in the comparison week, too.")
-
-
 def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
-    """What is retired leaves the board, coverage and targets of both weeks; its votes stay."""
+    """7.1: the retired leave both boards and are due nothing, newcomers from their first vote."""
     prompt, gone = votes.prompts[0], report.now.order[0]
     found = weekly_report(votes, retired=Retired([gone], [prompt]))
     assert set(found.now.order) == set(report.now.order) - {gone}
@@ -314,10 +310,6 @@ def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
     assert due == {round(places / 9, 9)}
     with pytest.raises(DataError, match="1 of 10 models with votes are not retired, 2 needed"):
         weekly_report(votes, retired=Retired(votes.models[:9]))
-
-
-def test_7_1_exposure_due() -> None:
-    """7.1: a newcomer is due its part from its first vote on, a retired model nothing."""
     early = [("a", "b", "a", "q"), ("b", "c", "a", "q"), ("c", "a", "b", "q")] * 10
     battles = log(*early, *[("new", "c", "a", "q")] * 10)
     history, _ = rated(battles, Policy())
@@ -365,7 +357,7 @@ def test_6_2_repeats_on_a_prompt() -> None:
 
 
 def test_11_sessions_and_ids() -> None:
-    """11: repeats of a session within the gap and ids used twice are counted, where named."""
+    """11: repeats of a session, ids used twice, and sides further off than chance are counted."""
     for gap, repeats in ((49, 1), (50, 0)):
         asked = ["q", *(f"p{n}" for n in range(gap)), "q"]
         votes = BattleLog.from_battles(
@@ -380,10 +372,6 @@ def test_11_sessions_and_ids() -> None:
         found = integrity(early, Policy())
         assert found["session_repeats"] is found["same_ids"] is None
         assert lane_mix(early, Policy()) == []
-
-
-def test_11_sides() -> None:
-    """11: 30 of 40 on the left are further off than one of one, and more than chance."""
     rows = [*[("a", "b", "a", "q")] * 30, *[("b", "a", "a", "q")] * 10, ("c", "d", "a", "q")]
     found = integrity(log(*rows), Policy())
     assert (found["left_of"], found["left"], found["left_wins"]) == ("a", 0.75, 1.0)
