@@ -118,7 +118,9 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
 NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(value=st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3)
