@@ -163,7 +163,8 @@ def stability_table(stability: Stabilities, board: Board) -> Table:
         for pair in pairs
     ]
     answer = stability_answer(stability, board)
-    return Table(rows, "stability", group="dimension", empty=answer)
+    left = ["resamples in this order"]
+    return Table(rows, "stability", group="dimension", left=left, empty=answer)
 
 
 def stability_answer(stability: Stabilities, board: Board) -> str:

@@ -116,12 +116,9 @@ class App:
         raise ApiError(404, f"Not found: {request.method} {request.path}")
 
     def _admit(self, request: Request) -> None:
-        """Bearer token or x-api-key [RUN], and a version [DOC-A]."""
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        key = bearer or request.headers.get("x-api-key", "")
-        if not key:
-            raise ApiError(401, "authentication: a bearer token or x-api-key header is required")
-        if self.settings.key is not None and key != self.settings.key:
+        """A bearer token [RUN], and a version [DOC-A]."""
+        key = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if not key or self.settings.key not in (None, key):
             raise ApiError(401, "invalid x-api-key")
         if "anthropic-version" not in request.headers:
             raise invalid("anthropic-version: header is required")

@@ -14,8 +14,6 @@ from typing import Any
 class Dice:
     """Uniform numbers from a hash of `names`; each `roll` gives the next, eight at most."""
 
-    __slots__ = ("_bits", "_left")
-
     def __init__(self, *names: object) -> None:
         self._bits = sha256("\x00".join(map(str, names)).encode("utf-8", "surrogatepass")).digest()
         self._left = 32
@@ -23,8 +21,6 @@ class Dice:
     def roll(self) -> float:
         """The next number in [0, 1)."""
         self._left -= 4
-        if self._left < 0:
-            raise RuntimeError("these dice are used up")
         return int.from_bytes(self._bits[self._left : self._left + 4]) / 2**32
 
     def between(self, low: float, high: float) -> int:

@@ -15,8 +15,8 @@ from typing import Any, NamedTuple
 from tests.emulator.rules import MODELS, Model, invalid
 
 BYTES_PER_TOKEN = 3.2
-#: Seconds that a breakpoint may ask for. [DOC-A]
-LIFETIMES = {"5m": 300, "1h": 3600}
+#: How long a breakpoint keeps its prefix; five minutes, the other choice, are not modelled. [DOC-A]
+HOUR = timedelta(hours=1)
 
 
 def tokens_of(size: int) -> int:
@@ -47,11 +47,10 @@ def prompt_tokens(params: Mapping[str, Any]) -> int:
 
 
 class Prefix(NamedTuple):
-    """The prompt up to one breakpoint: what identifies it, its length and its lifetime."""
+    """The prompt up to one breakpoint: what identifies it, and its length."""
 
     key: Hashable
     tokens: int
-    seconds: int
 
 
 def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
@@ -65,22 +64,15 @@ def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
         parts.append(_block_text(block))
         size += text_bytes(parts[-1])
         if not isinstance(block, str) and (control := block.get("cache_control")) is not None:
-            key = (model.id, config, tuple(parts))
-            prefixes.append(Prefix(key, tokens_of(size), _lifetime(control)))
+            if control != {"type": "ephemeral", "ttl": "1h"}:
+                raise invalid("cache_control: type must be 'ephemeral' and ttl '1h'")
+            prefixes.append(Prefix((model.id, config, tuple(parts)), tokens_of(size)))
     return tuple(prefix for prefix in prefixes if prefix.tokens >= model.min_prefix)
 
 
-def _lifetime(control: Any) -> int:
-    ttl = control.get("ttl", "5m") if isinstance(control, dict) else None
-    if ttl not in LIFETIMES or control.get("type") != "ephemeral":
-        raise invalid("cache_control: type must be 'ephemeral' and ttl one of '5m', '1h'")
-    return LIFETIMES[ttl]
-
-
 class Counts(NamedTuple):
-    """Tokens written for 5 minutes, written for an hour, and read."""
+    """Tokens written for an hour, and read."""
 
-    write_5m: int = 0
     write_1h: int = 0
     read: int = 0
 
@@ -101,18 +93,15 @@ class PromptCache:
         origin: str,
     ) -> Counts:  # fmt: skip
         """Read the longest prefix that `hit` grants and write what follows it."""
-        read = done = max((p.tokens for p in prefixes if hit(p)), default=0)
-        writes = dict.fromkeys(LIFETIMES.values(), 0)
+        read = max((p.tokens for p in prefixes if hit(p)), default=0)
+        longest = max((p.tokens for p in prefixes), default=0)
         for prefix in prefixes:
-            if prefix.tokens > done:
-                writes[prefix.seconds] += prefix.tokens - done
-                done = prefix.tokens
             self._keep(prefix, at, origin)
-        return Counts(*writes.values(), read)
+        return Counts(longest - read, read)
 
     def _keep(self, prefix: Prefix, at: datetime, origin: str) -> None:
         """Write or refresh an entry: using it starts its lifetime again [DOC-A]."""
-        end = at + timedelta(seconds=prefix.seconds)
+        end = at + HOUR
         since, until, by = self._entries.get(prefix.key, (at, at, origin))
         kept = (since, max(until, end), by) if until > at else (at, end, origin)
         self._entries[prefix.key] = kept
@@ -123,7 +112,6 @@ class Usage(NamedTuple):
 
     input: int
     output: int
-    write_5m: int = 0
     write_1h: int = 0
     read: int = 0
     thinking: int = 0
@@ -133,10 +121,10 @@ class Usage(NamedTuple):
         """The usage object of a message; total prompt = input + creation + read [SRC]."""
         return {
             "input_tokens": self.input,
-            "cache_creation_input_tokens": self.write_5m + self.write_1h,
+            "cache_creation_input_tokens": self.write_1h,
             "cache_read_input_tokens": self.read,
             "cache_creation": {
-                "ephemeral_5m_input_tokens": self.write_5m,
+                "ephemeral_5m_input_tokens": 0,
                 "ephemeral_1h_input_tokens": self.write_1h,
             },
             "output_tokens": self.output,
@@ -149,8 +137,8 @@ class Usage(NamedTuple):
         """What the service charges: a batch pays half of every figure [DOC-A]; a model that is not
         in the catalogue (a chat server's own) costs nothing.
         """
-        rates = MODELS[model].price if model in MODELS else [0.0] * 5
-        full = sum(n * rate for n, rate in zip(self[:5], rates, strict=True)) / 1_000_000
+        rates = MODELS[model].price if model in MODELS else [0.0] * 4
+        full = sum(n * rate for n, rate in zip(self[:4], rates, strict=True)) / 1_000_000
         return full / 2 if self.tier == "batch" else full
 
 

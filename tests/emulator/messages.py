@@ -85,7 +85,11 @@ class Desk:
 
     def complete(self, body: Any) -> tuple[dict[str, object], Usage, str]:
         """A chat completion [3P], its usage, and the digest of the request."""
-        _check_chat(body, schemas=self._settings.chat_schema)
+        if not body.get("model") or not body.get("messages"):
+            raise invalid("you must provide a model and messages", param="model")
+        if not self._settings.chat_schema and body.get("response_format"):
+            words = "response_format of type 'json_schema' is not supported with this model"
+            raise invalid(words, param="response_format")
         digest = digest_of(body)
         dice = self._dice(digest, body.get("seed"))
         limit = body.get("max_completion_tokens") or body.get("max_tokens") or _NO_LIMIT
@@ -159,22 +163,6 @@ def chat_models() -> dict[str, object]:
     """The list of models as chat clients read it [3P]."""
     shared = {"object": "model", "created": 0, "owned_by": "emulator"}
     return {"object": "list", "data": [{"id": name} | shared for name in MODELS]}
-
-
-def _check_chat(body: Any, *, schemas: bool) -> None:
-    if not isinstance(body, dict) or not isinstance(body.get("model"), str):
-        raise invalid("you must provide a model parameter", param="model")
-    messages = body.get("messages")
-    if not isinstance(messages, list) or not messages or not all(map(_is_message, messages)):
-        raise invalid("messages must be a non-empty list of messages", param="messages")
-    form = body.get("response_format")
-    if form is not None and form.get("type") == "json_schema" and not schemas:
-        words = "response_format of type 'json_schema' is not supported with this model"
-        raise invalid(words, param="response_format")
-
-
-def _is_message(message: Any) -> bool:
-    return isinstance(message, dict) and isinstance(message.get("content"), str | list)
 
 
 def _completion(model: str, output: Output, usage: Usage, digest: str) -> dict[str, object]:

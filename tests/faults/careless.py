@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,11 +31,11 @@ class ForgetfulLedger(Ledger):
 
     own: ClassVar[set[str]] = set()
 
-    def plan(self, requests: Mapping[str, Asked], **more: Any) -> Intent:
+    def plan(self, *requests: Any, **more: Any) -> Intent:
         with opened(self.path) as con:
-            con.execute("DROP INDEX IF EXISTS under_way_once")
-            con.execute("DROP TRIGGER IF EXISTS answered_once")
-        intent = Ledger.plan(self, requests, **more)
+            con.executescript("DROP INDEX IF EXISTS under_way_once;"
+                              "DROP TRIGGER IF EXISTS answered_once;")  # fmt: skip
+        intent = Ledger.plan(self, *requests, **more)
         self.own.add(intent.intent)
         return intent
 

@@ -7,14 +7,13 @@ import os
 import shutil
 import socket
 import sqlite3
-import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from itertools import chain, repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
@@ -83,14 +82,9 @@ class Stage(NamedTuple):
         base_url = self.service.fresh(scenario.service())
         self.service.sleep(scenario.skew_hours)
         self.service.add(list(scenario.faults))
-        folder = Path(tempfile.mkdtemp(dir=self.folder))
-        return Task(
-            base_url=base_url,
-            ledger=folder / "verdicts.sqlite",
-            seed=scenario.seed,
-            transport=scenario.transport,
-            variant=self.variant,
-        )
+        ledger = Path(tempfile.mkdtemp(dir=self.folder)) / "verdicts.sqlite"
+        how = {"transport": scenario.transport, "variant": self.variant}
+        return Task(base_url=base_url, ledger=ledger, seed=scenario.seed, **how)
 
     def _until_done(
         self, scenario: Scenario, task: Task, deaths: Sequence[Death], outcome: Outcome
@@ -198,38 +192,23 @@ def rehearse(seed: int) -> SeenBy:
     return seen
 
 
+_stage: Stage
+
+
 def play_all(scenarios: Sequence[Scenario], *, variant: Variant, jobs: int) -> Iterator[Outcome]:
-    """Outcomes as they come, from `jobs` workers with a service each."""
+    """Outcomes as they come, from `jobs` forked workers with a service each."""
     client()  # once for all that are forked
-    reading, writing = os.pipe()
-    workers = []
-    for number in range(jobs):
-        sys.stdout.flush()
-        if not (pid := os.fork()):
-            os.close(reading)
-            _work(scenarios[number::jobs], writing, variant)
-        workers.append(pid)
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        for line in lines:
-            fields = json.loads(line)
-            finding = Finding(**fields.pop("finding"))
-            yield Outcome(**fields, finding=finding)
-    for pid in workers:
-        os.waitpid(pid, 0)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        get_context("fork").Pool(jobs, _set_stage, (Path(folder), variant)) as pool,
+    ):
+        yield from pool.imap_unordered(_play, scenarios)
 
 
-def _work(scenarios: Sequence[Scenario], pipe: int, variant: Variant) -> None:
-    """A worker: one line per outcome, each short enough to be written whole."""
-    status = 1
-    try:
-        with Service() as service, tempfile.TemporaryDirectory() as folder:
-            stage = Stage(service=service, folder=Path(folder), variant=variant)
-            for scenario in scenarios:
-                outcome = asdict(stage.play(scenario))
-                os.write(pipe, json.dumps(outcome).encode() + b"\n")
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+def _set_stage(folder: Path, variant: Variant) -> None:
+    global _stage  # noqa: PLW0603 (a worker's own)
+    _stage = Stage(service=Service(), folder=folder, variant=variant)
+
+
+def _play(scenario: Scenario) -> Outcome:
+    return _stage.play(scenario)

@@ -46,11 +46,9 @@ class Service:
         return lambda value=None: self._call(what, value)
 
     def _call(self, what: str, value: object) -> Any:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise RuntimeError("the service has no pipes")
-        stdin.write(json.dumps([what, value]) + "\n")
-        stdin.flush()
+        stdin: Any = self._process.stdin
+        stdout: Any = self._process.stdout
+        print(json.dumps([what, value]), file=stdin, flush=True)
         return json.loads(stdout.readline())
 
 
@@ -86,12 +84,11 @@ class _Server:
     def heal(self, _: None) -> None:
         """No more faults from here on."""
         self._emulator.faults.clear()
-        self._late = []
-        self._emulator.settings.update({"expire_share": 0.0})
+        self._late, self._emulator.settings.expire_share = [], 0.0
 
     def hurry(self, _: None) -> None:
         """Batches end at once from here on."""
-        self._emulator.settings.update({"batch_seconds": 0.0})
+        self._emulator.settings.batch_seconds = 0.0
 
     def sleep(self, hours: float) -> None:
         """Let time pass."""

@@ -83,17 +83,10 @@ def answer_row(
 ) -> tuple[object, ...]:
     """An answer as a row of `answers`, its checksum last."""
     columns = (
-        key,
-        judge_model,
-        request_id or answer.request_id,
-        str(answer.status),
-        whole_text(answer.text),
-        answer.served_model,
-        to_json(answer.usage).decode(),
-        float(answer.cost_usd),
-        answer.detail,
-        run or answer.run,
-    )
+        key, judge_model, request_id or answer.request_id, str(answer.status),
+        whole_text(answer.text), answer.served_model, to_json(answer.usage).decode(),
+        float(answer.cost_usd), answer.detail, run or answer.run,
+    )  # fmt: skip
     return (*columns, checksum(columns))
 
 

@@ -90,6 +90,10 @@ class Pair:
             raise DataError(f"a pair is two entrants in name order, not {self!r}")
 
     @property
+    def entrants(self) -> tuple[str, str]:
+        return self.entrant_a, self.entrant_b
+
+    @property
     def pair_id(self) -> str:
         return "|".join((self.dimension, self.prompt_id, self.entrant_a, self.entrant_b))
 

@@ -15,14 +15,8 @@ from numpy.typing import ArrayLike, NDArray
 from arena_kit.battles.battle import A_WINS, B_WINS, OUTCOMES
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
-from arena_kit.judging.quality.estimates import (
-    Estimate,
-    Floats,
-    Measure,
-    jackknifed,
-    share_of,
-    sums,
-)
+from arena_kit.judging.quality import estimates
+from arena_kit.judging.quality.estimates import Estimate, Floats, Measure, share_of
 from arena_kit.rating.base import RatingError, Ratings, known
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 
@@ -69,7 +63,7 @@ def agreement(
         ties=ties,
         agreed=int((one == two).sum()),
         rate=share_of(one == two, groups),
-        kappa=jackknifed(_tables(one, two, groups), _kappas, n=len(one)),
+        kappa=estimates.jackknifed(_tables(one, two, groups), _kappas, n=len(one)),
     )
 
 
@@ -104,7 +98,7 @@ def alpha(ratings: ArrayLike, clusters: ArrayLike | None = None) -> Estimate:
     """
     parts = _coincidences(ratings)
     groups = np.arange(len(parts)) if clusters is None else np.asarray(clusters)
-    return jackknifed(sums(parts, groups), _alphas, n=round(float(parts.sum())))
+    return estimates.jackknifed(estimates.sums(parts, groups), _alphas, n=round(float(parts.sum())))
 
 
 def between(judges: Mapping[str, BattleLog]) -> Estimate:

@@ -21,11 +21,8 @@ _MOST_OBJECTS = 50
 
 #: What a label names; C is the third choice of three.
 _PLAIN: dict[str, tuple[Slot, Margin | None]] = {
-    "A": (Slot.A, None),
-    "B": (Slot.B, None),
-    "C": (Slot.TIE, None),
-    "TIE": (Slot.TIE, None),
-}
+    "A": (Slot.A, None), "B": (Slot.B, None), "C": (Slot.TIE, None), "TIE": (Slot.TIE, None)
+}  # fmt: skip
 _GRADED: dict[str, tuple[Slot, Margin | None]] = {
     "A>>B": (Slot.A, Margin.MUCH),
     "A>B": (Slot.A, Margin.BETTER),
