@@ -151,11 +151,9 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> Any:
     """A whole JSON file."""
+    text = read_text(path)
     try:
-        text = read_text(path)
         return json.loads(text, parse_constant=refuse_constant)
-    except DataError:
-        raise
     except RecursionError:
         raise DataError(f"{path}: nested too deeply") from None
     except json.JSONDecodeError as error:

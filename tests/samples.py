@@ -9,6 +9,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
@@ -153,9 +154,7 @@ def statuses(judgments: list[Judgment]) -> list[Status]:
 def settled(
     *said: tuple[Slot | Status, Slot | Status], dimension: str = "tone", questions: int = 0
 ) -> list[Judgment]:
-    """One judgment of ash and beech for each two answers, forward and backward, on a prompt of its
-    own, or with as many prompts as are asked for, in turn.
-    """
+    """One judgment of ash and beech for each two answers, forward and backward."""
     found = []
     for i, answers in enumerate(said):
         prompt = f"q{i % questions if questions else i}"
@@ -266,6 +265,12 @@ def judged_by(
 def sizes(emulator: Emulator) -> list[int]:
     """How many requests each batch at the service has, oldest first."""
     return [len(batch["custom_ids"]) for batch in emulator.batches]  # type: ignore[arg-type]
+
+
+def paid_twice(emulator: Emulator) -> list[str]:
+    """Cache keys, as they stand in custom ids, that were billed more than once."""
+    billed = Counter(row.custom_id.partition("-")[2] for row in emulator.billing.rows)
+    return [key for key, n in billed.items() if n > 1]
 
 
 def verdict(winner: str) -> str:
@@ -593,9 +598,7 @@ record = ak.publish(board, judgments)
 
 
 def without_report(workspace: Path, notebook: str = "pilot", shown: str = "") -> None:
-    """Leave nothing in a notebook but its parameters, its study, its record and an expression to be
-    shown, where a test is not about the rest: tables and pictures are half of a kernel's time.
-    """
+    """Leave nothing in a notebook but parameters, plan, record and an expression to be shown."""
     path = workspace / "notebooks" / f"{notebook}.ipynb"
     node = nbformat.read(path, as_version=4)
     plan = next(cell for cell in node.cells if "read_plan(" in cell.source)
@@ -609,11 +612,7 @@ Script = Callable[[JudgeRequest], str | Status | None]
 
 @dataclass(slots=True)
 class ScriptedJudge:
-    """A judge that answers with whatever `script` returns for a request.
-
-    A string is the raw text of an answer, a `Status` an answer that failed that way, and
-    None no answer at all. `asked` lists the ids of every request, in order.
-    """
+    """A judge that answers with whatever `script` returns for a request."""
 
     script: Script
     model: str = "scripted/v1"

@@ -27,9 +27,7 @@ def test_counts() -> None:
 
 
 def test_planted_errors() -> None:
-    """Only birch and dogwood carry planted errors, dogwood in 41 of 93 gold prompts; cedar hedges
-    several times as often as anybody else, birch least.
-    """
+    """Only birch and dogwood carry planted errors, dogwood in 41 of 93 gold prompts."""
     planted = Counter(
         (entrant, PROMPTS[prompt].gold_answer is not None)
         for (entrant, prompt), response in RESPONSES.items()

@@ -202,12 +202,11 @@ def cost(
         raise click.UsageError("--from is for tournaments: a placement decides no order")
     expected = expectations(plan, record) if plan else {}
     if as_json:
-        told = {"expected": {name: each.as_dict() for name, each in expected.items()}}
-        figures = {"forecast": values, "max_cost_usd": cap} | (told if expected else {})
-        cli.echo_json(figures)
+        figures = {"forecast": values, "max_cost_usd": cap}
+        cli.echo_json(figures | ({"expected": expected} if expected else {}))
         return
     terminal.show_forecasts(parts, cap)
-    terminal.show_expected({name: each.sentence for name, each in expected.items()})
+    terminal.show_expected({name: each["sentence"] for name, each in expected.items()})
 
 
 def _forecasts(
@@ -218,7 +217,7 @@ def _forecasts(
     """
     from arena_kit.files import read_yaml
     from arena_kit.runs.notebook.run import NotebookRun
-    from arena_kit.runs.placement.plan import placement_plan
+    from arena_kit.runs.placement.plan import forecast_values, placement_plan
     from arena_kit.runs.record.record import find_root
 
     root = find_root()
@@ -230,8 +229,8 @@ def _forecasts(
     run = NotebookRun.resolve(name, root, params_file=file, overrides=overrides)
     if name == "placement":
         both = placement_plan(run.params, root).forecast
-        titles = {f"Forecast of {what}": part for what, part in both.parts.items()}
-        return titles, run.params.max_cost_usd, both.as_dict() if titles else None, None
+        titles = {f"Forecast of {what}": part for what, part in both.items()}
+        return titles, run.params.max_cost_usd, forecast_values(both) if both else None, None
     plan = run.tournament()
     forecast = plan.forecast
     in_rounds = name == "adaptive"

@@ -65,17 +65,14 @@ def clean_html(text: str) -> str:
     )
 
 
+_SIDES = ("-bottom", "-left", "-right", "-top")
 _STYLE_PROPERTIES = {
-    "background-color", "border", "border-collapse", "border-radius",
-    "border-bottom", "border-bottom-color", "border-bottom-style", "border-bottom-width",
-    "border-left", "border-left-color", "border-left-style", "border-left-width",
-    "border-right", "border-right-color", "border-right-style", "border-right-width",
-    "border-top", "border-top-color", "border-top-style", "border-top-width", "color", "display",
+    "background-color", "border", "border-collapse", "border-radius", "color", "display",
     "font-family", "font-size", "font-style", "font-variant-numeric", "font-weight", "gap",
-    "grid-template-columns", "line-height", "margin", "margin-bottom", "margin-left",
-    "margin-right", "margin-top", "max-width", "overflow-x", "padding", "padding-bottom",
-    "padding-left", "padding-right", "padding-top", "text-align", "text-transform",
-    "vertical-align", "white-space", "width", "overflow-wrap",
+    "grid-template-columns", "line-height", "max-width", "overflow-wrap", "overflow-x",
+    "text-align", "text-transform", "vertical-align", "white-space", "width",
+    *(f"{what}{side}" for what in ("margin", "padding") for side in ("", *_SIDES)),
+    *(f"border{side}{part}" for side in _SIDES for part in ("", "-color", "-style", "-width")),
 }  # fmt: skip
 
 

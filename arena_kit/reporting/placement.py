@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from math import nan
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -50,7 +49,8 @@ def board(placed: Placed, note: str = "") -> Table:
     shown = placed.shown
     ranges = claims.rank_ranges(shown, repeated=True)
     at_once = "Possible ranks hold for all models at once"
-    alone = f"{at_once}; for {placed.model} alone: {_ranks_alone(placed)}."
+    own = ranks_text(claims.single_rank_ranges(shown)[placed.model])
+    alone = f"{at_once}; for {placed.model} alone: {own}."
     row = claims.above(shown)[shown.models.index(placed.model)]
     ahead = dict(zip(shown.models, row, strict=True)) | {placed.model: nan}
     rows = [
@@ -77,11 +77,10 @@ def board(placed: Placed, note: str = "") -> Table:
 
 def answer(placed: Placed) -> str:
     """Where the model stands and how sure that is, in a sentence."""
-    row, n = placed.shown[placed.model], len(placed.shown.models)
-    at = f"{placed.model} is placed at rank {placed.shown.order.index(placed.model) + 1} of {n}"
-    ranks = f"possible ranks of it alone {_ranks_alone(placed)}"
-    sure = f"{row.rating:.0f} ({interval_text(row)}), {ranks}"
-    return f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles."
+    shown, model = placed.shown, placed.model
+    at = f"{model} is placed at rank {shown.order.index(model) + 1} of {len(shown.models)}"
+    sure = f"{_place(shown, model)}, by {placed.n_judged:,} judged battles"
+    return f"{at}, {heading(placed)}: {sure}."
 
 
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
@@ -150,12 +149,14 @@ def _place(ratings: Ratings, model: str) -> str:
     return f"{row.rating:.0f} ({interval_text(row)}), possible ranks of it alone {ranks}"
 
 
-def _ranks_alone(placed: Placed) -> str:
-    """The ranks that are possible for the placed model, named beforehand."""
-    return ranks_text(claims.single_rank_ranges(placed.shown)[placed.model])
+_SUMS = {
+    "usd_all_hits": "with all prompt-cache hits",
+    "usd_no_hits": "without one, which is held against max_cost_usd",
+    "usd_at_most": "at the very most",
+}
 
 
-def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Table:
+def forecast(parts: Mapping[str, Forecast]) -> Table:
     """What answers and verdicts would cost, side by side, and together; verdicts on answers that
     are not made yet are priced by their expected length.
     """
@@ -164,7 +165,8 @@ def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Ta
         {"what": what, **{name: column[what] for name, column in columns.items()}}
         for what in next(iter(columns.values()), {})
     ]
-    sums = ", ".join(f"{dollars(usd)} {when}" for when, usd in together.items())
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in _SUMS}
+    sums = ", ".join(f"{dollars(total[name])} {when}" for name, when in _SUMS.items())
     return Table(
         rows,
         "forecast",
@@ -227,15 +229,19 @@ def calibration(placed: Placed) -> Table:
 def forest(placed: Placed, note: str = "") -> Figure:
     """Everybody's rating with its interval; the placed model both ways, its evidence in bold."""
     rows, model = list(reversed(placed.shown.ratings)), placed.model
-    figure, (ax,) = fig.panels_of(9, 1.9 + 0.3 * len(rows), 1, _question(placed))
+    known = f"Where does {model} stand, and how sure is it?"
+    title = known if placed.judge_error else f"Where does this judge put {model}?"
+    figure, (ax,) = fig.panels_of(9, 1.9 + 0.3 * len(rows), 1, title)
     for y, row in enumerate(rows):
         if row.model == model:
             fig.interval_bar(ax, row, y + 0.14, fig.WARM, "o", f"joint fit, {heading(placed)}")
         else:
             fig.interval_bar(ax, row, y)
     at = placed.joint.order[::-1].index(model)
-    if placed.extra_error:
-        _bold(ax, placed.joint[model], at + 0.14)
+    evidence = placed.joint[model]
+    if placed.extra_error and evidence.ci_low is not None and evidence.ci_high is not None:
+        ax.hlines(at + 0.14, evidence.ci_low, evidence.ci_high, color=fig.WARM, linewidth=6,
+                  alpha=0.35, label="evidence alone")  # fmt: skip
     others = placed.shown_anchored[model]
     fig.interval_bar(ax, others, at - 0.08, fig.WARM, "s", "others held fixed")
     if placed.hidden is not None:
@@ -248,19 +254,6 @@ def forest(placed: Placed, note: str = "") -> Figure:
                   xlabel=f"Bradley–Terry rating (bar: 95% interval{votes})")  # fmt: skip
     fig.legend_below(figure, columns=4)
     return figure
-
-
-def _question(placed: Placed) -> str:
-    if placed.judge_error is None:
-        return f"Where does this judge put {placed.model}?"
-    return f"Where does {placed.model} stand, and how sure is it?"
-
-
-def _bold(ax: Any, row: Rating, y: float) -> None:
-    """The interval of the evidence alone, inside the wider one."""
-    if row.ci_low is not None:
-        ax.hlines(y, row.ci_low, row.ci_high, color=fig.WARM, linewidth=6, alpha=0.35,
-                  label="evidence alone")  # fmt: skip
 
 
 def _adds(placed: Placed) -> str:

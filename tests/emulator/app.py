@@ -146,8 +146,6 @@ class App:
                 return Answer(status=None, wait=fault.seconds if fault.kind == "hang" else 0.0)
         return answer
 
-    # Batches
-
     def _create(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         with self.lock:
             batch = self.batches.create(request.json())
@@ -182,8 +180,6 @@ class App:
             share = usual[fault.kind] if fault.share is None else fault.share
             answer.cut_after = min(int(len(batch.items) * share), len(batch.items) - 1)
         return answer
-
-    # Messages
 
     def _message(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         params = request.json()
@@ -228,8 +224,6 @@ class App:
         if fault is not None and fault.kind == "odd_usage":
             answer.body = with_usage(message, fault.usage, json.dumps).encode()
         return answer
-
-    # Models
 
     def _models(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         return _json(chat_models())

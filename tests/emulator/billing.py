@@ -54,9 +54,7 @@ class Prefix(NamedTuple):
 
 
 def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
-    """The cacheable prefixes of a request, shortest first; below the model's minimum none [DOC-A].
-    The key is the model, the blocks' bytes, effort and format [DOC-A].
-    """
+    """The cacheable prefixes, shortest first; the key is model, blocks, effort, format [DOC-A]."""
     prefixes: list[Prefix] = []
     size, parts = 0, []
     config = marshal.dumps(params.get("output_config"), 0)  # quick, for many requests at once
@@ -134,9 +132,7 @@ class Usage(NamedTuple):
         }
 
     def usd(self, model: str) -> float:
-        """What the service charges: a batch pays half of every figure [DOC-A]; a model that is not
-        in the catalogue (a chat server's own) costs nothing.
-        """
+        """What the service charges: a batch pays half [DOC-A], a model of one's own nothing."""
         rates = MODELS[model].price if model in MODELS else [0.0] * 4
         full = sum(n * rate for n, rate in zip(self[:4], rates, strict=True)) / 1_000_000
         return full / 2 if self.tier == "batch" else full
@@ -154,9 +150,7 @@ class BillingRow(NamedTuple):
 
 
 class Ledger:
-    """Accepted and billed requests in order. Work goes on whether or not anyone looks, so reading
-    `rows` first ends the batches that are due.
-    """
+    """Accepted and billed requests in order; reading `rows` first ends the batches that are due."""
 
     def __init__(self, settle: Callable[[], None]) -> None:
         self.accepted: list[BillingRow] = []

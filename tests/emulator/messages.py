@@ -38,9 +38,7 @@ class Output(NamedTuple):
     thinking_tokens: int
 
     def content(self) -> list[dict[str, object]]:
-        """The blocks: a thinking block may stand before the text, which is omitted; its signature
-        stays [SRC].
-        """
+        """The blocks: a thinking block, whose text is omitted, may stand before the text [SRC]."""
         thought = {"type": "thinking", "thinking": "", "signature": "ZW11bGF0ZWQ="}
         text = {"type": "text", "text": self.text, "citations": None}
         return [thought] * (self.thinking_tokens > 0) + [text] * (self.text is not None)
@@ -62,9 +60,7 @@ class Prepared(NamedTuple):
 
 
 class Desk:
-    """Where requests are read and answered. The reader gives the same question the same verdict;
-    its length, and what "mixed" does, is drawn anew each time, so asking again can help.
-    """
+    """Where requests are answered: lengths, and what "mixed" does, are drawn anew each time."""
 
     def __init__(self, settings: Settings) -> None:
         self._settings = settings

@@ -69,9 +69,7 @@ def test_a_batch_lives_from_create_to_its_results(
 
 
 def test_time_ends_batches_and_unfinished_requests_are_not_billed() -> None:
-    """Counts are frozen until the end, what is cancelled or unfinished after a day is not billed,
-    and results go after 29 days.
-    """
+    """What is cancelled or unfinished after a day is not billed; results go after 29 days."""
     with Emulator(batch_seconds=48 * 3600) as emulator:
         batches = connect(emulator).messages.batches
         ids = [batches.create(requests=requests(*[asking()] * 10)).id for _ in range(2)]

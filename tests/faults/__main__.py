@@ -12,7 +12,7 @@ from rich.table import Table
 
 from tests.faults.careless import CARELESS, Variant
 from tests.faults.harness import Outcome, play_all, rehearse
-from tests.faults.scenarios import Scenario, matrix, quick
+from tests.faults.scenarios import Scenario, matrix, quick, scenario_kind
 
 _FINDINGS = ("billed", "unknown", "paid_twice", "lost", "duplicated", "miscounted", "astray")
 _COLUMNS = (
@@ -65,8 +65,9 @@ def _show(outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
     table = Table("scenarios", box=None, pad_edge=False)
     for name in _COLUMNS:
         table.add_column(name, justify="right")
-    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
-        table.add_row(kind, *map(str, _sums([o for o in outcomes if o.kind == kind]).values()))
+    for kind in dict.fromkeys(scenario_kind(o.name) for o in outcomes):
+        own = [outcome for outcome in outcomes if scenario_kind(outcome.name) == kind]
+        table.add_row(kind, *map(str, _sums(own).values()))
     console.print(table)
     failed = [outcome for outcome in outcomes if not outcome.clean]
     for outcome in failed:

@@ -12,6 +12,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, repeat
 from multiprocessing import get_context
 from pathlib import Path
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.faults.careless import Variant
 from tests.faults.child import Code, Death, Life, Task, begin
-from tests.faults.scenarios import Host, Restore, Scenario, SeenBy, scenario_kind
+from tests.faults.scenarios import Host, Restore, Scenario, SeenBy
 from tests.faults.service import Service
 from tests.faults.tournament import CONCURRENCY, JUDGES, client
 from tests.faults.witness import Evidence, Finding, compare
@@ -40,10 +41,6 @@ class Outcome:
     fired: int = 0
     trouble: str = ""
     finding: Finding = field(default_factory=Finding)
-
-    @property
-    def kind(self) -> str:
-        return scenario_kind(self.name)
 
     @property
     def clean(self) -> bool:
@@ -120,12 +117,9 @@ class Stage(NamedTuple):
 def _copy_if_due(ledger: Path, restore: Restore | None, lives: int) -> None:
     """Make the older copy when so many lives are over, unless there is nothing to copy."""
     copy = ledger.with_name("older.sqlite")
-    if restore is None or lives != restore.after or copy.exists() or not ledger.exists():
-        return
-    if restore.way == "backup":
-        Ledger(ledger).back_up(copy)
-    else:
-        shutil.copy(ledger, copy)
+    if restore and lives == restore.after and ledger.exists() and not copy.exists():
+        way = Ledger(ledger).back_up if restore.way == "backup" else partial(shutil.copy, ledger)
+        way(copy)
 
 
 def _put_back(ledger: Path) -> None:
@@ -133,8 +127,8 @@ def _put_back(ledger: Path) -> None:
     copy = ledger.with_name("older.sqlite")
     if not copy.exists():
         return
-    for name in (f"{ledger.name}-wal", f"{ledger.name}-shm"):
-        ledger.with_name(name).unlink(missing_ok=True)
+    for ending in ("-wal", "-shm"):
+        ledger.with_name(f"{ledger.name}{ending}").unlink(missing_ok=True)
     shutil.copy(copy, ledger)
 
 

@@ -46,9 +46,7 @@ class Finding:
 
 
 class Evidence(NamedTuple):
-    """What the service and the harness know: `silent` are custom ids whose results did not say what
-    they cost; `doubtful` is how many live calls can have ended in doubt.
-    """
+    """What the service knows: custom ids whose results said no cost, live calls maybe in doubt."""
 
     bill: Bill
     silent: Collection[str] = ()

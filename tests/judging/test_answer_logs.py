@@ -31,9 +31,6 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-# Inspect
-
-
 def sample(n: int, answer: str, **changes: Any) -> dict[str, Any]:
     scores = {"match": {"value": "C" if answer == str(2 * n) else "I"}}
     asked = {"id": n, "epoch": 1, "input": f"What is {n} + {n}?", "target": str(2 * n)}
@@ -89,12 +86,9 @@ def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
     ]
     answers = read(plain(tmp_path / "a.json", "m", samples))
     assert texts(answers) == {("m", "sums:1"): "2"}
-    assert answers.left_out == {
-        "answers of later epochs": 1,
-        "samples that ended in an error": 1,
-        "samples whose prompt is more than text": 1,
-        "samples without an answer in text": 1,
-    }
+    why = ["answers of later epochs", "samples that ended in an error"]
+    why += ["samples whose prompt is more than text", "samples without an answer in text"]
+    assert answers.left_out == dict.fromkeys(why, 1)
 
 
 def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
@@ -212,9 +206,6 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
         read(file)
 
 
-# Arena-Hard
-
-
 def test_arena_hard_answers(tmp_path: Path) -> None:
     """The question and the last message's answer; two models are two entrants."""
 
@@ -229,16 +220,11 @@ def test_arena_hard_answers(tmp_path: Path) -> None:
     b = lines(tmp_path / "b.jsonl", [said("b", "Snow.")])
     answers = read(a, b)
     assert [(p.prompt_id, p.text) for p in answers.prompts] == [("arena-hard:u1", "Write a haiku.")]
-    assert texts(answers) == {
-        ("a", "arena-hard:u1"): "Leaves fall.",
-        ("b", "arena-hard:u1"): "Snow.",
-    }
+    assert [*texts(answers).values()] == ["Leaves fall.", "Snow."]
+    assert answers.entrants == ("a", "b")
     lines(a, [said("a", "x"), {"uid": "u2", "model": "a", "messages": []}])
     with pytest.raises(DataError, match=r"a\.jsonl:2: not an answer of Arena-Hard"):
         read(a)
-
-
-# Together
 
 
 def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
@@ -269,8 +255,7 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     b = plain(tmp_path / "b.json", "org/b", [sample(1, "2", epoch=2), sample(2, "4")])
     out = tmp_path / "out"
     done = call("import", a, f"bee={b}", "--out", out)
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout == f"2 prompts, 3 responses of bee, org/a: {out}\n"
+    assert done.stdout == f"2 prompts, 3 responses of bee, org/a: {out}\n", done.stderr
     assert "left out: 1 answers of later epochs" in done.stderr
     bank = read_prompts(out / "prompts.jsonl")
     ids = [prompt.prompt_id for prompt in bank]

@@ -22,23 +22,10 @@ from arena_kit.judging.pairs.prompts import Response
 from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Settlement, Slot, Status
 from arena_kit.runs.settings.files import AnthropicSettings, ChatSettings
 from arena_kit.runs.settings.judges import Backend
+from tests import samples
 from tests.emulator import Emulator, Fault, Reply
 from tests.judging.conftest import Bench
-from tests.samples import (
-    ENTRANTS,
-    HAIKU,
-    KEY,
-    MATERIAL,
-    OPUS,
-    PAIRS,
-    PROMPTS,
-    ScriptedJudge,
-    outcomes,
-    statuses,
-    verdict,
-)
-
-# What is sent
+from tests.samples import KEY, MATERIAL, OPUS, PAIRS, ScriptedJudge, outcomes, statuses, verdict
 
 
 @pytest.fixture
@@ -84,9 +71,7 @@ def claudes_body(request: JudgeRequest) -> dict[str, Any]:
 
 
 def test_the_body_of_a_request(bench: Bench, bodies: list[dict[str, Any]]) -> None:
-    """One system block cached for an hour, one user message, the schema and the effort, and nothing
-    else; a live one is the same, so they share answers. What is not set is not sent.
-    """
+    """Written out; live and in a batch it is the same, so they share answers."""
     live = bench.judge("messages", effort="low", concurrency=1)
     Bench(bench.emulator, Ledger(bench.ledger.path.with_name("other"))).judged(1, judge=live)
     bench.judged(1, effort="low")
@@ -107,7 +92,7 @@ def test_the_body_of_a_chat(bench: Bench, bodies: list[dict[str, Any]]) -> None:
     bench.judged(1, "chat", concurrency=1, max_tokens=300)
     shape = {"name": "verdict", "strict": True, "schema": VERDICT}
     body = {
-        "model": HAIKU.model,
+        "model": samples.HAIKU.model,
         "messages": [{"role": "system", "content": FIRST.system}, user(FIRST)],
         "max_tokens": 300,
         "temperature": 0.0,
@@ -131,8 +116,6 @@ def test_nobody_is_named_and_no_key_is_shown(bench: Bench, bodies: list[dict[str
     assert KEY not in f"{judge!r} {judge.settings} {judge.service}"
     assert judge.service.account != bench.judge(key="sk-ant-other").service.account
 
-
-# What comes back
 
 CUT = Reply(text=verdict("A") + " " * 20_000, thinking_tokens=0)
 REFUSAL = Reply(text="I can't.", stop_reason="refusal", category="general_harms")
@@ -158,9 +141,7 @@ REFUSAL = Reply(text="I can't.", stop_reason="refusal", category="general_harms"
 def test_every_kind_of_answer_gets_its_status(
     bench: Bench, behaviour: Any, status: Status, read: Any, by: str
 ) -> None:
-    """A cut one even where a verdict could be guessed; only unreadable ones are asked again, once,
-    and a second run pays for none of them anew.
-    """
+    """Only unreadable ones are asked again, once; a second run pays for none of them anew."""
     bench.emulator.settings.behaviour = (
         behaviour if isinstance(behaviour, str) else lambda params: behaviour
     )
@@ -177,13 +158,8 @@ def test_every_kind_of_answer_gets_its_status(
     assert len(bench.bill) == len(bench.emulator.billing.accepted) == asked
 
 
-# Where keys, prompts and answers go
-
-
 def test_a_missing_or_wrong_key_is_told_as_such(bench: Bench) -> None:
-    """Without a key its variable is named and the service hears nothing; a refused one is one
-    sentence, which does not repeat it.
-    """
+    """Without a key the service hears nothing; a refused one is not repeated."""
     lacking = bench.judge(lacks="MY_KEY")
     with pytest.raises(DataError, match=r"set MY_KEY in the environment or in \.env"):
         bench.judged(judge=lacking)
@@ -247,7 +223,7 @@ def test_a_redirected_call_goes_nowhere_else(
 
 @pytest.mark.parametrize("by", ["batches", "messages", "chat"])
 def test_what_repeats_the_key_is_kept_without_it(bench: Bench, by: str) -> None:
-    """The verdict counts, an error is told, with `[key]` where it stood; no file holds the key."""
+    """Nothing is sent there; in the end every question has been paid for once."""
     text = f'{{"justification": "You sent {KEY}.", "winner": "A"}}'
     bench.emulator.settings.behaviour = lambda params: text
     key = {"api_key": KEY} if by == "chat" else {}
@@ -271,12 +247,10 @@ def test_a_key_in_escapes_is_found() -> None:
     assert (result.answer.text, result.line) == ("key [key]", "")
 
 
-# A judge in this process
-
 FIRST_ASKED = {
     f"tone|{prompt_id}|{first}|{second}#1"
-    for prompt_id in PROMPTS
-    for first, second in permutations(ENTRANTS, 2)
+    for prompt_id in samples.PROMPTS
+    for first, second in permutations(samples.ENTRANTS, 2)
 }
 
 
@@ -294,9 +268,7 @@ def asked_of(ledger: Ledger, script: Any = by_name, pairs: Any = PAIRS, **more: 
 
 
 def test_both_orders_of_every_pair_are_asked_once(ledger: Ledger) -> None:
-    """Settled in the order given; a run on a full cache asks nothing, its verdicts marked cached.
-    Another model or other settings are asked for themselves.
-    """
+    """A full cache asks nothing; another model or other settings are asked for themselves."""
     asked, first = asked_of(ledger)
     assert (len(asked), {*asked}) == (12, FIRST_ASKED)
     assert outcomes(first) == [(p, Settlement.WINNER, p.entrant_a) for p in PAIRS]

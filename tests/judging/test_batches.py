@@ -47,8 +47,6 @@ def left_running(slow: Bench) -> str:
     return str(slow.emulator.batches[-1]["id"])
 
 
-# One batch, paid once
-
 DROP = Fault(on="create", kind="drop")
 LOOKED_FOR = "looking whether the batch exists before sending again"
 FAULTS: list[tuple[str, list[Fault]]] = [
@@ -74,9 +72,7 @@ FAULTS: list[tuple[str, list[Fault]]] = [
     ("told", "faults"), FAULTS, ids=["+".join(f"{f.on}-{f.kind}" for f in row[1]) for row in FAULTS]
 )
 def test_one_batch_is_made_and_paid_once(bench: Bench, faults: list[Fault], told: str) -> None:
-    """Whatever fails once, a batch that exists is found, results are read until all are there, and
-    what is waited for is said.
-    """
+    """A batch that exists is found, all results are read, and what is waited for is said."""
     bench.fail(*map(replace, faults))
     assert bench.all_ok(timeout=0.5)
     assert bench.sizes == [12]
@@ -117,9 +113,6 @@ def test_results_that_never_arrive_are_left_for_later(bench: Bench) -> None:
     bench.emulator.faults.clear()
     assert bench.all_ok()
     assert bench.sizes == [12]
-
-
-# What failed
 
 
 @pytest.mark.parametrize(
@@ -166,9 +159,6 @@ def test_a_request_refused_for_good_is_not_sent_again(bench: Bench) -> None:
     assert bench.sizes == [2, 1]
 
 
-# Size
-
-
 @pytest.mark.parametrize(
     ("limit", "most", "room"), [("_MOST_REQUESTS", 5, 5), ("_MOST_BYTES", 9_000, 9_100)]
 )
@@ -195,8 +185,6 @@ def test_a_batch_holds_a_hundred_thousand_requests(
         bench.judged(1)
     assert bench.emulator.billing.accepted == []
 
-
-# Money
 
 CREDIT = "credit balance is too low"
 
@@ -262,9 +250,7 @@ def test_answers_cost_what_the_service_billed(ledger: Ledger) -> None:
 
 
 def test_prewarming_sends_one_request_per_rubric_ahead(ledger: Ledger) -> None:
-    """The bulk comes after both have ended, so each rubric is written once and read eleven times: a
-    hit rate of 11/12, and a saving by hand.
-    """
+    """Each rubric is written once and read eleven times: hit rate and saving by hand."""
     with Emulator(batch_seconds=0.08, miss_rate=0.0) as emulator:
         bench = Bench(emulator, ledger)
         allowed = options(prewarm=True, say=bench.said.append)
@@ -297,8 +283,6 @@ def test_a_prewarmed_single_pair_is_judged(bench: Bench) -> None:
     assert bench.sizes == [2]
 
 
-# Before anything is spent
-
 OLD = "claude-sonnet-4-5"
 
 
@@ -328,9 +312,6 @@ def test_a_deprecated_model_warns_and_works(bench: Bench) -> None:
     total = bench.emulator.billing.total_usd
     assert bench.ledger.spent("first") == pytest.approx(total, abs=1e-12)
     assert f"the model {OLD} is deprecated, ends 2026-11-30" in bench.said
-
-
-# Interrupts, other processes, other keys
 
 
 def test_an_interrupt_leaves_the_batch_running_and_names_it(slow: Bench) -> None:
@@ -401,9 +382,6 @@ def test_an_unconfirmed_batch_of_another_key_pauses(slow: Bench) -> None:
     assert slow.sizes == []
 
 
-# Batches under way
-
-
 @pytest.fixture
 def sent(ledger: Ledger, monkeypatch: pytest.MonkeyPatch) -> Batches:
     monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -453,9 +431,6 @@ def test_an_unconfirmed_batch_cannot_be_cancelled_yet(slow: Bench, sent: Batches
     slow.emulator.clock.advance(hours=2)
     assert slow.all_ok()
     assert slow.sizes == [12]
-
-
-# Lines and strangers
 
 
 def tamper_with_one_line(bench: Bench, change: Callable[[bytes], bytes]) -> None:
@@ -544,9 +519,7 @@ def test_contradicting_results_are_told(bench: Bench, same: bool) -> None:
     [(b"/\\u0007results", "address that cannot be used"), (b"", "the key was not sent there")],
 )
 def test_results_are_fetched_from_the_service_alone(bench: Bench, url: bytes, words: str) -> None:
-    """Another origin gets no key, an address that is none is a sentence; then all is collected,
-    also from an address without a host.
-    """
+    """Another origin gets no key; then all is collected, also from an address without a host."""
     with Emulator() as elsewhere:
         there = elsewhere.base_url
         foreign = Fault(on="retrieve", kind="foreign_results_url", url=there, times=None)

@@ -60,9 +60,7 @@ def test_nobody_is_caught_without_being_careless() -> None:
 
 @pytest.mark.parametrize("careless", NOTICED)
 def test_the_matrix_notices_carelessness(careless: str) -> None:
-    """A runner without one of the guards fails each scenario, for the reason that is due; the
-    command under it, with its seed, plays it alone, and it fails again.
-    """
+    """Without a guard each scenario fails as due, and so does the command that is told."""
     code, shown = play(*ONLY[careless], "--careless", careless)
     assert code == 1
     for name, why in NOTICED[careless].items():

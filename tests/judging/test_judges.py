@@ -23,10 +23,8 @@ from tests.samples import SAMPLE
 
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]
 REFERENCES: dict[str, Reference] = {
-    "factuality": "gold_answer",
-    "calibration": "expected_behavior",
-    "clinical_utility": "none",
-}
+    "factuality": "gold_answer", "calibration": "expected_behavior", "clinical_utility": "none"
+}  # fmt: skip
 RUBRICS = {
     name: Rubric(dimension=name, version="1", text="Compare.", reference=reference)
     for name, reference in {**REFERENCES, "charm": REFERENCES["clinical_utility"]}.items()

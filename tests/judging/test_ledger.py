@@ -11,6 +11,7 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -20,21 +21,18 @@ from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts.settle import presentations
+from tests import samples
 from tests.emulator import Emulator, Fault
 from tests.samples import (
     MATERIAL,
     PAIRS,
-    ROOT,
     TWO_RUBRICS,
-    ScriptedJudge,
     batch_judge,
     call,
     judged_by,
     options,
-    run_unprivileged,
     sizes,
     statuses,
-    write_protect,
 )
 
 #: Keeps answers of this name one by one, once told to begin, and says how many; a holder alone.
@@ -100,9 +98,7 @@ def put_answers(ledger: Ledger, n: int) -> dict[str, Answer]:
 
 
 def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
-    """Also of more keys than SQLite takes in one statement, and with half of a surrogate pair;
-    asking an absent file makes none, and the first answer under a key stays.
-    """
+    """Of 40,000 keys, with half of a surrogate pair; the first answer under a key stays."""
     assert (ledger.get(["key1"]), len(ledger), ledger.path.exists()) == ({}, 0, False)
     answers = put_answers(ledger, 1_234)
     odd = {"odd": answers["key1"]._replace(text="Antwort: 最佳 \x00 \n")}
@@ -119,22 +115,21 @@ REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", 
 def key_of(
     request: JudgeRequest, model: str = "judge/x", settings: Mapping[str, object] | None = None
 ) -> str:
-    judge = ScriptedJudge(lambda request: None, model=model, settings=settings or {})
+    judge = samples.ScriptedJudge(lambda request: None, model=model, settings=settings or {})
     return cache_keys(judge, [request])[0]
 
 
 def test_everything_that_could_change_an_answer_changes_the_key() -> None:
     """The order of settings does not, also inside."""
+    changes: list[dict[str, Any]] = [
+        {"system": "Be kind."}, {"user": "B or A?"}, {"system": "Be fair.A or B?", "user": ""},
+        {"presentation": BACKWARD}, {"attempt": 2},
+    ]  # fmt: skip
     keys = [
         key_of(REQUEST),
         key_of(REQUEST, model="judge/y"),
-        key_of(REQUEST, settings={"effort": "low"}),
-        key_of(REQUEST, settings={"effort": "high"}),
-        key_of(REQUEST._replace(system="Be kind.")),
-        key_of(REQUEST._replace(user="B or A?")),
-        key_of(REQUEST._replace(system="Be fair.A or B?", user="")),
-        key_of(REQUEST._replace(presentation=BACKWARD)),
-        key_of(REQUEST._replace(attempt=2)),
+        *(key_of(REQUEST, settings={"effort": effort}) for effort in ("low", "high")),
+        *(key_of(REQUEST._replace(**change)) for change in changes),
     ]
     assert len(set(keys)) == len(keys)
     assert key_of(REQUEST._replace()) == keys[0]
@@ -162,9 +157,7 @@ def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: b
 
 
 def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    """Also on a file that is absent at first; a backup made while they write holds all that was
-    kept when it began, and leaves nothing beside it.
-    """
+    """A backup made while they write holds all that was kept when it began."""
     writers = [Writer(ledger.path, 60, name) for name in "xy"]
     for writer in writers:
         writer.begin()
@@ -410,8 +403,8 @@ def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path, kill: 
     writer.end(kill=kill)
     before = sorted(path.parent.iterdir())
     assert kill == (path.with_name("verdicts.sqlite-wal") in before)
-    write_protect(path.parent)
-    done = run_unprivileged(READ, str(path), cwd=ROOT)
+    samples.write_protect(path.parent)
+    done = samples.run_unprivileged(READ, str(path), cwd=samples.ROOT)
     path.parent.chmod(0o755)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()

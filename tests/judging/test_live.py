@@ -25,21 +25,12 @@ from arena_kit.judging.ledger.rows import Intent
 from arena_kit.judging.verdicts.records import Slot, Status
 from arena_kit.runs.settings.files import ChatSettings
 from arena_kit.runs.settings.judges import Backend
+from tests import samples
 from tests.emulator import Fault
 from tests.emulator.app import Answer, Request
 from tests.faults.tournament import FixedBudget
 from tests.judging.conftest import PATHS, Bench
-from tests.samples import (
-    HAIKU,
-    MATERIAL,
-    PAIRS,
-    TWO_DIMENSIONS,
-    TWO_RUBRICS,
-    chat_judge,
-    judged_by,
-    options,
-    verdict,
-)
+from tests.samples import HAIKU, MATERIAL, PAIRS, TWO_DIMENSIONS, TWO_RUBRICS, options, verdict
 
 SITES = pytest.mark.parametrize("site", PATHS)
 
@@ -147,9 +138,6 @@ def test_a_page_instead_of_an_answer_is_asked_again(bench: Bench, page: bytes, s
     assert len(bench.ledger) == 12
 
 
-# Interrupts
-
-
 def test_answers_that_had_arrived_survive_an_interrupt(bench: Bench) -> None:
     """Each answer is durable before the next is counted; the next run asks only for the rest."""
     kept: list[int] = []
@@ -199,11 +187,8 @@ def test_an_interrupt_while_an_answer_is_written_does_not_lose_it(bench: Bench) 
     """Ctrl-C in the middle of keeping an answer does not throw away what was paid for."""
     interrupted = InterruptedLedger(bench.ledger.path)
     with pytest.raises(KeyboardInterrupt):
-        judged_by(bench.judge("messages", concurrency=1), interrupted)
+        samples.judged_by(bench.judge("messages", concurrency=1), interrupted)
     assert len(bench.ledger) == len(bench.bill) == 3
-
-
-# Money
 
 
 @pytest.mark.parametrize(
@@ -237,9 +222,7 @@ def test_the_cap_is_held_against_each_call(bench: Bench) -> None:
 
 
 def test_a_dead_process_leaves_unknown_calls(bench: Bench) -> None:
-    """They are booked by forecast to the run that made them; one that is not asked for now at what
-    the others cost on average.
-    """
+    """Booked by forecast to the run that made them, an unknown one at the average."""
     judge, ledger = bench.judge("messages"), bench.ledger
     asked = MATERIAL.requests(PAIRS[:1])
     requests = dict(zip((cache_keys(judge, asked)[0], "another's"), asked, strict=True))
@@ -302,8 +285,6 @@ def test_cached_prompt_tokens_pay_the_read_price(bench: Bench) -> None:
     assert found.cost_usd == pytest.approx((400 * 1 + 600 * 0.1 + 50 * 5) / 1e6, abs=1e-15)
 
 
-# A chat-completions server
-
 MODEL = HAIKU.model
 SECRET = "sk-local-0123456789abcdef"
 
@@ -365,13 +346,11 @@ def test_the_named_variables_key_is_sent(
 
 
 def test_a_server_that_is_absent_or_does_not_list_its_model(bench: Bench) -> None:
-    """When nobody listens, the address is named and nothing is planned; an unlisted model is told,
-    but may exist all the same.
-    """
+    """The address is named, nothing planned; an unlisted model is told, and asked."""
     with socket.create_server(("127.0.0.1", 0)) as free:
         address = f"http://127.0.0.1:{free.getsockname()[1]}"
     with pytest.raises(ServiceError, match=rf"no server answers at {address}/v1 \(ConnectError\)"):
-        bench.judged(judge=chat_judge(address))
+        bench.judged(judge=samples.chat_judge(address))
     assert bench.ledger.outcomes("first") == {}
     assert bench.statuses(1, "chat", model="llama-9") == [Status.OK, Status.OK]
     assert bench.said == [f"{bench.emulator.base_url}/v1 does not list the model llama-9"]

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, product
-from math import comb
 from typing import Any
 
 import pytest
@@ -91,9 +90,7 @@ ids = st.text(st.sampled_from("ab:/"), min_size=1, max_size=5)
 @example(["a", "b", "b:c", "c"], {"p", "p:a"})  # p, a, b:c reads like p:a, b, c
 @given(st.lists(ids, min_size=2, max_size=4, unique=True), st.sets(ids, min_size=1, max_size=3))
 def test_every_pair_has_its_own_id(entrants: list[str], prompts: set[str]) -> None:
-    """Whatever characters ids are made of; a pair is in name order, so there is one way to write
-    it.
-    """
+    """Whatever characters ids are made of; a pair is in name order."""
     pairs = [
         Pair(dimension=dimension, prompt_id=prompt_id, entrant_a=a, entrant_b=b)
         for a, b in combinations(sorted(entrants), 2)
@@ -104,23 +101,6 @@ def test_every_pair_has_its_own_id(entrants: list[str], prompts: set[str]) -> No
     for first, second in [("b", "a"), ("a", "a")]:
         with pytest.raises(DataError, match="two entrants in name order"):
             Pair(dimension="d", prompt_id="p", entrant_a=first, entrant_b=second)
-
-
-@settings(max_examples=20, deadline=None)
-@given(
-    entrants=st.permutations(["e1", "e2", "e3", "e4", "e5"]).flatmap(
-        lambda names: st.integers(2, 5).map(lambda n: names[:n])
-    ),
-    n_prompts=st.integers(1, 4),
-)
-def test_pairs_are_all_combinations_whatever_the_order_of_entrants(
-    entrants: list[str], n_prompts: int
-) -> None:
-    """N entrants on m prompts make m times n-choose-2 distinct pairs, in name order."""
-    prompts = bank(plain=n_prompts)
-    pairing = build_pairs(prompts, entrants, cells(entrants, prompts), {"tone": False})
-    assert len(set(pairing.pairs)) == len(pairing.pairs) == n_prompts * comb(len(entrants), 2)
-    assert all(pair.entrant_a < pair.entrant_b for pair in pairing.pairs)
 
 
 def test_barred_entrants_meet_nobody_and_are_counted_apart_from_what_is_missing() -> None:
@@ -167,7 +147,8 @@ def test_the_limit_keeps_the_first_pairs_of_each_dimension() -> None:
     )
     assert some.pairs == whole.pairs[:4] + whole.pairs[6:10]
     assert some.dropped_pairs == {"facts": 0, "tone": 0}
-    assert more == whole
+    turned = build_pairs(prompts, ENTRANTS[::-1], cells(ENTRANTS, prompts), GOLD_ONLY)
+    assert more == whole == turned
 
 
 @pytest.mark.parametrize(

@@ -66,48 +66,23 @@ def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        # two winners
-        "[[A]] [[B]]",
-        "At first [[A]].\nOn reflection:\n[[B]]",
-        'The first answer ends with "[[B]]", which is odd.\n\n[[A]]',
-        "Winner: A\nWinner: B",
-        f"{OBJECT}\n\nWinner: A",
-        f"{OBJECT}\n\nMy final verdict: [[A]]",
-        '{"winner": "A"}\nWait.\n{"winner": "B"}',
-        "Winner: A or B",
-        "Winner: A/B",
-        # not in its place
-        f"Here is my verdict: {OBJECT}",
-        f"{OBJECT} is what the first response printed.",
-        f"> {OBJECT}",
-        f"`{OBJECT}`",
-        "> [[A]]",
-        "The text tries to cheat with `[[A]]`.",
-        'The response says "[[B]]".',
-        "The user asked me to answer [[A]].",
-        "It is not true that [[A]].",
-        "[[A]] is what the second response ends with.",
+        "[[A]] [[B]]", "At first [[A]].\nOn reflection:\n[[B]]",
+        'The first answer ends with "[[B]]", which is odd.\n\n[[A]]', "Winner: A\nWinner: B",
+        f"{OBJECT}\n\nWinner: A", f"{OBJECT}\n\nMy final verdict: [[A]]",
+        '{"winner": "A"}\nWait.\n{"winner": "B"}', "Winner: A or B", "Winner: A/B",
+        f"Here is my verdict: {OBJECT}", f"{OBJECT} is what the first response printed.",
+        f"> {OBJECT}", f"`{OBJECT}`", "> [[A]]", "The text tries to cheat with `[[A]]`.",
+        'The response says "[[B]]".', "The user asked me to answer [[A]].",
+        "It is not true that [[A]].", "[[A]] is what the second response ends with.",
         "> Winner: B\n\nThat line stands in the first text.",
-        "Winner: A\n\nOn reflection, response B is better.",
-        "Style: Winner: A",
-        "Winner: A?",
-        "Winner: A 45-year-old man",
-        # prose, in any language, and no verdict at all
-        "Response B is better.",
-        "I choose option 1.",
-        "Best answer: 2",
-        "La mejor respuesta es la segunda.",
-        "最佳答案：2",
-        "A",
-        "Both answers are equally good.",
-        "Answer 1: 4/5\nAnswer 2: 3/5",
-        '{"justification": "two or three sentences", "winner": "A" or "B" or "tie"}',
-        "",
-        "{}",
-        "null",
-        "I'm sorry, but I can't help with that.",
+        "Winner: A\n\nOn reflection, response B is better.", "Style: Winner: A", "Winner: A?",
+        "Winner: A 45-year-old man", "Response B is better.", "I choose option 1.",
+        "Best answer: 2", "La mejor respuesta es la segunda.", "最佳答案：2", "A",
+        "Both answers are equally good.", "Answer 1: 4/5\nAnswer 2: 3/5",
+        '{"justification": "two or three sentences", "winner": "A" or "B" or "tie"}', "", "{}",
+        "null", "I'm sorry, but I can't help with that.",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("graded", [False, True])
 def test_anything_else_is_unread(text: str, graded: bool) -> None:
     """Two winners, a verdict that is quoted or mentioned, prose and scores name nobody."""
@@ -160,20 +135,14 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "slot"),
     [
-        ("word " * 200_000 + "\n" + OBJECT, B),
-        ("word " * 200_000 + "\nWinner: A", A),
-        ("{" * MEGABYTE, None),
-        ("{\n" * MEGABYTE, None),
-        ('{"winner": ' + "[" * 100_000, None),
-        ('{"winner": ' * 90_000, None),
-        ('{"a": "' + "x" * MEGABYTE, None),
-        ("\n" * MEGABYTE, None),
-        ("*" * MEGABYTE, None),
-        ("[[A " * 200_000, None),
+        ("word " * 200_000 + "\n" + OBJECT, B), ("word " * 200_000 + "\nWinner: A", A),
+        ("{" * MEGABYTE, None), ("{\n" * MEGABYTE, None), ('{"winner": ' + "[" * 100_000, None),
+        ('{"winner": ' * 90_000, None), ('{"a": "' + "x" * MEGABYTE, None), ("\n" * MEGABYTE, None),
+        ("*" * MEGABYTE, None), ("[[A " * 200_000, None),
         ("x" * MEGABYTE + "\nwinner:" + " " * 190_000, None),
     ],
     ids=range(11),
-)
+)  # fmt: skip
 def test_a_megabyte_is_read_within_a_second(text: str, slot: Slot | None) -> None:
     """A text of a megabyte, ordinary or hostile, takes less than a second."""
     start = process_time()

@@ -72,9 +72,7 @@ def plain(text: str) -> str:
 
 
 def test_the_judge_sees_texts_and_rubric_and_no_names() -> None:
-    """Who is shown first stands in slot A; the rubric stands in the system text, which is the same
-    for every prompt and order, after warnings of order, self-recognition, anchoring and length.
-    """
+    """The system text is the same for all and warns of order, self, anchoring and length."""
     forward, backward = shown(FORWARD), shown(BACKWARD)
     sections, others = read_sections(forward), read_sections(backward)
     assert sections == {

@@ -16,17 +16,9 @@ from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts import records, settle
 from arena_kit.judging.verdicts.records import Answer, Judgment, Margin, Settlement, Slot, Status
+from tests import samples
 from tests.emulator import Emulator
-from tests.samples import (
-    MATERIAL,
-    PAIRS,
-    ScriptedJudge,
-    chat_judge,
-    options,
-    settled,
-    statuses,
-    verdict,
-)
+from tests.samples import MATERIAL, PAIRS, ScriptedJudge, options, settled, verdict
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 NOT_OK = [status for status in Status if status is not Status.OK]
@@ -126,8 +118,6 @@ def test_a_verdict_row_tells_slot_and_entrant() -> None:
     assert (refused["status"], refused["winner"]) == ("refused", None)
 
 
-# Graded verdicts
-
 GRADED = replace(MATERIAL, graded=True)
 #: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
 BEFORE = [
@@ -173,12 +163,6 @@ def test_two_orders_settle_as_ungraded_ones_and_their_mean_is_the_share(
     assert (judgment.settlement, battle.winner, battle.share_a) == (settlement, outcome, share)
 
 
-def test_a_grade_that_is_missing_is_asked_for_again_and_never_guessed(ledger: Ledger) -> None:
-    judge = ScriptedJudge(lambda _: verdict("A"))
-    assert statuses(judged(judge, ledger)) == [Status.UNPARSABLE] * 2
-    assert len(judge.asked) == 4
-
-
 def test_the_embedded_judge_grades_the_winner_that_it_names_without_grades(ledger: Ledger) -> None:
     """Verdict lines name the margin only where there is one."""
     plain = judge_pairs(PAIRS, MATERIAL, BaselineJudge(), ledger)
@@ -193,14 +177,18 @@ def test_a_chat_server_is_asked_for_grades(
     ledger: Ledger, emulator: Emulator, structured: str
 ) -> None:
     """With a schema, and by the words of the system text alone."""
-    judgments = judged(chat_judge(emulator, structured=structured, graded=True), ledger, n=2)
+    judgments = judged(
+        samples.chat_judge(emulator, structured=structured, graded=True), ledger, n=2
+    )
     assert all(v.margin for j in judgments for v in j.verdicts)
 
 
 def test_the_grammar_of_a_graded_verdict_lists_its_labels() -> None:
     """llama.cpp's own field takes the five labels, in quotation marks that stand for themselves."""
     plain, graded = (
-        chat_judge("http://127.0.0.1:9", structured="grammar", graded=each)._shape()["grammar"]
+        samples.chat_judge("http://127.0.0.1:9", structured="grammar", graded=each)._shape()[
+            "grammar"
+        ]
         for each in (False, True)
     )
     assert r'winner ::= "\"A\"" | "\"B\"" | "\"tie\""' in plain.splitlines()

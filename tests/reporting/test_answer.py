@@ -118,7 +118,7 @@ def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgme
     box = answer(rated(study), study)
     assert box.facts["judge"] == "baseline/lexical-v1, asked in this process"
     assert "it reads no rubric" in box.facts["compared"]
-    n, bank = len(study.plan.prompts), len(study.plan.bank)
+    n, bank = len(study.plan.prompts), len(study.plan.material.prompts)
     assert box.facts["prompts"].startswith(f"{n} of {bank} (")
     assert (box.facts["cost"], box.facts["run"]) == ("nothing", record.name)
     assert any("compares words, not meaning" in each for each in box.caveats)

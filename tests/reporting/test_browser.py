@@ -10,14 +10,13 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.battles.write import write_battles
 from arena_kit.judging.pairs.prompts import responses_file
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import HOSTILE, SAMPLE, all_pairs, drawn, edited, parameters, report_of
+from tests.samples import HOSTILE, SAMPLE, all_pairs, drawn, edited, report_of
 
 
 def crowd(root: Path, entrants: Sequence[str], dimensions: Sequence[str], prompts: int) -> None:
@@ -145,36 +144,6 @@ def test_a_hostile_arena(browser: Browser, workspace: Path) -> None:
     given = {"battles": "votes.jsonl", "arena": ALL}
     check(browser, report_of("model_pages", workspace, **given, models=names[:1]))
     check(browser, report_of("policy_validity", workspace, **given))
-    assert "PWNED" in browser.text()
-
-
-def test_a_hostile_placement(browser: Browser, workspace: Path) -> None:
-    """Names of models and judges and a note on the votes act nowhere in a placement's report."""
-    names = hostile_votes(workspace / "votes.jsonl")
-    rng = np.random.default_rng(1)
-    placed, others = names[1], names[2:9]
-    log = drawn(rng, dict.fromkeys([placed, *others], 0.0), [(placed, each) for each in others],
-                90, "j", Source.LLM_JUDGE)  # fmt: skip
-    judge = Labels.of([TEXTS[0]] * len(log))
-    write_battles(workspace / "judged.jsonl", replace(log, judge_model=judge))
-    given = {"model": placed, "human": "votes.jsonl", "human_note": ALL, "judged": "judged.jsonl",
-             "min_battles": 10, "n_bootstraps": 100, "soft": False}  # fmt: skip
-    check(browser, report_of("placement", workspace, **parameters("placement", **given)))
-    assert "PWNED" in browser.text()
-
-
-def test_a_hostile_judge(browser: Browser, workspace: Path) -> None:
-    """Names of judges, models and dimensions act nowhere in a judge report."""
-    sides = ("ash", "beech")
-    lines = [
-        {"model_a": sides[n % 2], "model_b": sides[1 - n % 2], "winner": "model_a",
-         "question_id": f"q{n}", "dimension": TEXTS[n % 3], "judge_model": TEXTS[n % 4],
-         "source": "llm-judge"}
-        for n in range(48)
-    ]  # fmt: skip
-    file = workspace / "verdicts.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    check(browser, report_of("judge_report", workspace, verdicts="verdicts.jsonl"))
     assert "PWNED" in browser.text()
 
 

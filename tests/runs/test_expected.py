@@ -69,10 +69,7 @@ def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
 
 
 def test_by_an_earlier_record(pilot: Judgments) -> None:
-    """The latest record of the tournament tells by its own neighbours; what it decided with room to
-    spare is expected to stay so, an even pair is not, and more prompts make the errors smaller by
-    about the root of their number.
-    """
+    """The latest record of the tournament tells by its own neighbours."""
     found = expected("headline")
     assert found == expected("headline", "--from", pilot.record.path)
     for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
@@ -86,10 +83,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
         assert chances[int(np.argmax(sizes))] == max(chances)
         errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
-            at = (
-                rated.models.index(each["above"]),
-                rated.models.index(each["below"]),
-            )
+            at = (rated.models.index(each["above"]), rated.models.index(each["below"]))
             prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
             less = math.sqrt(prompts[0] / prompts[1])
             assert each["error"] == pytest.approx(less * errors[at], rel=0.1)
@@ -121,9 +115,7 @@ def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments) -> None
 
 
 def test_records_that_say_nothing_are_refused(pilot: Judgments, tmp_path: Path) -> None:
-    """--from is for tournaments; what is no record, and a record that rates nobody of this
-    tournament, are refused in a sentence.
-    """
+    """--from is for tournaments; what rates nobody of this one is refused in a sentence."""
     other = shutil.copytree(pilot.record.path, tmp_path / "other")
     battles = other / "battles.jsonl"
     battles.write_text(battles.read_text().replace('"aspen"', '"oak"'))

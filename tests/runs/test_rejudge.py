@@ -41,9 +41,7 @@ MUCH, BETTER = Margin.MUCH, Margin.BETTER
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with a record of the embedded judge, one of its twin with another noise, one
-    that keeps only hashes, and an adaptive one.
-    """
+    """A workspace with a record of the embedded judge, one of its twin with another noise."""
     root = copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
     edited(root, judge__anthropic__per_minute=100_000)
     without_report(root, shown="ak.answer(board, judgments)")
@@ -88,9 +86,7 @@ def winners(record: Path) -> dict[tuple[str, ...], str]:
 
 
 def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: Emulator) -> None:
-    """The new record has the same presentations, each billed once, and says what changed; without
-    a cap nothing is sent.
-    """
+    """The new record has the same presentations, each billed once, and says what changed."""
     with pytest.raises(DataError, match="max_cost_usd"):
         again(first, **PAID)
     record = published(again(first, **PAID, max_cost_usd=5)).path
@@ -111,9 +107,7 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
 def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     first: Path, service: Emulator
 ) -> None:
-    """Pairs whose two orders agreed keep their verdicts and their judge; only the others are
-    forecast and billed.
-    """
+    """Pairs whose two orders agreed keep their verdicts and their judge."""
     doubted = {name for name, battle in battles(first).items() if battle.inconsistent}
     words = ("rejudge", first, "--judge", "anthropic", "--max-cost-usd", "5", "--forecast")
     words = (*words, "-p", "judge.preflight", "false", "--json")
@@ -186,22 +180,6 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
         assert 0 < each.flipped < each.agreed + each.flipped
         for above, below in (*each.orders.lost, *each.orders.reversed):
             assert f"{above} above {below}" in each.sentence
-
-
-def test_a_record_that_was_judged_again_is_a_record_like_any_other(first: Path) -> None:
-    """It is repeated, and judged again in its turn. The pairs of an adaptive run are those that it
-    chose, not all pairs of its prompts.
-    """
-    chosen = first.parent / "adaptive"
-    second = published(again(chosen, judge="baseline")).path
-    assert winners(second).keys() == winners(chosen).keys()
-    assert len(winners(second)) < len(winners(first))
-    repeated = published(again(second, "")).path
-    assert (repeated / "battles.jsonl").read_text() == (second / "battles.jsonl").read_text()
-    assert not (repeated / "rejudge.json").exists()
-    third = published(again(second, judge="baseline", limit_pairs=2)).path
-    assert loaded(third / "rejudge.json")["before"]["record"] == str(second)
-    assert winners(third).keys() < winners(second).keys()
 
 
 def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:

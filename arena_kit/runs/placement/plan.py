@@ -24,9 +24,7 @@ from arena_kit.judging.asking.cost import (
     refuse_above_cap,
     refuse_without_cap,
 )
-from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge
-from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Response, read_prompts, read_responses
 from arena_kit.judging.quality.gate import Rule
@@ -63,49 +61,23 @@ from arena_kit.runs.settings.files import (
 from arena_kit.runs.settings.judges import make_judge
 from arena_kit.runs.settings.parameters import PlacementParams, resolve_parameters
 from arena_kit.runs.tournament.generate import Job
-from arena_kit.runs.tournament.plan import Plan, is_lexical
+from arena_kit.runs.tournament.plan import Plan, is_lexical, material_of
 
 MODE = "placement"
 Responses = Mapping[tuple[str, str], Response]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementForecast:
-    """What the model's answers and the verdicts on them would cost; None for what is free.
+#: What the model's `answers` and the `verdicts` on them would cost, without what is free. Verdicts
+#: on answers that are not made yet are priced with answers of the expected length, and at the very
+#: most with the longest that the model may give.
+Forecasts = Mapping[str, Forecast]
 
-    Verdicts on answers that are not made yet are priced with answers of the expected length, and
-    at the very most with the longest that the model may give. `usd_at_least` is what asking costs
-    with every prompt-cache hit and next to no answer.
-    """
 
-    answers: Forecast | None = None
-    verdicts: Forecast | None = None
-    usd_at_least: float = 0.0
-
-    @property
-    def parts(self) -> dict[str, Forecast]:
-        """The forecasts that there are, by what they pay for."""
-        both = {"answers": self.answers, "verdicts": self.verdicts}
-        return {name: part for name, part in both.items() if part is not None}
-
-    def _total(self, name: str) -> float:
-        return sum(float(getattr(part, name)) for part in self.parts.values())
-
-    @property
-    def together(self) -> dict[str, float]:
-        """Dollars for both, by when they are paid."""
-        return {
-            "at the very least": self.usd_at_least,
-            "with all prompt-cache hits": self._total("usd_all_hits"),
-            "without one, which is held against max_cost_usd": self._total("usd_no_hits"),
-            "at the very most": self._total("usd_at_most"),
-        }
-
-    def as_dict(self) -> dict[str, Any]:
-        sums = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
-        parts = {name: part.as_dict() for name, part in self.parts.items()}
-        total = {name: self._total(name) for name in sums}
-        return parts | {"total": {"usd_at_least": self.usd_at_least} | total}
+def forecast_values(parts: Forecasts) -> dict[str, Any]:
+    """The forecasts of a placement and their sums as plain values, for JSON."""
+    names = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in names}
+    return {name: part.as_dict() for name, part in parts.items()} | {"total": total}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +85,12 @@ class SampleTournament:
     """A sample of the arena to be judged: who answers it, who judges it, and for how much.
 
     `given` are the model's answers where they are read; `job` makes them where they are not.
-    `left_out` counts the battles of the arena that cannot be drawn, by the reason.
     """
 
     root: Path
     params: PlacementParams
     tournament: TournamentFile
     sample: ArenaSample
-    left_out: Mapping[str, int]
     rubric: Rubric = field(repr=False)
     judge: Judge
     given: Responses = field(repr=False)
@@ -149,17 +119,14 @@ class SampleTournament:
         if self.params.offline or all(each.price.free for each in self.paid):
             return
         spent = booked(self.expected.ledger, run)
-        refuse_above_cap(self.forecast.parts, self.params.max_cost_usd, spent)
+        refuse_above_cap(self.forecast, self.params.max_cost_usd, spent)
 
     @cached_property
-    def forecast(self) -> PlacementForecast:
+    def forecast(self) -> Forecasts:
         """What would be sent and what that costs, after all that the ledger already answers."""
-        answers, verdicts = None, self._verdicts_forecast()
-        least = _at_least(verdicts, self.judge)
-        if self.job is not None:
-            answers = self.job.forecast()
-            least += _at_least(answers, self.job.judge)
-        return PlacementForecast(answers=answers, verdicts=verdicts, usd_at_least=least)
+        parts = {"answers": self.job.forecast()} if self.job else {}
+        verdicts = self._verdicts_forecast()
+        return parts | ({"verdicts": verdicts} if verdicts else {})
 
     def _verdicts_forecast(self) -> Forecast | None:
         usual = self.expected.forecast
@@ -183,7 +150,6 @@ class SampleTournament:
         sample, dimension = self.sample, self.rubric.dimension
         there = [p for p in sample.battles if (sample.entrant, p.prompt_id) in answers]
         absent = [p.prompt_id for p in sample.asked if (sample.entrant, p.prompt_id) not in answers]
-        responses = {**sample.recorded, **answers}
         prompts = list(sample.prompts)
         path = self.root / self.params.tournament
         return Plan(
@@ -192,21 +158,19 @@ class SampleTournament:
             params=self.params,
             tournament=self.tournament,
             files=InputFiles.in_workspace(path, self.tournament, self.root),
-            bank=prompts,
             prompts=prompts,
-            responses=responses,
             pairing=Pairing(
                 pairs=(*there, *sample.shared),
                 missing=tuple((sample.entrant, q) for q in absent),
                 dropped_prompts=(),
                 dropped_pairs={dimension: len(sample.battles) - len(there)},
             ),
-            material=Material(
-                prompts={p.prompt_id: p for p in prompts},
-                responses=responses,
-                rubrics={dimension: self.rubric},
-                salt=Ledger(self.root / self.tournament.verdicts).salt(),
-                graded=self.tournament.judge.graded,
+            material=material_of(
+                prompts,
+                {**sample.recorded, **answers},
+                {dimension: self.rubric},
+                self.tournament,
+                self.root,
             ),
             judge=self.judge,
         )
@@ -263,9 +227,9 @@ class PlacementPlan:
         return self.settings.method(params.model, params.min_battles, params.seed)
 
     @property
-    def forecast(self) -> PlacementForecast:
+    def forecast(self) -> Forecasts:
         """What answers and verdicts would cost; nothing where both were made before."""
-        return self.tournament.forecast if self.tournament else PlacementForecast()
+        return self.tournament.forecast if self.tournament else {}
 
     @property
     def judge_model(self) -> str:
@@ -312,7 +276,7 @@ class PlacementPlan:
         return " (judges its own answers, which judges tend to favour)" if own else ""
 
     def _repr_html_(self) -> str:
-        forecast = placement.forecast(self.forecast.parts, self.forecast.together)
+        forecast = placement.forecast(self.forecast)
         return tables.facts(self.facts, name="plan").html + forecast.html
 
 
@@ -404,7 +368,6 @@ def _sample_tournament(
         params=params,
         tournament=file,
         sample=sample,
-        left_out=texts.left_out,
         rubric=rubric,
         judge=make_judge(MODE, params, file, root),
         given=given,
@@ -445,11 +408,6 @@ def _read_arena(
         return human, RecordedTexts.of_bank(human, bank, responses), known
     battles, written = read_battle_texts(battles_file(root / path))
     if human.question_id is None and len(human) == len(written):
-        if not settings.inline_human:
-            raise DataError(
-                f"{path}: battles without a question_id are known by their prompts, so they must "
-                "stand in the record: set placement.inline_human to true"
-            )
         human = with_question_ids(human, written)
     texts = RecordedTexts.of_file(
         battles, written, languages=settings.languages, single_turn=settings.single_turn
@@ -478,26 +436,10 @@ def _job(
     definition = file.placement.generate
     if definition is None:
         return None
-    job = Job.of(
-        sample.entrant,
-        definition,
-        sample.asked,
-        file,
-        root,
-        cap_usd=params.max_cost_usd,
-        offline=params.offline,
-    )
+    job = Job.of(sample.entrant, definition, sample.asked, file, root, params)
     lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
     usual = round(sum(lengths) / len(lengths))
     return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))
-
-
-def _at_least(forecast: Forecast | None, judge: Judge) -> float:
-    """Dollars with every prompt-cache hit and without the answers' tokens."""
-    if forecast is None or not isinstance(judge, PaidJudge):
-        return 0.0
-    usage = {"output_tokens": forecast.output_tokens}
-    return forecast.usd_all_hits - judge.price.usd(usage, batch=isinstance(judge, BatchJudge))
 
 
 def _of_length(text: str, n_bytes: int) -> str:

@@ -123,7 +123,7 @@ def keep_inputs(record: Record, files: Mapping[str, Path], how: Keeping = "copy"
     """Keep files in a record's `inputs/` under these names, or nothing but their sizes and hashes;
     the manifest lists them beside those that were kept before.
     """
-    listed: dict[str, KeptFile] = {}
+    listed = {}
     for name, path in files.items():
         content = _read(path)
         target = record.path / FOLDER / name
@@ -135,9 +135,8 @@ def keep_inputs(record: Record, files: Mapping[str, Path], how: Keeping = "copy"
         else:
             target.unlink(missing_ok=True)
         digest = hashlib.sha256(content).hexdigest()
-        listed[name] = KeptFile(bytes=len(content), sha256=digest, kept=how == "copy")
-    plain = {name: each.model_dump() for name, each in listed.items()}
-    record.update(inputs=record.read().get("inputs", {}) | plain)
+        listed[name] = {"bytes": len(content), "sha256": digest, "kept": how == "copy"}
+    record.update(inputs=record.read().get("inputs", {}) | listed)
 
 
 def kept_tournament(record: Path) -> tuple[TournamentFile, InputFiles]:

@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.display import html_facts
-from arena_kit.files import DataError, LockedError, read_json, write_json
+from arena_kit.files import DataError, LockedError, read_json, write_json, write_text
 from arena_kit.runs.record import live_report
 
 if TYPE_CHECKING:
@@ -225,6 +225,18 @@ class Record:
             versions=package_versions(),
             code=code_state(Path.cwd()),
         )
+
+    def publish(self, files: Mapping[str, Any], figures: Iterable[Plot] = ()) -> Record:
+        """Write files of JSON values or texts, keep figures, and close the record as finished,
+        unless a runner will.
+        """
+        with self.failing():
+            for name, values in files.items():
+                write = write_text if isinstance(values, str) else write_json
+                write(self.path / name, values)
+            for plot in figures:
+                self.keep_figure(plot)
+        return self.close()
 
     def keep_figure(self, plot: Plot) -> Plot:
         """Save a plot in the record, as a page and as a phone show it, and return it."""

@@ -53,43 +53,35 @@ class Backend:
         graded: bool = False,
     ) -> PaidJudge:
         """The judge, of `graded` verdicts or not, or the generator where no verdict is wanted."""
-        own = {"model": self.model, "verdict": verdict, "graded": graded}
+        own: dict[str, Any] = {"model": self.model, "verdict": verdict, "graded": graded}
+        key = self._key(root)
         if isinstance(settings, ChatSettings):
-            return self._chat(settings, prices, root, own)
-        return self._claude(settings, prices, root, own)
+            from arena_kit.judging.judges.openai_compatible import ChatJudge
 
-    def _claude(
-        self, settings: AnthropicSettings, prices: Prices, root: Path, own: dict[str, Any]
-    ) -> PaidJudge:
+            own |= settings.shared_with(ChatJudge)
+            price = self.price(prices, keyless=key is None)
+            return ChatJudge(base_url=self.base_url, price=price, api_key=key, **own)
         from arena_kit.judging.judges import anthropic
 
-        variable = self.key_variable or ANTHROPIC_KEY
-        key = self._key(variable, root)
-        client = anthropic.client_of(key or "none", self.base_url or None)
         batches = self.transport == "batches"
         kind = anthropic.AnthropicBatches if batches else anthropic.AnthropicMessages
-        own |= settings.shared_with(kind) | {"lacks": "" if key else variable}
+        own |= settings.shared_with(kind) | {"lacks": "" if key else self._variable}
+        client = anthropic.client_of(key or "none", self.base_url or None)
         return kind(client=client, price=self.price(prices), **own)
 
-    def _chat(
-        self, settings: ChatSettings, prices: Prices, root: Path, own: dict[str, Any]
-    ) -> PaidJudge:
-        from arena_kit.judging.judges.openai_compatible import ChatJudge
+    @property
+    def _variable(self) -> str:
+        return self.key_variable or (ANTHROPIC_KEY if self.kind == "anthropic" else CHAT_KEY)
 
-        if not self.base_url:
+    def _key(self, root: Path) -> str | None:
+        """The key, which is not sent in the clear to another machine."""
+        if self.kind == "openai_compatible" and not self.base_url:
             raise DataError(
                 "an openai_compatible model needs judge.base_url, such as http://127.0.0.1:8000/v1"
             )
-        key = self._key(self.key_variable or CHAT_KEY, root)
-        price = self.price(prices, keyless=key is None)
-        own |= settings.shared_with(ChatJudge)
-        return ChatJudge(base_url=self.base_url, price=price, api_key=key, **own)
-
-    def _key(self, variable: str, root: Path) -> str | None:
-        """The key, which is not sent in the clear to another machine."""
-        key = read_key(variable, root)
+        key = read_key(self._variable, root)
         if key and self.base_url.startswith("http:") and not _is_here(self.base_url):
-            raise DataError(f"the key in {variable} would go unencrypted to {self.base_url}")
+            raise DataError(f"the key in {self._variable} would go unencrypted to {self.base_url}")
         return key
 
     def price(self, prices: Prices, *, keyless: bool = False) -> Price:

@@ -63,9 +63,6 @@ def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
     return votes
 
 
-# Shares
-
-
 def test_a_share_of_nothing_is_bounded_by_the_number_of_clusters() -> None:
     """The rule of three: none in 30 independent questions leaves up to a tenth possible."""
     clusters = np.repeat(np.arange(30), 10)
@@ -112,14 +109,8 @@ def test_distances_from_one_half_take_their_interval_along(
     assert {found.n for found in moved} == {9}
 
 
-# Agreement
-
-
 def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
-    """Zheng et al. (2023), Table 5, in the two turns: GPT-4 with experts, and every two experts on
-    one pair; Judgelab's report prints an alpha of 0.4855 over all human votes, a second vote a new
-    row.
-    """
+    """Zheng et al. (2023), Table 5, in both turns; Judgelab's report prints an alpha of 0.4855."""
     names = ("gpt4_pair.csv.gz", "human.csv.gz")
     judge, humans = (turns(data / "mtbench_human_gpt4" / name) for name in names)
     assert humans.voter is not None
@@ -145,9 +136,7 @@ def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
 def test_judges_of_the_arena_pass_the_gate_by_what_their_data_card_says(
     arena: dict[str, BattleLog],
 ) -> None:
-    """The judge that names the first answer in 86 % is not usable, though it orders the 20 models
-    nearly as people do, for its lean hits all alike; its ratings are further off than GPT-4's.
-    """
+    """One that names the first answer in 86 % is not usable, though it orders models well."""
     qualities = []
     for judge, agreed, slot_a, level, why in (
         (JUDGES[0], 0.833, 0.551, Level.TRUSTED, set()),
@@ -219,9 +208,7 @@ def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
 
 
 def test_alpha_of_krippendorffs_own_example_and_its_interval() -> None:
-    """The interval against alphas computed anew without each of four clusters; full agreement is 1,
-    and there is no value where only one was ever given.
-    """
+    """The interval against alphas computed anew; no value where only one was ever given."""
     clusters = np.repeat(np.arange(4), 3)
     found = alpha(KRIPPENDORFF, clusters)
     assert found.value is not None

@@ -17,15 +17,9 @@ from arena_kit.judging.quality.gate import Level, Rule, gate
 from arena_kit.judging.verdicts.records import JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import read_sections
 from arena_kit.judging.verdicts.settle import presentations
+from tests import samples
 from tests.emulator.behaviours import obeyed
-from tests.samples import (
-    SHIPPED,
-    ScriptedJudge,
-    by_heart,
-    by_heart_whatever_is_asked,
-    rubrics_of,
-    verdict,
-)
+from tests.samples import SHIPPED, by_heart, verdict
 
 #: Limits of a gate as strict as a handful of canaries allows, whatever a workspace's file says.
 RULES = {
@@ -39,10 +33,12 @@ Reads = Callable[[str, str, str], str | Status | None]
 
 
 def suite_of(*dimensions: str, suite: Suite = "full") -> Canaries:
-    return known.canary_pairs(rubrics_of(*(dimensions or SHIPPED)), salt=b"salt", suite=suite)
+    return known.canary_pairs(
+        samples.rubrics_of(*(dimensions or SHIPPED)), salt=b"salt", suite=suite
+    )
 
 
-def scripted(reads: Reads) -> ScriptedJudge:
+def scripted(reads: Reads) -> samples.ScriptedJudge:
     """A judge that is told dimension, first and second answer, and names a slot."""
 
     def script(request: JudgeRequest) -> str | Status | None:
@@ -51,7 +47,7 @@ def scripted(reads: Reads) -> ScriptedJudge:
         slot = reads(dimension, sections["response_a"], sections["response_b"])
         return slot if slot is None or isinstance(slot, Status) else verdict(slot)
 
-    return ScriptedJudge(script)
+    return samples.ScriptedJudge(script)
 
 
 def obeys(dimension: str, first: str, second: str) -> str:
@@ -135,7 +131,11 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
         (obeys, "attack", "smuggled instructions that worked"),
         (lambda _d, _a, _b: "A", "slot", "slot A"),
         (lambda _d, a, b: "AB"[len(a) <= len(b)], "canary", "wrong verdicts name the longer"),
-        (lambda _d, *both: by_heart_whatever_is_asked(*both), "contrast", "with the dimension"),
+        (
+            lambda _d, *both: samples.by_heart_whatever_is_asked(*both),
+            "contrast",
+            "with the dimension",
+        ),
     ],
 )
 def test_each_bad_judge_fails_for_its_own_reason(

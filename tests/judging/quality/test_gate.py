@@ -102,9 +102,7 @@ def test_a_wrong_rule_is_one_sentence(tmp_path: Path, text: str, sentence: str) 
 
 
 def test_levels_follow_how_often_a_published_judge_is_right(data: Path) -> None:
-    """LLMBar's 65 judges: the 19 that fail by flips or slot are right in less than 56 %, but so are
-    many that keep both rules, so without labels no judge is trusted.
-    """
+    """LLMBar's 65 judges: flips and slot alone do not show who is right, so labels are needed."""
     rows = pd.read_csv(data / "llmbar" / "judge_verdicts.csv.gz", dtype=str, na_filter=False)
     rows["question"] = rows.subset + "/" + rows.idx
     levels, by_order, kept, rules = defaultdict(list), [], [], read_gate(ROOT)

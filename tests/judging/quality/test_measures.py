@@ -13,19 +13,10 @@ from hypothesis import strategies as st
 
 from arena_kit import BattleLog, JudgeQuality, read_battles
 from arena_kit.battles.log import Labels
+from arena_kit.judging.quality import measures
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.estimates import Estimate, find
-from arena_kit.judging.quality.measures import (
-    Families,
-    PositionBias,
-    family_preference,
-    length_preference,
-    position,
-    position_bias,
-    rubric_use,
-    stability,
-    statuses,
-)
+from arena_kit.judging.quality.measures import Families, PositionBias, position, position_bias
 from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 from tests.samples import log_of, settled, votes_on
 
@@ -36,9 +27,6 @@ Said = Slot | Status
 
 def bias(*said: tuple[Said, Said], questions: int = 0) -> PositionBias:
     return position_bias(settled(*said, questions=questions))["tone"]
-
-
-# Order
 
 
 @pytest.mark.parametrize(
@@ -60,9 +48,7 @@ def test_rates_match_a_hand_calculation(
 
 
 def test_the_interval_knows_that_verdicts_on_one_question_go_together() -> None:
-    """Of ten questions that all name slot A as few as 74 % may be typical (0.05 to the power of a
-    tenth); of two that name A and B by turns anything. Dimensions are kept apart.
-    """
+    """Of ten questions that all name slot A as few as 74 % (0.05 to the power of a tenth)."""
     found = bias(*[FLIP] * 10)
     for share in (found.flips, found.slot_a):
         assert (share.value, share.high) == (1.0, 1.0)
@@ -83,10 +69,7 @@ def test_a_consistent_judge_shows_no_order_effect(said: list[tuple[Slot, Slot]])
 
 
 def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(data: Path) -> None:
-    """QLoRA's verdicts of the OpenAssistant benchmark: 57.3 % of decisive ones for the first slot,
-    72.4 % of pairs alike in both orders (data card). MT-bench: 380 of 2,400 settled pairs
-    inconsistent.
-    """
+    """QLoRA: 57.3 % for the first slot, 72.4 % alike (data card); MT-bench: 380 of 2,400 flip."""
     rows = pd.read_csv(data / "qlora_gpt4_judge" / "verdicts.csv.gz", dtype=str)
     rows["winner"] = rows.verdict.map({"first": "a", "second": "b", "tie": "-"})
     kept = rows[rows.bench == "oa"].dropna(subset="winner")
@@ -102,8 +85,6 @@ def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(dat
     assert quality.find("slot_a").value is None
 
 
-# Preferences that were planted into simulated verdicts
-
 SKILL = np.array([1.2, 0.6, 0.2, -0.2, -0.6, -1.2])
 OURS = Families(of={"m0": "ours", "m3": "ours", "m1": "x"}, own="ours")
 
@@ -113,9 +94,7 @@ def expit(x: float) -> float:
 
 
 def battles(n: int, seed: int, *, per_doubling: float = 0.0, family: float = 0.0) -> BattleLog:
-    """Verdicts by skill, by length (better models write longer) and for m0 and m3, the judge's
-    family; four on each question, which has a taste of its own.
-    """
+    """Verdicts by skill, length and family, four on each question, which has a taste of its own."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 6, n)
     b = (a + rng.integers(1, 6, n)) % 6
@@ -138,7 +117,7 @@ def battles(n: int, seed: int, *, per_doubling: float = 0.0, family: float = 0.0
 
 
 def length(log: BattleLog) -> tuple[Estimate, Estimate]:
-    found = length_preference(Calls.from_battles(log))
+    found = measures.length_preference(Calls.from_battles(log))
     return find(found, "longer_named"), find(found, "twice_as_long")
 
 
@@ -148,9 +127,7 @@ def covers(found: Estimate, truth: float) -> bool:
 
 @pytest.mark.parametrize("planted", [0.0, 0.8])
 def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: float) -> None:
-    """0.8 logits for each doubling are a win share of 69 % between equals, and none is none,
-    although longer models are better, too. Of 50 simulated runs, 44 or more intervals hold it.
-    """
+    """0.8 logits per doubling are 69 % between equals; of 50 simulated runs 44 or more hold it."""
     raw, doubled = length(battles(12_000, seed=3, per_doubling=planted))
     assert doubled.value == pytest.approx(expit(planted), abs=0.02)
     assert (raw.value or 0) > (0.65 if planted else 0.51)
@@ -166,33 +143,30 @@ def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
     raw, doubled = length(replace(log, outcome=longer))
     assert raw.value == 1.0
     assert 0.99 < (doubled.value or 0) <= 1.0
-    assert length_preference(Calls.from_battles(log_of([("x", "y", "model_a")]))) == []
+    assert measures.length_preference(Calls.from_battles(log_of([("x", "y", "model_a")]))) == []
 
 
 @pytest.mark.parametrize("planted", [0.0, 0.9])
 def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) -> None:
-    """None, and 0.9 logits for m0 and m3, a win share of 71 % against equals by people's votes: of
-    40 simulated runs, 35 or more hold it. A family that nobody belongs to is no preference.
-    """
+    """0.9 logits for m0 and m3 are 71 % against equals; of 40 simulated runs 35 or more hold it."""
     found = []
     for seed in range(0, 80, 2):
         judged, people = battles(800, seed, family=planted), battles(800, seed + 1)
-        found += family_preference(Calls.from_battles(judged), OURS, Calls.from_battles(people))
+        found += measures.family_preference(
+            Calls.from_battles(judged), OURS, Calls.from_battles(people)
+        )
     assert len(found) == 40
     assert sum(covers(each, expit(planted)) for each in found) >= 35
     assert np.mean([each.value for each in found]) == pytest.approx(expit(planted), abs=0.03)
     calls = Calls.from_battles(people)
-    assert family_preference(calls, Families(own="ours"), calls) == []
+    assert measures.family_preference(calls, Families(own="ours"), calls) == []
 
 
 def test_repeats_are_every_two_answers_to_one_request() -> None:
     """With ash first A, A, B: one of three pairs is equal; with beech first B, B, B: three."""
-    (found,) = stability(Calls.of(settled((A, B), (A, B), (B, B), questions=1)))
+    (found,) = measures.stability(Calls.of(settled((A, B), (A, B), (B, B), questions=1)))
     assert found.counted == "4 of 6"
-    assert stability(Calls.of(settled((A, B), (A, B)))) == []
-
-
-# Use of the rubric
+    assert measures.stability(Calls.of(settled((A, B), (A, B)))) == []
 
 
 def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[Judgment]:
@@ -202,12 +176,12 @@ def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[
 def test_pairs_and_correlation_of_two_dimensions_worked_by_hand() -> None:
     """Of five pairs one flips on tone; of the other four one is answered otherwise."""
     calls = Calls.of(both([ASH, ASH, BEECH, BEECH, FLIP], [ASH, BEECH, BEECH, BEECH, ASH]))
-    found = rubric_use(calls)
+    found = measures.rubric_use(calls)
     assert find(found, "different", "tone", "facts").counted == "1 of 4"
     correlation = find(found, "correlation", "tone", "facts")
     x, y = [2, 2, -2, -2, 0], [2, -2, -2, -2, 2]
     assert (correlation.value, correlation.n) == pytest.approx((np.corrcoef(x, y)[0, 1], 5))
-    assert rubric_use(Calls.of(settled(ASH, BEECH))) == []
+    assert measures.rubric_use(Calls.of(settled(ASH, BEECH))) == []
 
 
 def test_noise_does_not_hide_that_two_dimensions_are_one() -> None:
@@ -216,19 +190,16 @@ def test_noise_does_not_hide_that_two_dimensions_are_one() -> None:
     opinion, random = rng.random(3000) < 0.5, rng.random((2, 2, 3000)) < 0.1
     shown = np.where(random, rng.random((2, 2, 3000)) < 0.5, [opinion, ~opinion])
     tone, facts = ([(A if f else B, A if b else B) for f, b in each.T] for each in shown)
-    different, correlation, corrected = rubric_use(Calls.of(both(tone, facts)))
+    different, correlation, corrected = measures.rubric_use(Calls.of(both(tone, facts)))
     assert (correlation.value or 1) < 0.93
     assert corrected.value == pytest.approx(1.0, abs=0.02)
     assert (different.value or 1) < 0.02
 
 
-# How answers ended
-
-
 def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_read() -> None:
     """Half of eight are read, a quarter of these ties; where none is, nothing else is measured."""
     unparsable, truncated = (Status.UNPARSABLE, Status.UNPARSABLE), (A, Status.TRUNCATED)
-    found = statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
+    found = measures.statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
     assert find(found, "readable").counted == "4 of 8"
     assert find(found, "ties").counted == "1 of 4"
     assert found[0].about == "verdicts that could be read (1 refused, 1 truncated, 2 unparsable)"
