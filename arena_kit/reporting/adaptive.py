@@ -50,13 +50,10 @@ def standings(rounds: Rounds) -> Table:
         for pair in each[-1].neighbours
     ]
     return Table(
-        rows,
-        "standings",
-        group="dimension",
-        nowrap=["order"],
+        rows, "standings", group="dimension", nowrap=["order"],
         empty="No dimension has a rating.",
         notes=["Intervals are at the level that decides two neighbours.", POWER],
-    )
+    )  # fmt: skip
 
 
 def effort(rounds: Rounds, pairing: Pairing, stopped: Mapping[str, str]) -> Table:

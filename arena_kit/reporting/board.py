@@ -392,15 +392,12 @@ class Board(_Part):
         ]
         marked = [n for n, row in enumerate(self.ratings) if row.marked]
         return Table(
-            rows=body,
-            name="board",
-            group="dimension" if several else "",
-            nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"],
-            bold=["rating"],
+            rows=body, name="board", group="dimension" if several else "",
+            nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"], bold=["rating"],
             marked=marked[0] if marked and dimension is None else None,
             notes=[*missing, *self.notes, *notes],
             empty=" ".join(["No dimension has a rating.", *missing]),
-        )
+        )  # fmt: skip
 
     def orders(self, *, only_open: bool = False, most: int = 0) -> Table:
         """Every two neighbours: whether their order is decided, how few battles would turn it

@@ -168,12 +168,9 @@ def forecast(parts: Mapping[str, Forecast]) -> Table:
     total = {name: sum(getattr(part, name) for part in parts.values()) for name in _SUMS}
     sums = ", ".join(f"{dollars(total[name])} {when}" for name, when in _SUMS.items())
     return Table(
-        rows,
-        "forecast",
-        bold=["what"],
-        notes=[f"Together: {sums}."],
+        rows, "forecast", bold=["what"], notes=[f"Together: {sums}."],
         empty="Nothing is asked over the network, so nothing is paid.",
-    )
+    )  # fmt: skip
 
 
 def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
@@ -199,11 +196,9 @@ def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
     kept = ", ".join(f"{n:,} {status}" for status, n in statuses.items() if n)
     notes = [f"{others:,} more battles were judged among the other models."] if others else []
     return Table(
-        rows,
-        "met",
-        notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
+        rows, "met", notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
         empty=f"No battle of {model} was judged.",
-    )
+    )  # fmt: skip
 
 
 def calibration(placed: Placed) -> Table:

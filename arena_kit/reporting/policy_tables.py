@@ -248,12 +248,9 @@ def metrics(leaderboard: Leaderboard) -> Shown:
     unrated = [row.model for row in leaderboard.rows if row.bt_rating is None]
     unmet = f"No Bradley–Terry rating for {', '.join(unrated)}: no vote connects them to the rest."
     table = Table(
-        rows,
-        "metrics",
-        nowrap=list(rows[0]),
-        small=True,
+        rows, "metrics", nowrap=list(rows[0]), small=True,
         notes=[about_bt, *([unmet] if unrated else []), *_provisional(leaderboard)],
-    )
+    )  # fmt: skip
     return Shown(f"<details><summary>All metrics</summary>{table.html}</details>", table.text)
 
 
@@ -304,12 +301,9 @@ def status(report: WeeklyReport) -> Table:
         was = "the same" if same else before.status.sentence
         meaning += f" In the comparison week it was {was}."
     return Table(
-        rows,
-        "status",
-        title=f"Rules kept: {now.status}{aside}",
-        labels=False,
+        rows, "status", title=f"Rules kept: {now.status}{aside}", labels=False,
         notes=[meaning, f"Order decided{aside}: {sentences.order(report)}"],
-    )
+    )  # fmt: skip
 
 
 def _aside(report: WeeklyReport) -> str:
@@ -340,11 +334,9 @@ def order(leaderboard: Leaderboard) -> Table:
     fragile = leaderboard.fragility()
     about = [ABOUT[leaderboard.order_decided.about], *([fragile.sentence] if fragile else [])]
     return Table(
-        rows,
-        "order",
-        notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
+        rows, "order", notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
         empty="The board has no two models.",
-    )
+    )  # fmt: skip
 
 
 def fairness(report: WeeklyReport) -> Table:
@@ -418,12 +410,10 @@ def churn(report: WeeklyReport) -> Table:
         "model in the order of now."
     )
     return Table(
-        rows,
-        "churn",
-        nowrap=["model", "rank", "bands", "BT agrees"],
+        rows, "churn", nowrap=["model", "rank", "bands", "BT agrees"],
         notes=[*filter(None, [sentences.order_note(report.now)]), agrees],
         empty=sentences.churn(report),
-    )
+    )  # fmt: skip
 
 
 def _agreed(board: Leaderboard, move: Row) -> str:
@@ -449,13 +439,9 @@ def objectives(report: WeeklyReport) -> Table:
         for each in judged
     ]  # fmt: skip
     return Table(
-        rows,
-        "objectives",
-        title=sentences.verdict(judged),
-        bold=["objective"],
-        nowrap=["met"],
+        rows, "objectives", title=sentences.verdict(judged), bold=["objective"], nowrap=["met"],
         notes=list(filter(None, [sentences.order_note(report.now)])),
-    )
+    )  # fmt: skip
 
 
 def answer(report: WeeklyReport) -> list[str]:

@@ -183,12 +183,9 @@ def removals(lines: Sequence[tuple[str, ...]]) -> Table:
     """The log of removals: when, who or what, removed or restored, by whom and why."""
     names = ("when", "what", "whose", "change", "by", "why")
     return Table(
-        [dict(zip(names, line, strict=True)) for line in lines],
-        name="removals",
-        columns=names,
-        left=names,
-        empty="Nothing was ever removed.",
-    )
+        [dict(zip(names, line, strict=True)) for line in lines], name="removals", columns=names,
+        left=names, empty="Nothing was ever removed.",
+    )  # fmt: skip
 
 
 def to_dict(tests: VoterTests) -> dict[str, Any]:
