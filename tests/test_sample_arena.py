@@ -25,7 +25,7 @@ NOTE = "simulated, no person voted"
     ("script_name", "name"),
     [
         ("simulate.py", VOTES.name),
-        # 6,000 matchups; tests/matchmaking/test_golden.py notices others at once
+        # 6,000 matchups; tests/matchmaking/test_scheduler.py notices others at once
         pytest.param("season.py", "season.csv.gz", marks=pytest.mark.slow),
         ("pushed.py", "pushed_votes.csv.gz"),
         ("texts.py", "simulated_texts.jsonl.gz"),

@@ -97,6 +97,8 @@ def simulate(
     world = validated(World, settings, "simulate")
     if plot and plot.suffix.lower() != ".png":
         raise DataError(f"--plot writes a .png file, not {plot.name!r}")
+    if plot and not plot.parent.is_dir():  # before the work, not after it
+        raise DataError(f"--plot: there is no folder {plot.parent}")
     named = policy_file or (DEFAULT_POLICY if DEFAULT_POLICY.is_file() else None)
     policy = read_policy(named) if named else Policy()
     numbers = range(seed, seed + seeds)

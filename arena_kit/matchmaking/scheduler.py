@@ -161,7 +161,7 @@ class Scheduler:
         """
         if self._cause:
             raise MatchmakingError(f"no matchup can be served: {self._cause}")
-        table = self._table(ratings)
+        table = self._updated(ratings)
         drawn = bisect(self._limits, self.rng.random())
         lanes = self._lanes[drawn:] + self._lanes[:drawn]
         for tried, lane in enumerate(lanes):
@@ -184,7 +184,7 @@ class Scheduler:
         cast = OUTCOMES.index(read_outcome(outcome))
         waiting = self._settled(matchup_id)
         self._tally.vote(waiting.pair, waiting.prompt, cast, aimed=waiting.aimed)
-        self._gaps.forget(waiting.pair)
+        self._table.gaps.forget(waiting.pair)
         self._tally.dues.note(waiting.roster, waiting.band, aimed=waiting.aimed)
         self._meetings.end(waiting.pair, waiting.prompt)
         first, second = waiting.pair
@@ -197,7 +197,7 @@ class Scheduler:
         """Give up waiting for a vote, as if the matchup had not been; its session saw it."""
         waiting = self._settled(matchup_id)
         self._tally.show(waiting.pair, waiting.prompt, -1)
-        self._gaps.forget(waiting.pair)
+        self._table.gaps.forget(waiting.pair)
         self._meetings.end(waiting.pair, waiting.prompt, voted=False)
         return waiting.matchup
 
@@ -241,21 +241,28 @@ class Scheduler:
         self._survey()
 
     def _survey(self) -> None:
-        """Derive who may meet whom, which holds until models or prompts change: `_can` (a response
-        to an active prompt, of an enabled model), `_shared` (prompts on which two models both can),
-        `_mates` (who may meet whom), `_asked` (prompts on which somebody may), `_gaps` (what is
-        lacking on prompts), `_by_name` (the place of each name by alphabet), `_roster` (who may be
-        met from now on) and `_cause` (why no two models can meet).
+        """Derive what holds until models change: the table (who may meet whom, on which prompts),
+        `_by_name` (the place of each name by alphabet), `_roster` (who may be met from now on) and
+        `_cause` (why no two models can meet).
         """
         enabled, active = self._tally.enabled, self._tally.active
-        self._can: Bools = self._available & enabled[:, None] & active[None, :]
-        cells = self._can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
+        can: Bools = self._available & enabled[:, None] & active[None, :]
+        cells = can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
         with one_thread():
-            self._shared = (cells @ cells.T).astype(np.int64)
-        self._mates: Bools = self._shared > 0
-        np.fill_diagonal(self._mates, False)  # noqa: FBT003
-        self._asked = np.flatnonzero(self._can.sum(axis=0) >= 2)
-        self._gaps = PromptGaps(self.policy.prompts, self._can, active, self._tally.by_prompt)
+            shared = (cells @ cells.T).astype(np.int64)
+        mates: Bools = shared > 0
+        np.fill_diagonal(mates, False)  # noqa: FBT003
+        self._table = Table(
+            policy=self.policy,
+            tally=self._tally,
+            names=self._names,
+            mates=mates,
+            can=can,
+            asked=np.flatnonzero(can.sum(axis=0) >= 2),
+            shared=shared,
+            open_neighbours=self._open_neighbours,
+            gaps=PromptGaps(self.policy.prompts, can, active, self._tally.by_prompt),
+        )
         self._by_name = np.argsort(np.argsort(np.array(self._names, object)))
         self._n_enabled = int(enabled.sum())
         if not np.array_equal(self._roster.present, enabled):
@@ -267,7 +274,7 @@ class Scheduler:
             return f"{self._n_enabled} of {len(self._names)} models enabled, 2 needed"
         if not self._tally.active.any():
             return f"none of {len(self._prompt_names)} prompts is active"
-        if not self._mates.any():
+        if not self._table.mates.any():
             return "no two enabled models both have a response to the same active prompt"
         return None
 
@@ -286,7 +293,7 @@ class Scheduler:
         if waiting.aimed:
             self._aims[pair] += 1
         self._tally.show(pair, prompt)
-        self._gaps.forget(pair)
+        self._table.gaps.forget(pair)
         self._meetings.begin(pair, prompt)
         self._sessions.add(matchup.session, pair, prompt)
 
@@ -308,35 +315,22 @@ class Scheduler:
         self._open_neighbours.add(cast)
         sessions = repeat(None) if battles.session is None else battles.session.values().tolist()
         for session, (i, j, prompt, _) in zip(sessions, cast.tolist(), strict=False):
-            self._meetings.add(ordered(i, j), prompt)
-            self._sessions.add(session, ordered(i, j), prompt)
+            pair = ordered(i, j)
+            self._meetings.add(pair, prompt)
+            self._sessions.add(session, pair, prompt)
 
-    def _table(self, ratings: Mapping[str, GlickoState]) -> Table:
-        tally = self._tally
-        rating, rd = self._states(ratings)
-        order = self._ranked(rating, rd)
-        band = order[: self.policy.contenders.band]
-        due = self._due(band)
-        self._gaps.update(band)
+    def _updated(self, ratings: Mapping[str, GlickoState]) -> Table:
+        """The table as the next matchup finds it."""
+        table, tally = self._table, self._tally
+        table.rng, (table.rating, table.rd) = self.rng, self._states(ratings)
+        table.order = self._ranked(table.rating, table.rd)
+        table.band = table.order[: self.policy.contenders.band]
+        table.gaps.update(table.band)
+        due = self._due(table.band)
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
-        return Table(
-            policy=self.policy,
-            rng=self.rng,
-            tally=tally,
-            names=self._names,
-            rating=rating,
-            rd=rd,
-            order=order,
-            band=band,
-            mates=self._mates,
-            can=self._can,
-            asked=self._asked,
-            shared=self._shared,
-            due=due,
-            want=(1 - tally.exposure / np.maximum(due, 1e-9)) / self.policy.exposure.tolerance,
-            open_neighbours=self._open_neighbours,
-            gaps=self._gaps,
-        )
+        want = 1 - tally.exposure / np.maximum(due, 1e-9)
+        table.due, table.want = due, want / self.policy.exposure.tolerance
+        return table
 
     def _states(self, ratings: Mapping[str, GlickoState]) -> tuple[Floats, Floats]:
         """Rating and RD of every model; one without is new."""

@@ -166,11 +166,10 @@ def played(drawn: Planted, arena: Arena) -> Iterator[Vote]:
     """Every matchup of a drawn world with its vote, after which both ratings are up to date."""
     model = {name: i for i, name in enumerate(drawn.models)}
     prompt = {name: i for i, name in enumerate(drawn.prompts)}
-    newcomers = set(drawn.joins.tolist())
     for number, session in enumerate(drawn.session):
-        if number in newcomers:
-            for name in drawn.joining(number):
-                arena.scheduler.enable(name, prompts=drawn.responses(name))
+        for i in np.flatnonzero(drawn.joins == number).tolist():
+            answered = np.array(drawn.prompts)[drawn.answered[i]].tolist()
+            arena.scheduler.enable(drawn.models[i], prompts=answered)
         matchup = _matched(arena, session)
         a, b = matchup.model_a, matchup.model_b
         outcome = drawn.vote(number, model[a], model[b], prompt[matchup.prompt])

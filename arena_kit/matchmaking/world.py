@@ -100,15 +100,6 @@ class Planted:
     button: Counts
     session: tuple[str, ...]
 
-    def joining(self, number: int) -> tuple[str, ...]:
-        """The models that join right before a matchup."""
-        return tuple(self.models[i] for i in np.flatnonzero(self.joins == number))
-
-    def responses(self, model: str) -> tuple[str, ...]:
-        """The prompts that a model has responses to."""
-        row = self.answered[self.models.index(model)]
-        return tuple(p for p, has in zip(self.prompts, row, strict=True) if has)
-
     def vote(self, number: int, a: int, b: int, prompt: int) -> Outcome:
         """What the voter of a matchup says of two models on a prompt.
 

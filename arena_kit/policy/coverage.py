@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -256,7 +256,8 @@ class ExposureFairness:
     """One model's exposure in the rolling window (7.1).
 
     `target` is lane-adjusted and is what fairness is judged against; `equal_target` is an
-    equal share. Both count from the matchup at which the model joined.
+    equal share. Both count from the matchup at which the model joined. `deviation` is relative to
+    the target; the exposure is fair where it lies `within` the tolerance of that.
     """
 
     model: str
@@ -264,26 +265,9 @@ class ExposureFairness:
     target: float
     equal_target: float
     tolerance: float
-
-    @property
-    def deviation(self) -> float | None:
-        """How far the exposure lies from the target, relative to it."""
-        return self.exposure / self.target - 1 if self.target else None
-
-    @property
-    def within(self) -> bool:
-        """Whether the exposure lies within the tolerance of the target."""
-        return _within(self.exposure, self.target, self.tolerance)
-
-    @property
-    def within_equal(self) -> bool:
-        """Whether it lies within the tolerance of the equal target."""
-        return _within(self.exposure, self.equal_target, self.tolerance)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        names = ("deviation", "within", "within_equal")
-        return asdict(self) | {name: getattr(self, name) for name in names}
+    deviation: float | None
+    within: bool
+    within_equal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -318,12 +302,6 @@ class Coverage:
     by_prompt: Counts
     by_pair: Counts
     pair_prompts: Counts
-
-    def __repr__(self) -> str:
-        return (
-            f"Coverage({len(self.models)} models, {len(self.prompts)} prompts, "
-            f"{int(self.votes.sum()) // 2} votes)"
-        )
 
     @classmethod
     def of(
@@ -429,17 +407,21 @@ class Coverage:
         exposure = self.exposure[self.enabled]
         parts = np.array([due.get(model, (0.0, 0.0)) for model in enabled]).reshape(-1, 2)
         parts *= float(exposure.sum()) / np.maximum(1e-9, parts.sum(axis=0))
+        tolerance = self.policy.exposure.tolerance
+        near = np.abs(exposure[:, None] - parts) <= tolerance * parts + 1e-9
+        rows = zip(enabled, exposure.tolist(), parts.tolist(), near.tolist(), strict=True)
         return tuple(
             ExposureFairness(
                 model=model,
                 exposure=shown,
                 target=target,
                 equal_target=equal,
-                tolerance=self.policy.exposure.tolerance,
+                tolerance=tolerance,
+                deviation=shown / target - 1 if target else None,
+                within=within,
+                within_equal=within_equal,
             )
-            for model, shown, (target, equal) in zip(
-                enabled, exposure.tolist(), parts.tolist(), strict=True
-            )
+            for model, shown, (target, equal), (within, within_equal) in rows
         )
 
     def standings(self, ratings: Mapping[str, GlickoState]) -> list[Standing]:
@@ -469,7 +451,3 @@ class Coverage:
         beside = [gaps[max(0, i - 1) : i + 1] for i in range(len(order))]
         top = self.policy.contenders.band
         return {m: sum(s) / len(s) for m, s in zip(order[:top], beside, strict=False) if s}
-
-
-def _within(exposure: float, target: float, tolerance: float) -> bool:
-    return abs(exposure - target) <= tolerance * target + 1e-9

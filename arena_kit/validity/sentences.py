@@ -40,7 +40,7 @@ def validity_values(report: WeeklyReport) -> dict[str, Any]:
         "objectives": objectives(report),
         "sentences": sentences(report),
         "feasibility": report.feasibility,
-        "coverage_fairness": [row.as_dict() for row in board.fairness],
+        "coverage_fairness": [asdict(row) for row in board.fairness],
         "prompt_fairness": report.prompts,
         "pair_completeness": report.pairs,
         "confidence_stability": {"settled_rd": settled, "models": report.confidence},

@@ -55,11 +55,6 @@ class Limits:
     per_day: int = 2000
     lasts: float = 3600.0
 
-    def __post_init__(self) -> None:
-        for name in ("per_minute", "per_day", "lasts"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, not {getattr(self, name)!r}")
-
     def check(self, turn: Transaction, voter: str, moment: int) -> None:
         """Refuse a voter who has had enough matchups for now."""
         for seconds, most, span in (
@@ -113,21 +108,18 @@ class LiveArena:
         tournament: Path = DEFAULT_TOURNAMENT,
         *,
         root: Path = Path(),
-        policy: Path | Policy | None = None,
+        policy: Path | None = None,
         dimension: str | None = None,
         limits: Limits | None = None,
-        seed: int | None = None,
     ) -> Self:
         """The arena of a store, on the prompts and responses of a tournament; see `VoteStore.open`.
         Paths are relative to the workspace `root`.
         """
-        rules = (
-            policy if isinstance(policy, Policy) else read_policy(root / (policy or DEFAULT_POLICY))
-        )
+        rules = read_policy(root / (policy or DEFAULT_POLICY))
         texts = ArenaTexts.of_tournament(root / tournament, root)
         store = VoteStore.open(where)
         try:
-            return cls(store, texts, rules, dimension=dimension, limits=limits, seed=seed)
+            return cls(store, texts, rules, dimension=dimension, limits=limits)
         except BaseException:
             store.close()
             raise

@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-from pydantic import StringConstraints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.records import Shown
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 QUESTION = "Which response is better?"
-#: An id or a hash as a page holds it and gives it back.
-Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 
 
 class _Choice(NamedTuple):

@@ -8,10 +8,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, StringConstraints
 
 from arena_kit.battles.battle import Outcome
+from arena_kit.runs.settings.files import Strict
 
+#: An id or a hash as a page holds it and gives it back.
+Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 #: Where a vote was cast: the live page, a ballot file, or a notebook.
 VoteSource = Literal["page", "ballot", "lab"]
 #: What can be removed: all votes of a voter, all of a session, or a single one by its ticket.
@@ -159,14 +164,13 @@ class Receipt:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BallotVote:
+class BallotVote(Strict):
     """One answer of a ballot that came back."""
 
-    ticket: str
+    ticket: Opaque
+    digest: Opaque
     choice: Choice
-    digest: str
-    seconds: float | None = None
+    seconds: float = Field(ge=0, le=1e6)
 
 
 class RefusalError(ValueError):

@@ -28,8 +28,8 @@ from arena_kit.voting.access import (
     read_body,
 )
 from arena_kit.voting.board import board_view
-from arena_kit.voting.page import QUESTION, Opaque, board_page, live_page, shown_pair
-from arena_kit.voting.records import RefusalError
+from arena_kit.voting.page import QUESTION, board_page, live_page, shown_pair
+from arena_kit.voting.records import Opaque, RefusalError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp

@@ -38,7 +38,7 @@ def voted(live: Arena, n: int) -> list[tuple[Matchup, Outcome]]:
 
 
 def test_8_votes_by_hand() -> None:
-    """8.1: Glickman's two fresh players: 1662.3109, 1337.6891, RD 290.3190; 8.3: both-bad."""
+    """8.1: Glickman's fresh players: 1662.3109, 1337.6891, RD 290.3190; 8.2: tie; 8.3: both-bad."""
     live = arena(("a", "b"))
     live.vote(live.next_matchup().matchup_id, BAD)
     assert live.elo == {"a": 1492.0, "b": 1492.0}
@@ -50,10 +50,6 @@ def test_8_votes_by_hand() -> None:
     before = dict(live.ratings)
     live.vote(live.next_matchup().matchup_id, BAD)
     assert dict(live.ratings) == before
-
-
-def test_8_2_a_tie_is_half() -> None:
-    """Section 8.2: a tie of two new models moves neither rating, and both are surer."""
     live = arena(("a", "b"))
     live.vote(live.next_matchup().matchup_id, TIE)
     assert {round(state.rating, 9) for state in live.ratings.values()} == {1500.0}
@@ -106,7 +102,7 @@ def test_12_order(phase: Phase) -> None:
 
 
 def test_a_vote_counts_once() -> None:
-    """Section 11: a second vote on the same matchup is refused and moves nothing."""
+    """11: a second vote on a matchup is refused; a stored vote that comes twice is, too."""
     live = arena()
     matchup = live.next_matchup("someone")
     live.vote(matchup.matchup_id, A)
@@ -116,10 +112,6 @@ def test_a_vote_counts_once() -> None:
     with pytest.raises(ValueError, match="perhaps"):
         live.vote(live.next_matchup().matchup_id, "perhaps")  # type: ignore[arg-type]
     assert dict(live.ratings) == before
-
-
-def test_a_vote_is_replayed_once() -> None:
-    """A stored vote that comes twice is refused; votes without an id are all counted."""
     votes = voted(arena(), 6)
     kept = [m.battle(outcome, battle_id=f"v{n}") for n, (m, outcome) in enumerate(votes)]
     log = BattleLog.from_battles(kept)

@@ -57,21 +57,14 @@ def test_9_1_scores_by_hand() -> None:
         "consistency": 59,
         "prompts": 3,
     }
-
-
-@pytest.mark.parametrize(
-    ("scores", "summary"),
-    [
+    for scores, summary in (
         ([1.0, 0.0], (0.5, None, None, 2)),  # too few prompts for a spread
         ([], (None, None, None, 0)),
         ([0.3] * 4, (0.3, 0.0, 100, 4)),
         ([1.0, 0.0, 1.0, 0.0], (0.5, 0.5, 0, 4)),
-    ],
-)
-def test_9_1_ends_of_scores(scores: list[float], summary: tuple[float | None, ...]) -> None:
-    """9.1: no spread is 100 % consistent, one of 0.5 or more 0 %; few prompts have none."""
-    found = tuple(boards.score_summary(np.array(scores), PromptScores()).values())
-    assert found == pytest.approx(summary)
+    ):
+        found = tuple(boards.score_summary(np.array(scores), PromptScores()).values())
+        assert found == pytest.approx(summary)
 
 
 def test_9_1_adjusted_removes_scheduling() -> None:
@@ -88,16 +81,8 @@ def test_9_1_adjusted_removes_scheduling() -> None:
         assert low < gap < high
 
 
-@pytest.mark.parametrize(
-    ("won", "x", "y"), [("a", 1508, 1492), ("!", 1492, 1492), ("-", 1500, 1500)]
-)
-def test_2_legacy_elo_by_hand(won: str, x: float, y: float) -> None:
-    """2: K 16 from 1500, a win is +8, and both-bad takes 8 from each at the baseline."""
-    assert legacy_elo(log(("x", "y", won, "q")), LegacyElo()) == {"x": x, "y": y}
-
-
 def test_rows(votes: BattleLog, board: Leaderboard) -> None:
-    """4, 5.1, 5.2, 8.3, 9.1: Glicko-2's state, rating - 2 RD, a record that adds up, 1 - rate."""
+    """5.1, 5.2, 8.3, 9.1: Glicko-2's states, rating - 2 RD, records that add up, in any order."""
     ratings = Glicko2(evidence_replicates=0)(votes)
     for row in board.rows:
         own = ratings[row.model]
@@ -112,10 +97,16 @@ def test_rows(votes: BattleLog, board: Leaderboard) -> None:
     assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
     assert sum(row.votes for row in board.rows) == 2 * len(votes)
     assert sum(row.wins for row in board.rows) == sum(row.losses for row in board.rows)
+    assert leaderboard(votes).as_dict() == board.as_dict()
+    turned = leaderboard(votes.select(np.arange(len(votes))[::-1]))
+    assert turned.order == board.order
+    for row in turned.rows:
+        assert row.rating == board[row.model].rating
+        assert row.bt_rating == pytest.approx(board[row.model].bt_rating)
 
 
 def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
-    """5.3: provisional models keep their place in the order and have no official rank."""
+    """5.3: provisional models keep their place, have no official rank and are in no pair."""
     strict = Threshold(decisive=10_000, prompt_coverage=0.8, rd=90)
     some, none = (
         leaderboard(votes, Policy(established=replace(strict, decisive=n), stable=strict))
@@ -126,82 +117,6 @@ def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
     assert named == list(range(1, len(named) + 1))
     assert 0 < len(named) < 6
     assert {row.official_rank for row in none.rows} == {None}
-
-
-def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
-    """Bradley–Terry stands beside RD; claims are about these prompts, or prompts like these."""
-    likewise = leaderboard(votes, Policy(claims_about="prompts_like_these"))
-    for made, cluster in ((board, "battle"), (likewise, "question")):
-        found = BradleyTerry(center=1500, both_bad="exclude", cluster=cluster)(votes)  # type: ignore[arg-type]
-        for row in made.rows:
-            evidence = found[row.model].rating, found[row.model].extra["se"]
-            assert (row.bt_rating, row.bt_se) == pytest.approx(evidence)
-            assert (row.bt_se or 0) < row.rd / 2
-    assert board.order_decided.about == "these_prompts"
-    assert likewise.order_decided.about == "prompts_like_these"
-    assert "Claims are about prompts like these" in policy_tables.board(likewise).html
-
-
-def test_models_without_votes_that_count(votes: BattleLog) -> None:
-    """8.3: a model without a vote that counts stands where new ones begin."""
-    bad = leaderboard(log(("x", "y", "a", "q"), ("y", "x", "b", "q"), ("z", "x", "!", "q")))
-    row = bad["z"]
-    assert (row.rating, row.rd, row.both_bad, row.bt_rating) == (1500.0, 350.0, 1, None)
-    board = leaderboard(votes, models=["m1", "m2", "new"])
-    assert set(board.order) == {"m1", "m2", "new"}
-    assert (board["new"].votes, board["new"].provisional) == (0, True)
-    assert min(row.tier for row in board.rows if row.tier) == 1
-    with pytest.raises(RatingError):
-        leaderboard(log(("a", "b", "!", "q")))
-
-
-def test_newcomers_that_only_met_each_other(votes: BattleLog, board: Leaderboard) -> None:
-    """10: the ranking stays visible; Bradley–Terry leaves out those apart, and says so."""
-    apart = replace(log(("x", "y", "a", "q00"), ("y", "x", "a", "q01")), battle_id=None)
-    joined = leaderboard(BattleLog.joined(votes, apart))
-    assert {row.model for row in joined.rows if row.bt_rating is None} == {"x", "y"}
-    for row in board.rows:
-        assert joined[row.model].rating == row.rating
-        assert joined[row.model].bt_rating == pytest.approx(row.bt_rating, abs=1e-6)
-    assert "No Bradley–Terry rating for" in policy_tables.metrics(joined).html
-    assert model_detail(joined, "x").neighbours
-
-
-def test_input_untouched(votes: BattleLog, board: Leaderboard) -> None:
-    """The same log gives the same board, and rows in another order do, too."""
-    assert leaderboard(votes).as_dict() == board.as_dict()
-    turned = leaderboard(votes.select(np.arange(len(votes))[::-1]))
-    assert turned.order == board.order
-    for row in turned.rows:
-        assert row.rating == board[row.model].rating
-        assert row.bt_rating == pytest.approx(board[row.model].bt_rating)
-
-
-def test_10_against_the_studentized_range(votes: BattleLog, board: Leaderboard) -> None:
-    """A pair is decided beyond SciPy's 99.5 % point of the studentized range over √2."""
-    fit = BradleyTerry(both_bad="exclude", cluster="battle")(votes)
-    assert fit.covariance is not None
-    for pair in board.order_decided.pairs:
-        i, j = (fit.models.index(model) for model in (pair.above, pair.below))
-        spread = np.sqrt(fit.covariance[[i, j], [i, j]].sum() - 2 * fit.covariance[i, j])
-        gap = fit[pair.above].rating - fit[pair.below].rating
-        span = abs(fit.order.index(pair.above) - fit.order.index(pair.below)) + 1
-        bar = studentized_range.ppf(0.995, span, np.inf) / np.sqrt(2)
-        assert abs(abs(gap) / spread - bar) > 0.05, "too close to tell the two apart"
-        assert pair.gap == pytest.approx(gap)
-        assert (pair.verdict is Verdict.DECIDED) == pair.settled == (gap / spread > bar)
-    assert {True, False} == {pair.settled for pair in board.order_decided.pairs}
-
-
-def test_9_2_twins_are_equivalent() -> None:
-    """2,000 wins each, SE 2 · 400 / ln 10 / √4,000 = 5.5, are equivalent within 20, and Stable."""
-    board = leaderboard(log(*[("x", "y", "ab"[n % 2], f"q{n % 7}") for n in range(4000)]))
-    assert [pair.verdict for pair in board.order_decided.pairs] == [Verdict.EQUIVALENT]
-    assert {(row.badge, row.tier) for row in board.rows} == {(Badge.STABLE, 1)}
-
-
-def test_5_3_provisional_models_are_no_neighbours(votes: BattleLog) -> None:
-    """5.3: a newcomer is in no pair of the top and no badge asks for its order."""
     new = log(*[("new", "m5", "a", f"q{n:02}") for n in range(9)])
     joined = BattleLog.joined(*(replace(each, battle_id=None) for each in (votes, new)))
     board = leaderboard(joined, Policy(publication=constants.Publication(top=6)))
@@ -212,23 +127,18 @@ def test_5_3_provisional_models_are_no_neighbours(votes: BattleLog) -> None:
     assert len(board.order_decided.pairs) == 5
 
 
-def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
-    """JSON has every pair, counts and tiers; the board the tier and what claims are about."""
-    found = json.loads(json.dumps(board.as_dict(), allow_nan=False))
-    order = found["order_decided"]
-    assert len(order["pairs"]) == sum(order["counts"].values())
-    assert sorted(chain(*found["tiers"])) == sorted(board.order)
-    for n, group in enumerate(found["tiers"], 1):
-        assert {board[model].tier for model in group} == {n}
-    assert shown(board)["Rank"] == "1 (tier 1)"
-    assert "Claims are about these prompts" in policy_tables.board(board).html
-    table = str(policy_tables.order(board))
-    assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
-    assert found["fragility"]["sentence"] in table
-
-
-def test_voters_are_the_evidence_where_they_are_named(votes: BattleLog) -> None:
-    """Named voters are the clusters; with fewer than ten nothing is claimed."""
+def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
+    """Bradley–Terry stands beside RD; claims are about prompts; named voters are clusters."""
+    likewise = leaderboard(votes, Policy(claims_about="prompts_like_these"))
+    for made, cluster in ((board, "battle"), (likewise, "question")):
+        found = BradleyTerry(center=1500, both_bad="exclude", cluster=cluster)(votes)  # type: ignore[arg-type]
+        for row in made.rows:
+            evidence = found[row.model].rating, found[row.model].extra["se"]
+            assert (row.bt_rating, row.bt_se) == pytest.approx(evidence)
+            assert (row.bt_se or 0) < row.rd / 2
+    assert board.order_decided.about == "these_prompts"
+    assert likewise.order_decided.about == "prompts_like_these"
+    assert "Claims are about prompts like these" in policy_tables.board(likewise).html
     many, few = (
         replace(votes, voter=Labels.of(f"v{k % n}" for k in range(len(votes)))) for n in (60, 5)
     )
@@ -242,70 +152,59 @@ def test_voters_are_the_evidence_where_they_are_named(votes: BattleLog) -> None:
     assert shown(board)["Rank"] == "1"
 
 
-def test_12_before_the_migration(votes: BattleLog) -> None:
-    """12: phases 1 and 2 publish legacy Elo; only phase 2 shows badges and coverage."""
-    board, lanes = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
-    elo = legacy_elo(votes, LegacyElo())
-    assert list(board.order) == sorted(elo, key=lambda model: -elo[model])
-    assert [row.official_rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
-    assert sorted(row.conservative_rank for row in board.rows) == [1, 2, 3, 4, 5, 6]
-    assert shown(board)["Rating"] == f"{board.rows[0].legacy_elo:.0f}"
-    page = policy_tables.board(board).html
-    assert not any(sign in page for sign in (*Badge, "RD", "Confidence", "Coverage"))
-    report = weekly_report(votes, Policy(phase=SHADOW))
-    assert "not published in phase 1" in str(policy_tables.status(report))
-    assert lanes.order == board.order
-    assert shown(lanes)["Rating"] == shown(board)["Rating"]
-    assert set(shown(lanes)) - set(shown(board)) == {"Confidence", "Coverage"}
-    assert not lanes.as_dict()["status"]["published"]
+def test_models_without_votes_that_count(votes: BattleLog, board: Leaderboard) -> None:
+    """8.3, 10: models without votes that count, or apart from the others, stay on the board."""
+    bad = leaderboard(log(("x", "y", "a", "q"), ("y", "x", "b", "q"), ("z", "x", "!", "q")))
+    row = bad["z"]
+    assert (row.rating, row.rd, row.both_bad, row.bt_rating) == (1500.0, 350.0, 1, None)
+    some = leaderboard(votes, models=["m1", "m2", "new"])
+    assert set(some.order) == {"m1", "m2", "new"}
+    assert (some["new"].votes, some["new"].provisional) == (0, True)
+    assert min(row.tier for row in some.rows if row.tier) == 1
+    with pytest.raises(RatingError):
+        leaderboard(log(("a", "b", "!", "q")))
+    apart = replace(log(("x", "y", "a", "q00"), ("y", "x", "a", "q01")), battle_id=None)
+    joined = leaderboard(BattleLog.joined(votes, apart))
+    assert {row.model for row in joined.rows if row.bt_rating is None} == {"x", "y"}
+    for row in board.rows:
+        assert joined[row.model].rating == row.rating
+        assert joined[row.model].bt_rating == pytest.approx(row.bt_rating, abs=1e-6)
+    assert "No Bradley–Terry rating for" in policy_tables.metrics(joined).html
+    assert model_detail(joined, "x").neighbours
 
 
-def test_12_migration_and_governance(votes: BattleLog, board: Leaderboard) -> None:
-    """12: phase 3 orders by conservative score with Elo beside it, which phase 4 drops."""
-    migrated = leaderboard(votes, Policy(phase=MIGRATION))
-    assert board.order == migrated.order == board.conservative_order
-    row = board.rows[0]
-    value, raw = f"{row.conservative:.0f}", f"raw {row.rating:.0f}"
-    assert shown(migrated)["Rating"] == f"{value} ({raw}, Elo {row.legacy_elo:.0f})"
-    assert shown(board)["Rating"] == f"{value} ({raw})"
-    assert migrated.as_dict()["status"]["published"]
+def test_10_against_the_studentized_range(votes: BattleLog, board: Leaderboard) -> None:
+    """Decided beyond SciPy's 99.5 % studentized range over √2; twins ± 5.5 are equivalent."""
+    fit = BradleyTerry(both_bad="exclude", cluster="battle")(votes)
+    assert fit.covariance is not None
+    for pair in board.order_decided.pairs:
+        i, j = (fit.models.index(model) for model in (pair.above, pair.below))
+        spread = np.sqrt(fit.covariance[[i, j], [i, j]].sum() - 2 * fit.covariance[i, j])
+        gap = fit[pair.above].rating - fit[pair.below].rating
+        span = abs(fit.order.index(pair.above) - fit.order.index(pair.below)) + 1
+        bar = studentized_range.ppf(0.995, span, np.inf) / np.sqrt(2)
+        assert abs(abs(gap) / spread - bar) > 0.05, "too close to tell the two apart"
+        assert pair.gap == pytest.approx(gap)
+        assert (pair.verdict is Verdict.DECIDED) == pair.settled == (gap / spread > bar)
+    assert {True, False} == {pair.settled for pair in board.order_decided.pairs}
+    board = leaderboard(log(*[("x", "y", "ab"[n % 2], f"q{n % 7}") for n in range(4000)]))
+    assert [pair.verdict for pair in board.order_decided.pairs] == [Verdict.EQUIVALENT]
+    assert {(row.badge, row.tier) for row in board.rows} == {(Badge.STABLE, 1)}
 
 
-def test_rank_changes_within_an_epoch(votes: BattleLog, board: Leaderboard) -> None:
-    """Official ranks are compared within a method; a model that had none did not move."""
-    before = leaderboard(votes.select(np.arange(len(votes) * 3 // 4)))
-    now = leaderboard(votes, earlier=before.earlier())
-    assert now.movement == ""
-    for row in now.rows:
-        old, new = before[row.model].official_rank, row.official_rank
-        both = old is not None and new is not None
-        assert row.rank_change == (old - new if both else None)
-    hidden = replace(board.earlier(), ranks={"m1": 1})
-    assert leaderboard(votes, earlier=hidden)["m0"].rank_change is None
-
-
-def test_12_change_of_method_is_no_movement(votes: BattleLog, board: Leaderboard) -> None:
-    """12: a change of method moves nobody and begins a new epoch."""
-    before = leaderboard(votes.select(np.arange(200)), Policy(phase=LANES))
-    now = leaderboard(votes, Policy(phase=MIGRATION), earlier=before.earlier())
-    assert all(row.rank_change is None for row in now.rows)
-    assert "a change of method is not shown as movement" in now.movement
-    assert "▲" not in policy_tables.board(now).html
-    assert now.epoch == board.epoch != before.epoch
-    for other in (Policy(glicko=constants.Glicko(tau=0.6)), Policy(deviations=1.0)):
-        assert leaderboard(votes, other).epoch != board.epoch
-
-
-def test_earlier_board_from_json(board: Leaderboard) -> None:
-    """An earlier board is known by its JSON; anything else is refused in a sentence."""
-    again = boards.earlier_of(json.loads(json.dumps(board.as_dict())), "board.json")
-    assert again == board.earlier()
-    with pytest.raises(ValueError, match=r"board\.json: not a leaderboard"):
-        boards.earlier_of({"rows": 3}, "board.json")
-
-
-def test_9_every_metric(board: Leaderboard) -> None:
-    """9.1, 9.2: JSON and CSV hold every metric under the same names."""
+def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
+    """JSON and CSV have every metric, pair, count and tier; the board what claims are about."""
+    found = json.loads(json.dumps(board.as_dict(), allow_nan=False))
+    order = found["order_decided"]
+    assert len(order["pairs"]) == sum(order["counts"].values())
+    assert sorted(chain(*found["tiers"])) == sorted(board.order)
+    for n, group in enumerate(found["tiers"], 1):
+        assert {board[model].tier for model in group} == {n}
+    assert shown(board)["Rank"] == "1 (tier 1)"
+    assert "Claims are about these prompts" in policy_tables.board(board).html
+    table = str(policy_tables.order(board))
+    assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
+    assert found["fragility"]["sentence"] in table
     (row, *_) = board.as_dict()["rows"]
     wanted = (
         "rank official_rank model badge conservative rating rd volatility confidence "
@@ -316,6 +215,56 @@ def test_9_every_metric(board: Leaderboard) -> None:
     ).split()
     assert set(wanted) <= set(row)
     assert next(csv.reader(io.StringIO(policy_tables.every_metric(board).csv))) == list(row)
+
+
+def test_12_phases(votes: BattleLog, board: Leaderboard) -> None:
+    """12: phases 1, 2 publish legacy Elo, 3 the conservative score beside Elo, 4 without."""
+    shadow, lanes = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
+    elo = legacy_elo(votes, LegacyElo())
+    assert list(shadow.order) == sorted(elo, key=lambda model: -elo[model])
+    assert [row.official_rank for row in shadow.rows] == [1, 2, 3, 4, 5, 6]
+    assert sorted(row.conservative_rank for row in shadow.rows) == [1, 2, 3, 4, 5, 6]
+    assert shown(shadow)["Rating"] == f"{shadow.rows[0].legacy_elo:.0f}"
+    page = policy_tables.board(shadow).html
+    assert not any(sign in page for sign in (*Badge, "RD", "Confidence", "Coverage"))
+    report = weekly_report(votes, Policy(phase=SHADOW))
+    assert "not published in phase 1" in str(policy_tables.status(report))
+    assert lanes.order == shadow.order
+    assert shown(lanes)["Rating"] == shown(shadow)["Rating"]
+    assert set(shown(lanes)) - set(shown(shadow)) == {"Confidence", "Coverage"}
+    assert not lanes.as_dict()["status"]["published"]
+    migrated = leaderboard(votes, Policy(phase=MIGRATION))
+    assert board.order == migrated.order == board.conservative_order
+    row = board.rows[0]
+    value, raw = f"{row.conservative:.0f}", f"raw {row.rating:.0f}"
+    assert shown(migrated)["Rating"] == f"{value} ({raw}, Elo {row.legacy_elo:.0f})"
+    assert shown(board)["Rating"] == f"{value} ({raw})"
+    assert migrated.as_dict()["status"]["published"]
+
+
+def test_12_rank_changes(votes: BattleLog, board: Leaderboard) -> None:
+    """12: official ranks are compared within a method; a change of it moves nobody."""
+    before = leaderboard(votes.select(np.arange(len(votes) * 3 // 4)))
+    now = leaderboard(votes, earlier=before.earlier())
+    assert now.movement == ""
+    for row in now.rows:
+        old, new = before[row.model].official_rank, row.official_rank
+        both = old is not None and new is not None
+        assert row.rank_change == (old - new if both else None)
+    hidden = replace(board.earlier(), ranks={"m1": 1})
+    assert leaderboard(votes, earlier=hidden)["m0"].rank_change is None
+    before = leaderboard(votes.select(np.arange(200)), Policy(phase=LANES))
+    now = leaderboard(votes, Policy(phase=MIGRATION), earlier=before.earlier())
+    assert all(row.rank_change is None for row in now.rows)
+    assert "a change of method is not shown as movement" in now.movement
+    assert "▲" not in policy_tables.board(now).html
+    assert now.epoch == board.epoch != before.epoch
+    for other in (Policy(glicko=constants.Glicko(tau=0.6)), Policy(deviations=1.0)):
+        assert leaderboard(votes, other).epoch != board.epoch
+    again = boards.earlier_of(json.loads(json.dumps(board.as_dict())), "board.json")
+    assert again == board.earlier()
+    with pytest.raises(ValueError, match=r"board\.json: not a leaderboard"):
+        boards.earlier_of({"rows": 3}, "board.json")
 
 
 def test_9_3_locked_form(board: Leaderboard) -> None:

@@ -75,7 +75,8 @@ def vote(
 
 def answers(shown: Sequence[Shown], choice: Choice = Choice.A) -> list[BallotVote]:
     """The same answer to all matchups of a ballot."""
-    return [BallotVote(ticket=s.ticket, choice=choice, digest=s.digest) for s in shown]
+    about = {"choice": choice, "seconds": 2.5}
+    return [BallotVote(ticket=s.ticket, digest=s.digest, **about) for s in shown]
 
 
 class Voter:

@@ -75,33 +75,26 @@ def votes_edited(**changes: object) -> Edit:
 
 
 #: What somebody may do to a file, and what the refusal says.
-SEAL = "do not fit its seal"
-TAMPERED: dict[str, tuple[Edit, str]] = {
-    "another choice": (votes_edited(choice="B"), SEAL),
-    "a vote twice": (lambda f: f | {"votes": [*f["votes"], f["votes"][0]]}, SEAL),
-    "a vote less": (lambda f: f | {"votes": f["votes"][1:]}, SEAL),
-    "another voter": (edited(voter="Ben"), SEAL),
-    "another copy": (edited(copy="c9"), SEAL),
-    "another ballot": (edited(ballot="b9"), SEAL),
-    "another content": (edited(content="0" * 64), SEAL),
-    "another seal": (edited(seal="0" * 64), SEAL),
-    "no votes": (edited(votes=[]), "votes"),
-    "an unknown choice": (votes_edited(choice="C"), "choice"),
-    "no number": (votes_edited(seconds="1"), "seconds"),
-    "a negative number": (votes_edited(seconds=-1), "seconds"),
-    "SQL": (edited(ballot="'; DROP TABLE votes; --"), "ballot"),
-    "HTML": (edited(copy="<script>alert(1)</script>"), "copy"),
-    "a line break": (edited(voter="Ann\nBen"), "voter"),
-    "a further key": (edited(model="x"), "unknown key 'model'"),
-    "a later version": (edited(version=2), "version"),
-    "another format": (edited(format="votes"), "format"),
-    "a list": (lambda f: [f], "expected the object that a ballot saves, got list"),
-    "a text": (lambda _: "A, B, A", "not valid JSON"),
-    "NaN": (lambda f: json.dumps(f).replace("2.5", "NaN"), "not valid JSON"),
-    "a cut": (lambda f: json.dumps(f)[:300], "not valid JSON"),
-    "depth": (lambda _: "[" * 100_000, "nested too deeply"),
-    "size": (lambda _: " " * 5_000_001, "over 5,000,000 bytes"),
-}
+SEAL, NOTHING = "do not fit its seal", "0" * 64
+TAMPERED: list[tuple[Edit, str]] = [
+    (votes_edited(choice="B"), SEAL),
+    (lambda f: f | {"votes": [*f["votes"], f["votes"][0]]}, SEAL),
+    (lambda f: f | {"votes": f["votes"][1:]}, SEAL),
+    *((edited(**{key: value}), SEAL) for key, value in {
+        "voter": "Ben", "copy": "c9", "ballot": "b9", "content": NOTHING, "seal": NOTHING
+    }.items()),
+    *((edited(**{key: value}), key) for key, value in {
+        "votes": [], "ballot": "'; DROP TABLE votes; --", "copy": "<script>alert(1)</script>",
+        "voter": "Ann\nBen", "model": "x", "version": 2, "format": "votes",
+    }.items()),
+    (votes_edited(choice="C"), "choice"),
+    *((votes_edited(seconds=value), "seconds") for value in ("1", -1)),
+    (lambda f: [f], "expected the object that a ballot saves, got list"),
+    (lambda f: json.dumps(f).replace("2.5", "NaN"), "not valid JSON"),
+    (lambda f: json.dumps(f)[:300], "not valid JSON"),
+    (lambda _: "[" * 100_000, "nested too deeply"),
+    (lambda _: " " * 5_000_001, "over 5,000,000 bytes"),
+]  # fmt: skip
 
 
 def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: Path) -> None:
@@ -109,7 +102,7 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
     other = live_arena(tmp_path / "other.sqlite")
     html, foreign = made(live), filled(made(other))
     other.close()
-    cases = [(edit(filled(html)), KEY, why) for edit, why in TAMPERED.values()]
+    cases = [(edit(filled(html)), KEY, why) for edit, why in TAMPERED]
     cases += [(filled(html.replace("It is", "It may be", 1)), KEY, SEAL)]
     cases += [(foreign, bytes(32), "made with another store"), (foreign, KEY, "never handed out")]
     for file, key, why in cases:
@@ -125,7 +118,9 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
 NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
 
 
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(value=st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3)
@@ -139,7 +134,7 @@ def test_any_json_is_refused_in_words(live: LiveArena, tmp_path: Path, value: ob
 
 
 def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None:
-    """The key is random, made once, and neither it nor the store can be read by others."""
+    """Key and store are their owner's; names in responses are found; typed names are normalised."""
     path = tmp_path / "deep" / "votes.key"
     key = signing_key(path)
     assert signing_key(path) == key != signing_key(tmp_path / "other.key")
@@ -148,10 +143,6 @@ def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None
     path.write_text("not a key")
     with pytest.raises(DataError):
         signing_key(path)
-
-
-def test_names_are_found_and_read() -> None:
-    """A response that names a model is found; case and invisible marks make no new voter."""
     texts = arena_texts()
     named = {
         (MODELS[0], "q-1"): "I am ZEPHYRINE-9, trained to help.",

@@ -169,7 +169,7 @@ def test_a_ballot_is_taken_whole_or_not_at_all(address: str) -> None:
     ballot, page = arena.issue_ballot(4, session="ballot-1"), arena.issue(session="s")
     good = answers(ballot)
     for file, code in (
-        ([*good[:3], replace(good[3], digest="0" * 64)], "changed_content"),
+        ([*good[:3], good[3].model_copy(update={"digest": "0" * 64})], "changed_content"),
         ([*good, *answers([page])], "foreign_ticket"),
     ):
         with refused(code):

@@ -29,16 +29,8 @@ from arena_kit.runs.record.record import (
     recorded_parameters,
     runs_folder,
 )
+from arena_kit.runs.settings import parameters as settings
 from arena_kit.runs.settings.files import is_text
-from arena_kit.runs.settings.parameters import (
-    JudgeReportParams,
-    PlacementParams,
-    ReviewParams,
-    RunParams,
-    SeasonParams,
-    parameters_of,
-    resolve_parameters,
-)
 from arena_kit.runs.tournament.judge import refuse_unready
 from arena_kit.runs.tournament.plan import Plan
 
@@ -113,7 +105,7 @@ class NotebookRun:
         for key in sorted(values.keys() - defaults.keys()):
             where, listed = "-p" if key in changes else source, ", ".join(sorted(defaults))
             raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
-        params = resolve_parameters(name, defaults | values)
+        params = settings.resolve_parameters(name, defaults | values)
         return cls(notebook=notebook, root=root, given=values, params=params)
 
     @property
@@ -127,9 +119,9 @@ class NotebookRun:
 
     def plan(self) -> Plan | None:
         """The plan of what is judged; None where no judge is asked."""
-        if isinstance(self.params, RunParams):
+        if isinstance(self.params, settings.RunParams):
             return self.tournament()
-        if not isinstance(self.params, PlacementParams):
+        if not isinstance(self.params, settings.PlacementParams):
             return None
         with chdir(self.root):
             sampled = placement_plan(self.params, self.root).tournament
@@ -273,7 +265,7 @@ def _given(
     """Parameters by file and by the record that is repeated, and where they come from."""
     replayed: dict[str, Any] = {}
     if from_record is not None:
-        if parameters_of(notebook.stem) is not RunParams:
+        if settings.parameters_of(notebook.stem) is not settings.RunParams:
             raise DataError(f"--from-record repeats verdicts, and {notebook.stem} asks no judge")
         known = notebook_defaults(notebook)
         taken = replay_parameters(from_record).items()
@@ -287,7 +279,7 @@ def _given(
 
 def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     """What is known of a notebook's inputs, which are read and checked."""
-    if isinstance(params, PlacementParams):
+    if isinstance(params, settings.PlacementParams):
         placement = placement_plan(params, root)
         if placement.tournament is not None:
             placement.tournament.refuse_unready()
@@ -295,9 +287,9 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
         if placement.verdicts is not None:
             logs["verdicts"] = (placement.verdicts, params.judged)
         return placement.facts | {n: f"{len(log):,} of {file}" for n, (log, file) in logs.items()}
-    if isinstance(params, SeasonParams | ReviewParams):
+    if isinstance(params, settings.SeasonParams | settings.ReviewParams):
         return _votes(params, root)
-    if isinstance(params, JudgeReportParams) and params.reads:
+    if isinstance(params, settings.JudgeReportParams) and params.reads:
         from arena_kit.runs.tournament.judge_report import JudgeSources
 
         return JudgeSources.of(params).facts
@@ -306,13 +298,13 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     return plan.facts
 
 
-def _votes(params: SeasonParams | ReviewParams, root: Path) -> dict[str, str]:
+def _votes(params: settings.SeasonParams | settings.ReviewParams, root: Path) -> dict[str, str]:
     """What is known of people's votes."""
     from arena_kit.runs.policy import read_inputs
     from arena_kit.runs.record.battles import voted
 
     more = {}
-    if isinstance(params, SeasonParams):
+    if isinstance(params, settings.SeasonParams):
         policy, battles = read_inputs(params, root)
         more = {
             "prompts": f"{len(battles.prompts)}",

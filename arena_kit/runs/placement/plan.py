@@ -17,13 +17,7 @@ from arena_kit.battles.battle import Source, check_id
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import DataError, read_text
-from arena_kit.judging.asking.cost import (
-    Estimator,
-    Forecast,
-    booked,
-    refuse_above_cap,
-    refuse_without_cap,
-)
+from arena_kit.judging.asking import cost
 from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Response, read_prompts, read_responses
@@ -32,32 +26,11 @@ from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.rating.with_judge.calibration import MIN_SHARED
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting import placement, tables
-from arena_kit.runs.placement.sample import (
-    ArenaSample,
-    RecordedTexts,
-    draw,
-    entrant_id,
-    prompt_id,
-    question_ids,
-    with_question_ids,
-)
-from arena_kit.runs.record.battles import (
-    arena_name,
-    arena_note,
-    battles_file,
-    battles_of,
-    human_votes,
-    judges_of,
-)
+from arena_kit.runs.placement import sample as sampling
+from arena_kit.runs.record import battles as votes
 from arena_kit.runs.record.inputs import InputFiles
 from arena_kit.runs.record.record import find_root
-from arena_kit.runs.settings.files import (
-    DimensionSettings,
-    PlacementSettings,
-    TournamentFile,
-    read_gate,
-    read_tournament,
-)
+from arena_kit.runs.settings import files
 from arena_kit.runs.settings.judges import make_judge
 from arena_kit.runs.settings.parameters import PlacementParams, resolve_parameters
 from arena_kit.runs.tournament.generate import Job
@@ -70,7 +43,7 @@ Responses = Mapping[tuple[str, str], Response]
 #: What the model's `answers` and the `verdicts` on them would cost, without what is free. Verdicts
 #: on answers that are not made yet are priced with answers of the expected length, and at the very
 #: most with the longest that the model may give.
-Forecasts = Mapping[str, Forecast]
+Forecasts = Mapping[str, cost.Forecast]
 
 
 def forecast_values(parts: Forecasts) -> dict[str, Any]:
@@ -89,8 +62,8 @@ class SampleTournament:
 
     root: Path
     params: PlacementParams
-    tournament: TournamentFile
-    sample: ArenaSample
+    tournament: files.TournamentFile
+    sample: sampling.ArenaSample
     rubric: Rubric = field(repr=False)
     judge: Judge
     given: Responses = field(repr=False)
@@ -106,7 +79,7 @@ class SampleTournament:
         """Raise when somebody who is asked must be paid without a cap, or lacks a key."""
         if self.params.offline:
             return
-        refuse_without_cap(self.paid, self.params.max_cost_usd)
+        cost.refuse_without_cap(self.paid, self.params.max_cost_usd)
         if self.job is not None and self.job.fresh():
             self.job.judge.ready()
         if isinstance(self.judge, PaidJudge) and self.plan(self.answers_at_hand()).buys:
@@ -118,8 +91,8 @@ class SampleTournament:
         """
         if self.params.offline or all(each.price.free for each in self.paid):
             return
-        spent = booked(self.expected.ledger, run)
-        refuse_above_cap(self.forecast, self.params.max_cost_usd, spent)
+        spent = cost.booked(self.expected.ledger, run)
+        cost.refuse_above_cap(self.forecast, self.params.max_cost_usd, spent)
 
     @cached_property
     def forecast(self) -> Forecasts:
@@ -128,7 +101,7 @@ class SampleTournament:
         verdicts = self._verdicts_forecast()
         return parts | ({"verdicts": verdicts} if verdicts else {})
 
-    def _verdicts_forecast(self) -> Forecast | None:
+    def _verdicts_forecast(self) -> cost.Forecast | None:
         usual = self.expected.forecast
         if self.job is None or usual is None:
             return usual
@@ -214,7 +187,7 @@ class PlacementPlan:
 
     root: Path
     params: PlacementParams
-    settings: PlacementSettings
+    settings: files.PlacementSettings
     human: BattleLog = field(repr=False)
     verdicts: BattleLog | None = field(repr=False)
     tournament: SampleTournament | None
@@ -237,19 +210,19 @@ class PlacementPlan:
         if self.tournament is not None:
             return self.tournament.judge.model
         column, judged = self.settings.judged_winner, self.verdicts
-        judges = [] if judged is None else judges_of(judged)
+        judges = [] if judged is None else votes.judges_of(judged)
         named = self.params.judge_model or next(iter(judges), "")
         return named or ("a judge without a name" if column == "winner" else column)
 
     @property
     def note(self) -> str:
         """What is to be known about the votes: as the settings say, else as the sessions do."""
-        return arena_note(self.human, self.settings.human_note)
+        return votes.arena_note(self.human, self.settings.human_note)
 
     @property
     def arena(self) -> str:
         """The arena's name with what must be said of it: as the parameters say, else its file's."""
-        return arena_name(self.params.human, self.params.arena, self.note)
+        return votes.arena_name(self.params.human, self.params.arena, self.note)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -292,12 +265,12 @@ def read_placement(**parameters: Any) -> PlacementPlan:
 def placement_plan(params: PlacementParams, root: Path | None = None) -> PlacementPlan:
     """The plan of valid parameters: all inputs read, the judge ready to be asked."""
     root = root or find_root()
-    file = params.override(read_tournament(root / params.tournament))
+    file = params.override(files.read_tournament(root / params.tournament))
     settings = file.placement
     _refuse_contradictions(params, settings)
     verdicts, sampled = None, None
     if params.judged:
-        human = human_votes(params.human, root, winner=settings.human_winner)
+        human = votes.human_votes(params.human, root, winner=settings.human_winner)
         verdicts = _read_verdicts(params, settings, root)
     else:
         human, sampled = _sample_tournament(params, file, root)
@@ -308,11 +281,11 @@ def placement_plan(params: PlacementParams, root: Path | None = None) -> Placeme
         human=human,
         verdicts=verdicts,
         tournament=sampled,
-        rules=read_gate(root, file.judge.gate),
+        rules=files.read_gate(root, file.judge.gate),
     )
 
 
-def _refuse_contradictions(params: PlacementParams, settings: PlacementSettings) -> None:
+def _refuse_contradictions(params: PlacementParams, settings: files.PlacementSettings) -> None:
     """Refuse settings that cannot stand together."""
     made = settings.generate is not None
     if params.judged:
@@ -341,18 +314,18 @@ def _refuse_contradictions(params: PlacementParams, settings: PlacementSettings)
 
 
 def _sample_tournament(
-    params: PlacementParams, file: TournamentFile, root: Path
+    params: PlacementParams, file: files.TournamentFile, root: Path
 ) -> tuple[BattleLog, SampleTournament]:
     """People's votes, and the sample of their arena, with judge and generator ready."""
     file, rubric = _with_rubric(file, root)
     settings = file.placement
     human, texts, known = _read_arena(params.human, settings, root)
-    entrant = entrant_id(params.model)
+    entrant = sampling.entrant_id(params.model)
     given: Responses = {}
     if params.responses:
         given = read_responses(root / params.responses, [entrant], known)
     answered = [q for q, p in texts.prompts.items() if (entrant, p.prompt_id) in given]
-    sample = draw(
+    sample = sampling.draw(
         texts,
         params.model,
         settings.method(params.model, params.min_battles, params.seed).arena(human).models,
@@ -375,7 +348,7 @@ def _sample_tournament(
     )
 
 
-def _with_rubric(file: TournamentFile, root: Path) -> tuple[TournamentFile, Rubric]:
+def _with_rubric(file: files.TournamentFile, root: Path) -> tuple[files.TournamentFile, Rubric]:
     """The tournament file with the one rubric of this placement in place of its own."""
     settings = file.placement
     heading = read_text(root / settings.rubric).partition("\n")[0].strip()
@@ -387,7 +360,7 @@ def _with_rubric(file: TournamentFile, root: Path) -> tuple[TournamentFile, Rubr
     dimension = check_id(settings.dimension or settings.rubric.stem, "dimension")
     if "/" in dimension:
         raise DataError(f"dimension {dimension!r} must not hold a slash")
-    own = DimensionSettings(
+    own = files.DimensionSettings(
         rubric=settings.rubric, version=version[1], reference=settings.reference
     )
     file = file.model_copy(update={"dimensions": {dimension: own}})
@@ -395,29 +368,35 @@ def _with_rubric(file: TournamentFile, root: Path) -> tuple[TournamentFile, Rubr
 
 
 def _read_arena(
-    path: str, settings: PlacementSettings, root: Path
-) -> tuple[BattleLog, RecordedTexts, set[str]]:
+    path: str, settings: files.PlacementSettings, root: Path
+) -> tuple[BattleLog, sampling.RecordedTexts, set[str]]:
     """People's votes, the texts that can be used, and the ids of all prompts of the arena."""
-    human = human_votes(path, root, winner=settings.human_winner)
+    human = votes.human_votes(path, root, winner=settings.human_winner)
     if settings.texts:
-        file = read_tournament(root / settings.texts)
+        file = files.read_tournament(root / settings.texts)
         bank = read_prompts(root / file.prompts)
         known = {prompt.prompt_id for prompt in bank}
         voted = [entrant for entrant in file.entrants if entrant in human.models]
         responses = read_responses(root / file.responses, voted, known)
-        return human, RecordedTexts.of_bank(human, bank, responses), known
-    battles, written = read_battle_texts(battles_file(root / path))
+        return human, sampling.RecordedTexts.of_bank(human, bank, responses), known
+    battles, written = read_battle_texts(votes.battles_file(root / path))
     if human.question_id is None and len(human) == len(written):
-        human = with_question_ids(human, written)
-    texts = RecordedTexts.of_file(
+        human = sampling.with_question_ids(human, written)
+    texts = sampling.RecordedTexts.of_file(
         battles, written, languages=settings.languages, single_turn=settings.single_turn
     )
-    return human, texts, {prompt_id(question) for question in question_ids(battles, written)}
+    return (
+        human,
+        texts,
+        {sampling.prompt_id(question) for question in sampling.question_ids(battles, written)},
+    )
 
 
-def _read_verdicts(params: PlacementParams, settings: PlacementSettings, root: Path) -> BattleLog:
+def _read_verdicts(
+    params: PlacementParams, settings: files.PlacementSettings, root: Path
+) -> BattleLog:
     """The verdicts of one judge on one dimension, which is then forgotten: votes have none."""
-    verdicts = battles_of(
+    verdicts = votes.battles_of(
         params.judged,
         root,
         winner=settings.judged_winner,
@@ -425,19 +404,21 @@ def _read_verdicts(params: PlacementParams, settings: PlacementSettings, root: P
         dimension=settings.dimension,
         judge_model=params.judge_model,
     )
-    judge = params.judge_model or next(iter(judges_of(verdicts)), None)
+    judge = params.judge_model or next(iter(votes.judges_of(verdicts)), None)
     return replace(verdicts, dimension=None).of_source(Source.LLM_JUDGE, judge)
 
 
 def _job(
-    params: PlacementParams, file: TournamentFile, sample: ArenaSample, root: Path
+    params: PlacementParams, file: files.TournamentFile, sample: sampling.ArenaSample, root: Path
 ) -> Job | None:
     """How the model's answers are made; they are expected to be as long as the recorded ones."""
     definition = file.placement.generate
     if definition is None:
         return None
     job = Job.of(sample.entrant, definition, sample.asked, file, root, params)
-    lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
+    lengths = [
+        cost.Estimator.local().tokens(each.response_text) for each in sample.recorded.values()
+    ]
     usual = round(sum(lengths) / len(lengths))
     return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))
 

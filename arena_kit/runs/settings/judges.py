@@ -18,13 +18,7 @@ from arena_kit.judging.judges.base import Batch, BatchJudge, Judge, PaidJudge, P
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.ledger.rows import Intent
-from arena_kit.runs.settings.files import (
-    AnthropicSettings,
-    ChatSettings,
-    JudgeSettings,
-    TournamentFile,
-    read_prices,
-)
+from arena_kit.runs.settings import files
 from arena_kit.runs.settings.parameters import JudgeParams
 
 Kind = Literal["anthropic", "openai_compatible"]
@@ -45,7 +39,7 @@ class Backend:
 
     def judge(
         self,
-        settings: AnthropicSettings | ChatSettings,
+        settings: files.AnthropicSettings | files.ChatSettings,
         prices: Prices,
         root: Path,
         *,
@@ -55,7 +49,7 @@ class Backend:
         """The judge, of `graded` verdicts or not, or the generator where no verdict is wanted."""
         own: dict[str, Any] = {"model": self.model, "verdict": verdict, "graded": graded}
         key = self._key(root)
-        if isinstance(settings, ChatSettings):
+        if isinstance(settings, files.ChatSettings):
             from arena_kit.judging.judges.openai_compatible import ChatJudge
 
             own |= settings.shared_with(ChatJudge)
@@ -98,12 +92,14 @@ class Backend:
         )
 
 
-def make_judge(mode: str, params: JudgeParams, tournament: TournamentFile, root: Path) -> Judge:
+def make_judge(
+    mode: str, params: JudgeParams, tournament: files.TournamentFile, root: Path
+) -> Judge:
     """The judge that a run's parameters name."""
     if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
         model = _paid_model(mode, params, tournament.judge)
         backend = Backend(kind=params.judge, model=model, **tournament.judge.shared_with(Backend))
-        prices = read_prices(root / tournament.prices)
+        prices = files.read_prices(root / tournament.prices)
         settings, graded = paid_settings(params.judge, tournament.judge), tournament.judge.graded
         return backend.judge(settings, prices, root, graded=graded)
     if params.judge == "replay":
@@ -116,7 +112,7 @@ def make_judge(mode: str, params: JudgeParams, tournament: TournamentFile, root:
     return baseline
 
 
-def _paid_model(mode: str, params: JudgeParams, settings: JudgeSettings) -> str:
+def _paid_model(mode: str, params: JudgeParams, settings: files.JudgeSettings) -> str:
     """The model that the parameters name, else the tournament file's for this notebook."""
     role = "pilot_model" if mode == "pilot" else "headline_model"
     model = params.judge_model or str(getattr(settings, role))
@@ -129,7 +125,9 @@ def _paid_model(mode: str, params: JudgeParams, settings: JudgeSettings) -> str:
     return model
 
 
-def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | ChatSettings:
+def paid_settings(
+    kind: str, settings: files.JudgeSettings
+) -> files.AnthropicSettings | files.ChatSettings:
     """The settings that belong to a kind of paid judge."""
     return settings.anthropic if kind == "anthropic" else settings.openai_compatible
 

@@ -19,13 +19,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from arena_kit.files import DataError, append_lines, whole_lines, write_jsonl
-from arena_kit.judging.asking.cost import (
-    Budget,
-    Estimator,
-    Forecast,
-    refuse_above_cap,
-    refuse_without_cap,
-)
+from arena_kit.judging.asking import cost
 from arena_kit.judging.asking.judge_pairs import ask
 from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import PaidJudge, cache_keys
@@ -35,13 +29,7 @@ from arena_kit.judging.pairs.prompts import Prompt, Response, read_prompts, resp
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.record.progress import Progress, judging_progress
 from arena_kit.runs.record.record import Record, find_root, runs_folder, utc_now
-from arena_kit.runs.settings.files import (
-    EntrantDefinition,
-    TournamentFile,
-    read_prices,
-    read_tournament,
-    validated,
-)
+from arena_kit.runs.settings import files
 from arena_kit.runs.settings.judges import Backend, paid_settings
 from arena_kit.runs.settings.parameters import GenerateParams, JudgeParams
 
@@ -55,7 +43,7 @@ class Question:
 
     entrant: str
     prompt: Prompt
-    definition: EntrantDefinition
+    definition: files.EntrantDefinition
 
     @property
     def request_id(self) -> str:
@@ -103,7 +91,7 @@ class Question:
 
 def refuse_stale(
     responses: Mapping[tuple[str, str], Response],
-    definitions: Mapping[str, EntrantDefinition],
+    definitions: Mapping[str, files.EntrantDefinition],
     folder: Path,
 ) -> None:
     """Raise when a defined entrant's file holds what another definition made."""
@@ -122,15 +110,15 @@ class Generation:
 
     root: Path
     params: GenerateParams
-    tournament: TournamentFile
+    tournament: files.TournamentFile
     prompts: list[Prompt] = field(repr=False)
 
     @classmethod
     def read(cls, parameters: dict[str, Any], where: str) -> Generation:
         """Validate parameters and inputs."""
-        params = validated(GenerateParams, parameters, where)
+        params = files.validated(GenerateParams, parameters, where)
         root = find_root()
-        tournament = read_tournament(root / params.tournament)
+        tournament = files.read_tournament(root / params.tournament)
         bank = read_prompts(root / tournament.prompts)
         prompts = select_subset(bank, params.strata, params.seed) if params.strata else bank
         defined = ", ".join(tournament.generate) or "none"
@@ -151,7 +139,7 @@ class Generation:
         wanted = self.params.entrants or [*defined]
         return {name: Job.of(name, defined[name], *own, self.params) for name in wanted}
 
-    def forecasts(self) -> dict[str, Forecast]:
+    def forecasts(self) -> dict[str, cost.Forecast]:
         """What each entrant's missing responses would cost."""
         return {entrant: job.forecast() for entrant, job in self.jobs().items()}
 
@@ -159,9 +147,9 @@ class Generation:
         """Fill every entrant's responses file; leaves a record of what was made and paid."""
         jobs = self.jobs()
         if not self.params.offline:
-            refuse_without_cap([job.judge for job in jobs.values()], self.params.max_cost_usd)
+            cost.refuse_without_cap([job.judge for job in jobs.values()], self.params.max_cost_usd)
             paid = {name: job.forecast() for name, job in jobs.items() if not job.judge.price.free}
-            refuse_above_cap(paid, self.params.max_cost_usd)
+            cost.refuse_above_cap(paid, self.params.max_cost_usd)
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
         with record.failing(lambda _: record.add_spent(self.ledger)):
@@ -184,7 +172,7 @@ class Job:
     """
 
     entrant: str
-    definition: EntrantDefinition
+    definition: files.EntrantDefinition
     judge: PaidJudge
     questions: dict[str, Question] = field(repr=False)
     ledger: Ledger
@@ -196,9 +184,9 @@ class Job:
     def of(
         cls,
         entrant: str,
-        definition: EntrantDefinition,
+        definition: files.EntrantDefinition,
         prompts: Sequence[Prompt],
-        tournament: TournamentFile,
+        tournament: files.TournamentFile,
         root: Path,
         params: GenerateParams | JudgeParams,
     ) -> Job:
@@ -208,7 +196,9 @@ class Job:
         shaping = {"max_tokens", "effort", "temperature"} & {*type(base).model_fields}
         settings = base.model_copy(update=definition.model_dump(include=shaping))
         backend = Backend(kind=definition.backend, **definition.shared_with(Backend))
-        judge = backend.judge(settings, read_prices(root / tournament.prices), root, verdict=False)
+        judge = backend.judge(
+            settings, files.read_prices(root / tournament.prices), root, verdict=False
+        )
         return cls(
             entrant=entrant,
             definition=definition,
@@ -225,19 +215,19 @@ class Job:
         return {key: q for key, q in self.questions.items() if key not in settled}
 
     @cached_property
-    def budget(self) -> Budget:
+    def budget(self) -> cost.Budget:
         """What the answers may cost."""
         fresh = list(self.fresh().values())
-        return Budget(
+        return cost.Budget(
             judge=self.judge,
             ledger=self.ledger,
-            estimator=Estimator.of(self.judge, fresh, ask=not self.params.offline),
+            estimator=cost.Estimator.of(self.judge, fresh, ask=not self.params.offline),
             expected_tokens=self.expected_tokens,
             cap_usd=self.params.max_cost_usd,
             purpose=f"generate {self.definition.digest[:12]}",
         )
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> cost.Forecast:
         """What the answers that the ledger does not have would cost."""
         fresh = self.fresh()
         return self.budget.forecast(fresh.values(), answered=len(self.questions) - len(fresh))

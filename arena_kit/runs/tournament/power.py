@@ -14,14 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
-from arena_kit.rating.claims.power import (
-    DESIGN_EFFECT,
-    Meetings,
-    Prospect,
-    connected,
-    prospects,
-    smallest_gaps,
-)
+from arena_kit.rating.claims import power
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
@@ -33,7 +26,7 @@ _EMBEDDED = "baseline/"
 
 def _expected(
     record: str = "",
-    neighbours: Sequence[Prospect] = (),
+    neighbours: Sequence[power.Prospect] = (),
     gaps: tuple[float, float] | None = None,
     why_not: str = "",
 ) -> dict[str, Any]:
@@ -54,7 +47,7 @@ def _expected(
         sentence = (
             f"a gap of {half:.0f} points between neighbours is decided with a chance of 50%, "
             f"one of {most:.0f} points with 80% (entrants otherwise alike, variances "
-            f"{DESIGN_EFFECT:g} times those of independent battles)."
+            f"{power.DESIGN_EFFECT:g} times those of independent battles)."
         )
     else:
         sentence = f"no order can be decided: {why_not}."
@@ -64,7 +57,7 @@ def _expected(
         "expected_decided": sum(p.chance for p in neighbours) if neighbours else None,
         "gap_decided_in_50_percent": half,
         "gap_decided_in_80_percent": most,
-        "design_effect_assumed": DESIGN_EFFECT if gaps else None,
+        "design_effect_assumed": power.DESIGN_EFFECT if gaps else None,
         "sentence": sentence,
     }
 
@@ -128,13 +121,13 @@ def _by_record(
         return None
     judged = [(log.models[a], log.models[b]) for a, b in zip(log.a, log.b, strict=True)]
     known = set(log.battle_id.tolist()) if again and log.battle_id is not None else set()
-    meetings = Meetings(
+    meetings = power.Meetings(
         earlier=_met(models, judged),
         planned=_met(models, map(_sides, pairs)),
         repeated=_met(models, (_sides(p) for p in pairs if p.pair_id in known)),
         questions=len({pair.prompt_id for pair in pairs}),
     )
-    neighbours = prospects(ratings, meetings)
+    neighbours = power.prospects(ratings, meetings)
     return _expected(record=name, neighbours=neighbours) if neighbours else None
 
 
@@ -144,9 +137,9 @@ def _by_size(plan: Plan, pairs: list[Pair]) -> dict[str, Any]:
     questions = len({pair.prompt_id for pair in pairs})
     if questions < MIN_QUESTIONS:
         return _expected(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
-    if not connected(met):
+    if not power.connected(met):
         return _expected(why_not="no chain of pairs joins all entrants")
-    return _expected(gaps=smallest_gaps(met, questions, plan.tournament.elo.scale))
+    return _expected(gaps=power.smallest_gaps(met, questions, plan.tournament.elo.scale))
 
 
 def _sides(pair: Pair) -> tuple[str, str]:
