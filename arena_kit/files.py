@@ -1,7 +1,5 @@
 """Reading and writing data files; writes are atomic (a temporary file, renamed)."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import json

@@ -1,7 +1,5 @@
 """YAML that is safe to load: plain values, each key once, of bounded depth and size."""
 
-from __future__ import annotations
-
 from typing import Any
 
 import yaml

@@ -1,7 +1,5 @@
 """A real browser for tests: headless chromium over a pipe, that reaches this machine only."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os

@@ -1,7 +1,5 @@
 """Shared fixtures: a throwaway workspace, and the real data where it is present."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys

@@ -1,7 +1,5 @@
 """Reference implementations: slow, obvious, and what the fast ones are held against."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass

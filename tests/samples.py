@@ -1,7 +1,5 @@
 """What several tests share: folders, texts, pairs, votes and small builders of them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math

@@ -1,7 +1,5 @@
 """What the documents show works: files, Python and commands as they stand, links, and the site."""
 
-from __future__ import annotations
-
 import importlib.util
 import json
 import re

@@ -1,7 +1,5 @@
 """Fan-out: the same numbers from one process, from many, and from a cluster that loses a worker."""
 
-from __future__ import annotations
-
 import os
 import re
 import signal

@@ -1,7 +1,5 @@
 """Files appear whole or not at all, and what cannot be read is named by file and line."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

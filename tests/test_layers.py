@@ -1,7 +1,5 @@
 """Imports point one way, and the light things stay light."""
 
-from __future__ import annotations
-
 import ast
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """The notebooks keep their form: one parameters cell, checked outputs stored, nothing else."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re

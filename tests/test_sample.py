@@ -1,7 +1,5 @@
 """The sample tournament is what its data card says it is."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from statistics import mean

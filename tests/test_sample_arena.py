@@ -1,7 +1,5 @@
 """The sample arena: made by its script, byte for byte, and labelled simulated wherever shown."""
 
-from __future__ import annotations
-
 import gzip
 import re
 import runpy

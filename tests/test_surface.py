@@ -1,7 +1,5 @@
 """The public surface: small, explicit, and complete."""
 
-from __future__ import annotations
-
 from types import ModuleType
 
 import arena_kit

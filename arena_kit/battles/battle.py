@@ -1,7 +1,5 @@
 """The battle: one comparison of two models, in the words the community uses."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection

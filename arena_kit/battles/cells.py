@@ -1,7 +1,5 @@
 """Battles that stay on disk, as rating methods see them: count cells, and rows in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any, Literal, NamedTuple, Protocol

@@ -1,7 +1,5 @@
 """Style of a response in numbers, so that ratings can be told apart from it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import lru_cache

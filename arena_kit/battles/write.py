@@ -1,7 +1,5 @@
 """Writing battles: under our own names, and as FastChat's table."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace

@@ -4,8 +4,6 @@ The group knows its commands by name and imports a command's module when that co
 `--help` and `--version` import nothing.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings

@@ -1,7 +1,5 @@
 """The command that writes battles and ratings for other tools."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, get_args

@@ -1,7 +1,5 @@
 """Files of other tools: the options that say how one is read, and the command that imports it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps

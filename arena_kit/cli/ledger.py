@@ -1,7 +1,5 @@
 """The commands about the ledger: its backup, its check, and batches that are under way."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from pathlib import Path

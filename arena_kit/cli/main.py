@@ -1,7 +1,5 @@
 """The commands that make a workspace and open it, and the door of the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click

@@ -1,7 +1,5 @@
 """The commands about records: list, show, open, compare and prune them, and make their site."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys

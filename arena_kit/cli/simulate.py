@@ -1,7 +1,5 @@
 """The command that plays a whole arena whose truth is known."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import warnings

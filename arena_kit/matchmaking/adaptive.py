@@ -5,8 +5,6 @@ far: those that are decided, equivalent or hopeless get no more calls; for the o
 are chosen that most reduce the variance of their gap, be it through other models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from itertools import combinations, pairwise

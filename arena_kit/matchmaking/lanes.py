@@ -1,7 +1,5 @@
 """The lanes: each proposes pairs to match next, best first (6.1 to 6.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple

@@ -1,7 +1,5 @@
 """What must not come again soon: a pair on a prompt (6.2), and what a session saw (11)."""
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from math import ceil

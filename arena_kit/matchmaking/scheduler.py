@@ -1,7 +1,5 @@
 """The scheduler: draws a lane, takes its best pair that a prompt can serve, and keeps count."""
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence

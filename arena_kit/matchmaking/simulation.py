@@ -7,8 +7,6 @@ Two things are claimed of a board: that it keeps the rules, which calls it offic
 so declares the order of its top, and which orders of that top are decided.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace

@@ -1,7 +1,5 @@
 """A world with planted skills: models, prompts and voters whose truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from typing import Annotated, Any
 

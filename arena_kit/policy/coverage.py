@@ -4,8 +4,6 @@
 one or a whole log at once, and `Coverage` is what it has counted, by name.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass

@@ -6,8 +6,6 @@ there is a least share that a member of the band gets, and with many models it l
 the equal one.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from functools import cache

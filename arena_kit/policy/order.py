@@ -4,8 +4,6 @@ The policy's conditions ask whether models were compared enough; they say nothin
 above whom. That rests on Bradley–Terry and on claims for repeated looks (docs/claims.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The ratings that the policy asks for: Glicko-2 vote by vote (5.1), Bradley–Terry beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import isnan

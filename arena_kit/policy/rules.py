@@ -1,7 +1,5 @@
 """The rules of the policy: each gives its verdict, and the reasons with the numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum

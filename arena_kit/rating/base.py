@@ -1,7 +1,5 @@
 """What every rating method takes and gives back, and the error they share."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite

@@ -4,8 +4,6 @@ Kernels are plain loops over arrays that the caller made: Numba compiles those i
 time that array expressions take, and the first call in a new environment waits for it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 from collections.abc import Callable

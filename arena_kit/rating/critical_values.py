@@ -2,8 +2,6 @@
 for many models.
 """
 
-from __future__ import annotations
-
 from bisect import bisect_left
 from functools import cache
 from math import sqrt

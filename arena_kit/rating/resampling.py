@@ -7,8 +7,6 @@ times. One draw of 64 bits serves four resamples: 16 bits each give Poisson numb
 variance 0.99997.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """A tournament judged in rounds: what was decided when, and for how many calls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 

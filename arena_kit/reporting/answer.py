@@ -1,7 +1,5 @@
 """The answer first: what a run found, how sure that is and what not to conclude, in one box."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any

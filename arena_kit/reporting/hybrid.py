@@ -1,7 +1,5 @@
 """The board that people and a judge rated together, and what each of them is worth."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 

@@ -1,7 +1,5 @@
 """Judges side by side, in sentences, tables and a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 

@@ -1,7 +1,5 @@
 """How good the judge is, in a sentence and in tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from textwrap import fill
 

@@ -1,7 +1,5 @@
 """The pages of models (9.1, 9.2): tables and pictures, several models together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

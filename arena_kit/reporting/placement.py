@@ -1,7 +1,5 @@
 """Tables and pictures of a model placed among others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import nan

@@ -1,7 +1,5 @@
 """Pictures of the weekly validity report. Titles ask the question that the picture answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 

@@ -1,7 +1,5 @@
 """The leaderboard in the form that the policy locks (9.3), and the tables of the weekly report."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from html import escape
 from math import ceil

@@ -1,7 +1,5 @@
 """One table for every place where rows are shown, and numbers in words."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

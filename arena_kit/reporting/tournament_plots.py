@@ -1,7 +1,5 @@
 """Pictures of a study. Titles ask the question that the picture answers."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 
 import numpy as np

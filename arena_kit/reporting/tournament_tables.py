@@ -1,7 +1,5 @@
 """Tables of a tournament, and examples of its judgments."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256

@@ -1,7 +1,5 @@
 """Tables, picture and sentences of a review of voters: who stands out, why, and what it changes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, log, nan

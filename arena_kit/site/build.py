@@ -1,7 +1,5 @@
 """A site in a folder of its own: made from records, made again at will, nothing else touched."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Sequence

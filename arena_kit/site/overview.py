@@ -1,7 +1,5 @@
 """A run record in a few words: what a list of runs shows of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The battles of a run record with all that was said in them: what the reader shows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass

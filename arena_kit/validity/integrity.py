@@ -3,8 +3,6 @@
 Whether model names were hidden, and who is a bot, no log can tell.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from dataclasses import replace
 from statistics import NormalDist

@@ -1,7 +1,5 @@
 """The weekly validity report (12) in words: its checks and objectives, a sentence each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import fmean, median

@@ -1,7 +1,5 @@
 """Ballots: blind pages that need no server, and the votes that come back from them as files."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

@@ -4,8 +4,6 @@ researcher's page shows them.
 Exposure is audited per provider (7.1); a new arena on the export repeats it.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress

@@ -6,8 +6,6 @@ A new store gets the tables below; a change of them is a new file in `migrations
 brings older stores there.
 """
 
-from __future__ import annotations
-
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager

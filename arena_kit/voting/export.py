@@ -1,7 +1,5 @@
 """Votes as battles that every notebook reads, with their voters or without."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace

@@ -3,8 +3,6 @@
 Everything is in the store; an arena that is opened again goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterator, Sequence

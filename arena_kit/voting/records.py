@@ -3,8 +3,6 @@
 Times are microseconds since 1970 (UTC).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """The battle, its outcomes, and the columnar log that every rating method takes."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import defaultdict

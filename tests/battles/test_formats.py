@@ -1,7 +1,5 @@
 """Other tools' files: recognised by looking at them, read as their makers mean them."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import io

@@ -1,7 +1,5 @@
 """Battles that stay on disk: counted, checked, and read in chunks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Battle logs on disk: what is written is read back, and what is wrong is named by its line."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Style control: what is counted of a text, and ratings that hold at equal length."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Battles in FastChat's format: what it holds, and what is said about the rest."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 

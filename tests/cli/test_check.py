@@ -1,7 +1,5 @@
 """`run --check` and what `run` checks first: wrong input costs no kernel and no record."""
 
-from __future__ import annotations
-
 import json
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """`arena-kit runs export`: battles and ratings for other tools."""
 
-from __future__ import annotations
-
 import csv
 import hashlib
 import json

@@ -1,7 +1,5 @@
 """Importing other tools' files, and rating them as they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Ctrl-C typed at a terminal while a command is at work: a sentence and exit code 1."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty

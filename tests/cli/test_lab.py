@@ -1,7 +1,5 @@
 """`arena-kit lab` and the notebook that it opens on."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os

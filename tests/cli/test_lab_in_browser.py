@@ -1,7 +1,5 @@
 """A real JupyterLab in a real browser: *Run All*, as somebody does who has just installed it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess

@@ -1,7 +1,5 @@
 """`rate` on files, folders, records and patterns; and the commands that need no notebook."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """`rate --verdicts`: people's votes and a judge's verdicts on one board, and what is refused."""
 
-from __future__ import annotations
-
 import json
 import re
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """`arena-kit runs` and `arena-kit site`: records by name, listed, opened, compared and pruned."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """What the command line prints: a server's words are shown, never obeyed."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Run the emulator in the foreground: `python -m tests.emulator --port 8787`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from threading import Event

@@ -1,7 +1,5 @@
 """The service without its sockets: routes, credentials, faults, answers."""
 
-from __future__ import annotations
-
 import json
 import re
 import time

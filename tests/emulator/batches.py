@@ -1,7 +1,5 @@
 """The life of a batch: created, processed while nobody sees it, ended, archived."""
 
-from __future__ import annotations
-
 import json
 import re
 import secrets

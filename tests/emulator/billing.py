@@ -3,8 +3,6 @@
 Not modelled: the 20-block lookback, and the moment at which a response begins.
 """
 
-from __future__ import annotations
-
 import json
 import marshal
 from collections.abc import Callable, Hashable, Iterator, Mapping

@@ -1,7 +1,5 @@
 """From one request to its message or chat completion: answer, length, usage."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Mapping

@@ -2,8 +2,6 @@
 words in which it complains, as chat-completions servers do.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 

@@ -1,7 +1,5 @@
 """What a test may set about the service: its knobs, its clock, and what goes wrong, and where."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime, timedelta

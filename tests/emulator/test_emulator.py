@@ -2,8 +2,6 @@
 of the package rely. What the package meets of it is tested where the package meets it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from functools import cache

@@ -1,7 +1,5 @@
 """Play the crash matrix: `python -m tests.faults [--quick | --runs 1600] [--jobs 2]`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time

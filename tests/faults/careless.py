@@ -1,7 +1,5 @@
 """What would go wrong without each guard: the matrix must notice every one of these."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket

@@ -1,7 +1,5 @@
 """Everything that the service does wrong, by name, as the emulator's fault script."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from tests.faults.service import ELSEWHERE, LATE

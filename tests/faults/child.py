@@ -1,7 +1,5 @@
 """One life of the judging process, possibly killed at a step of its own or at a picked moment."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

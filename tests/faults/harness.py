@@ -1,7 +1,5 @@
 """Playing scenarios: start, let die, start again until done, then ask the witnesses."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The scenarios: one death per step, one fault per kind, and seeded mixtures of both."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -2,8 +2,6 @@
 is steered over its standard input, whose end is its own.
 """
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

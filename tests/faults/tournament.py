@@ -1,7 +1,5 @@
 """The small tournament that every scenario judges: two rubrics, so pre-warming matters."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache

@@ -1,7 +1,5 @@
 """What really happened: the service's bill beside the ledger's file, read directly."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence

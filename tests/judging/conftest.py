@@ -1,7 +1,5 @@
 """One emulated service, one ledger, and the judges that ask it."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from typing import Any
 

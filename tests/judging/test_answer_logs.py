@@ -1,7 +1,5 @@
 """Other tools' logs of answers become prompts and responses; the files are written by hand."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from importlib.util import find_spec

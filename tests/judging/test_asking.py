@@ -2,8 +2,6 @@
 lost, none invented.
 """
 
-from __future__ import annotations
-
 import gc
 import json
 import re

@@ -1,7 +1,5 @@
 """Batches that are never paid twice and never lost, whatever the service does."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """What a run will cost, may cost and did cost, against sums done by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace

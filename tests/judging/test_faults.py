@@ -1,7 +1,5 @@
 """Killed anywhere and served badly, judging pays for every request once and keeps its answer."""
 
-from __future__ import annotations
-
 import re
 import shlex
 import subprocess

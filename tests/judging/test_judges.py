@@ -1,7 +1,5 @@
 """The judges that ship, lexical baseline and replay, and what all paid ones share."""
 
-from __future__ import annotations
-
 import json
 import ssl
 from itertools import combinations

@@ -1,7 +1,5 @@
 """The ledger: answers are kept once, whole; what was paid for survives kills, copies and damage."""
 
-from __future__ import annotations
-
 import shutil
 import sqlite3
 import subprocess

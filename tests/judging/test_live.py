@@ -2,8 +2,6 @@
 doubtful ones are counted as such.
 """
 
-from __future__ import annotations
-
 import json
 import re
 import socket

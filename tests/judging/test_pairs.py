@@ -1,7 +1,5 @@
 """Prompts, responses and pairs: what each accepts, and which of them a run judges."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Callable
 from itertools import combinations, product

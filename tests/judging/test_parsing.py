@@ -1,7 +1,5 @@
 """Reading a judge's text: what names a winner, and what must be left unread."""
 
-from __future__ import annotations
-
 import json
 from time import process_time
 

@@ -1,7 +1,5 @@
 """What a judge is shown: candidate texts as data, and nothing that names who wrote them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

@@ -2,8 +2,6 @@
 ones, too: how much better, asked for, read, settled and counted.
 """
 
-from __future__ import annotations
-
 from dataclasses import replace
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Adaptive rounds: which calls are made next, and when to stop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import log as ln
 from typing import Any

@@ -1,7 +1,5 @@
 """A running arena: matchups, votes and both ratings, from the first vote and after a restart."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

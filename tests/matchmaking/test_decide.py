@@ -1,7 +1,5 @@
 """The lane that decides open neighbours: whom it takes, whom it leaves alone, and what it costs."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from math import log, log10, sqrt

@@ -1,7 +1,5 @@
 """The scheduler and the four lanes as written: each rule by its number, and a whole arena."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections import Counter

@@ -1,7 +1,5 @@
 """The simulated arena: its truth, its two systems, what is measured, and the command."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Coverage: hand-counted logs, the rules by their number, and vote by vote against the whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace

@@ -1,7 +1,5 @@
 """The policy: constants, file, phases, rules by number, what it can guarantee, decided orders."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any

@@ -1,7 +1,5 @@
 """Bradley–Terry: closed forms, a published list, a naive twin, and what has no answer."""
 
-from __future__ import annotations
-
 import csv
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Calibration: what a verdict is worth, how far a judge errs, and what real judges are worth."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Claims: who is above whom, which ranks are possible, who would win."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence

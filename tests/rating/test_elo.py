@@ -1,7 +1,5 @@
 """PermutationElo: published results, properties, and ratings that do not exist."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from dataclasses import replace

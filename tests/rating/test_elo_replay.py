@@ -1,7 +1,5 @@
 """Replaying games through Elo; where K is too small for so few battles."""
 
-from __future__ import annotations
-
 import numpy as np
 import pytest
 from hypothesis import given, settings

@@ -1,7 +1,5 @@
 """Fay–Herriot: brute-force integration, the classical t, and both limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

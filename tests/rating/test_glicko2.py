@@ -1,7 +1,5 @@
 """Glicko-2: the paper's example, properties, rating periods, and ratings that do not exist."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import exp, log

@@ -1,7 +1,5 @@
 """Golden cases: every rating method against hand calculations and published figures."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """People and judge together: what is gained, what is guarded against, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """Intervals mean what they say: samples drawn where the truth is known."""
 
-from __future__ import annotations
-
 import numpy as np
 
 from arena_kit import BradleyTerry, claims

@@ -1,7 +1,5 @@
 """Placement: closed forms, the score equation, what holds the arena in place, and what refuses."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """How many votes an order rests on, and what a planned run is expected to decide."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 from itertools import combinations, product

@@ -1,7 +1,5 @@
 """What no method rates, and settings that none takes."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np

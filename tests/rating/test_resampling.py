@@ -1,7 +1,5 @@
 """Resampling by hash, and how large a gap must be."""
 
-from __future__ import annotations
-
 import logging
 import math
 from pathlib import Path

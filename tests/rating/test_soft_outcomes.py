@@ -1,7 +1,5 @@
 """Soft outcomes: a share of a win instead of a name, in records, files and ratings."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

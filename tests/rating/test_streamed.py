@@ -1,7 +1,5 @@
 """Ratings of battles that stay on disk are those of the same battles in memory."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ties as outcomes of their own: published fits, closed forms, and a naive twin of it all."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

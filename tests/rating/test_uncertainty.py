@@ -1,7 +1,5 @@
 """The clustered bootstrap of Bradley–Terry: what a resample is, and what its spread means."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 

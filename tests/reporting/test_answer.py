@@ -1,7 +1,5 @@
 """The box that a report opens with: it answers in sentences, and no text in it acts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import chdir

@@ -1,7 +1,5 @@
 """A board: what it holds of its battles, and that its file gives it back."""
 
-from __future__ import annotations
-
 import json
 import math
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """Reports in a real browser, on a phone and on a desk: they fit, and no text in them acts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace

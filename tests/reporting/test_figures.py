@@ -1,7 +1,5 @@
 """Figures for a phone: as narrow as it is, stacked, with type that can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The report: safe with hostile text, self-contained, and right in a real browser."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from pathlib import Path

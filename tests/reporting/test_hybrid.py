@@ -1,7 +1,5 @@
 """The board of people and judge together, as it is shown."""
 
-from __future__ import annotations
-
 import re
 from functools import cache
 

@@ -1,7 +1,5 @@
 """What a report says of its judge."""
 
-from __future__ import annotations
-
 from arena_kit import JudgeQuality, read_gate
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.verdicts.records import Slot

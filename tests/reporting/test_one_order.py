@@ -1,7 +1,5 @@
 """No two places of a report disagree on who is above whom, and none repeats a number."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 

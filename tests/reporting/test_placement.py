@@ -1,7 +1,5 @@
 """Tables and pictures of a placed model: what they show, and safe names."""
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Callable
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """One table in all its forms: what stands in it, how it is aligned, and that no text does harm."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re

@@ -1,7 +1,5 @@
 """The pre-flight of real runs: which judge is stopped, for what reason and at what cost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path

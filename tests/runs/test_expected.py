@@ -1,7 +1,5 @@
 """`arena-kit cost` says what the money is expected to decide."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil

@@ -1,7 +1,5 @@
 """Responses made here: filled once, resumed, and never mixed with another definition's."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import signal

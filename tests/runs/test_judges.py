@@ -1,7 +1,5 @@
 """The gate of whole runs, and judges side by side."""
 
-from __future__ import annotations
-
 from pathlib import Path
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Headless runs: the real papermill, real kernels, the real command line, and what it says."""
 
-from __future__ import annotations
-
 import fcntl
 import json
 import os

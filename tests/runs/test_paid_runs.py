@@ -1,7 +1,5 @@
 """Paid runs as a user starts them: the command line, real kernels, the emulated service."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """Placement: verdicts read or made here, artifacts, refusals, money and resuming."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import hashlib

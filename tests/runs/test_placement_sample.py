@@ -1,7 +1,5 @@
 """Drawing an arena's recorded answers: what is left out, that opponents are balanced, the ids."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any

@@ -1,7 +1,5 @@
 """The validity report from files to a record: artifacts, parameters, the notebooks, refusals."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json

@@ -1,7 +1,5 @@
 """Records that stand alone: what was judged, two of them compared, and one opened as frames."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Records: who may go on with one; the report that a live kernel leaves."""
 
-from __future__ import annotations
-
 import json
 import os
 import queue

@@ -1,7 +1,5 @@
 """Another judge on the recorded pairs of a run: what is asked, what stands, what changed."""
 
-from __future__ import annotations
-
 import json
 from contextlib import chdir
 from pathlib import Path

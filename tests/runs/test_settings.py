@@ -1,7 +1,5 @@
 """Tournament file and parameters at the door; keys come from the environment or from .env."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The steps of a judged tournament: plan, judge, battles, board, record; graded, and in rounds."""
 
-from __future__ import annotations
-
 import json
 import subprocess
 import sys

@@ -1,7 +1,5 @@
 """Records made by hand: any name in any field, any text, any number of battles."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field

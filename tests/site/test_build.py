@@ -1,7 +1,5 @@
 """The folder of a site: what it holds of each kind of record, and what it never touches."""
 
-from __future__ import annotations
-
 import json
 import re
 import shutil

@@ -1,7 +1,5 @@
 """The site in a real browser, from the file system: it works, it fits, and nothing hostile runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Texts of models become HTML that is Markdown's and nothing else."""
 
-from __future__ import annotations
-
 from time import perf_counter
 
 import pytest

@@ -1,7 +1,5 @@
 """The leaderboard: every metric of policy 9, the rollout phases, and its formats."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json

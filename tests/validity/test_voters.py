@@ -1,7 +1,5 @@
 """Voters against the others: e-values that are fair to honest voters, and whom they find."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The weekly validity report by policy number: weeks, fairness, pairs, confidence, churn."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta

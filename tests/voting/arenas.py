@@ -1,7 +1,5 @@
 """A small arena for tests of votes: texts, server, voters, ballots, and what must not be seen."""
 
-from __future__ import annotations
-
 import base64
 import hashlib
 import hmac

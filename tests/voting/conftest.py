@@ -1,7 +1,5 @@
 """Vote stores: a SQLite file, and a PostgreSQL server where one is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Ballots: blind pages, and files that come back and count once, whole, or not at all."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable

@@ -1,7 +1,5 @@
 """Votes by commands: ballots out, files in, one store; and the server, killed without a loss."""
 
-from __future__ import annotations
-
 import json
 import os
 import re

@@ -1,7 +1,5 @@
 """Voting in a real browser: by keyboard, blind, on a phone, with a screen reader, and safely."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace

@@ -1,7 +1,5 @@
 """The live arena: blind before the vote, durable after it, and its board equals a replay."""
 
-from __future__ import annotations
-
 import random
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor

@@ -1,7 +1,5 @@
 """A review of voters on a store: it removes nobody, and removals are undone without a trace."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import chdir

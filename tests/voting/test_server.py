@@ -1,7 +1,5 @@
 """The server: blind until the vote is stored, closed to strangers, unmoved by hostile requests."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from typing import Any

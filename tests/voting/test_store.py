@@ -1,7 +1,5 @@
 """The vote store: durable, numbered, reversible in what it removes, and migrated without a loss."""
 
-from __future__ import annotations
-
 import json
 import shutil
 import sqlite3

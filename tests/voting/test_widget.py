@@ -1,7 +1,5 @@
 """Voting in a notebook: blind until the vote is stored, by button and by key."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """Votes that arenas publish: FastChat, LMArena, compar:IA, and the voters of MT-bench."""
 
-from __future__ import annotations
-
 from arena_kit.battles.readers.format import Format, same
 
 # What was said in a conversation, as SQL over its JSON text

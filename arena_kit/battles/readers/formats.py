@@ -1,7 +1,5 @@
 """All formats, and which one a file is in: by looking at it, or by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from arena_kit.battles.readers.arenas import ARENAS

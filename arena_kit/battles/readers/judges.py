@@ -1,7 +1,5 @@
 """Verdicts of other tools' judges: MT-bench, evalscope, Arena-Hard, AlpacaEval, orq-arena."""
 
-from __future__ import annotations
-
 from arena_kit.battles.readers.format import Format, outcome_of, same
 from arena_kit.battles.readers.tables import BY_SCORE, PAIRS_BY_SCORE, pairs_of_scores
 

@@ -1,7 +1,5 @@
 """Stores of votes: Open WebUI's feedback, AutoArena's projects, and our own vote store."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from arena_kit.battles.readers.format import Format, outcome_of, same

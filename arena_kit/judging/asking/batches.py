@@ -7,8 +7,6 @@ reconciled with the service's list of batches, and so is a ledger that an older 
 replaced. See design/never-paid-twice.md.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime

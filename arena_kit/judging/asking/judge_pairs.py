@@ -3,8 +3,6 @@
 `judge_pairs` does all of it; `ask` has any requests answered, in batches, live or in this process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 

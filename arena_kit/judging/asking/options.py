@@ -1,7 +1,5 @@
 """With which options a paid judge is asked: for which run, how patiently, within what budget."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace

@@ -4,8 +4,6 @@ It is not a language model and every report says so. Its use is to let the whole
 run at once, and to set a floor: a paid judge that does not beat it is not worth paying.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Any chat-completions server as a judge or an entrant: vLLM, llama.cpp, Ollama, a provider."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field

@@ -5,8 +5,6 @@ be redone for free and an answer is asked, and paid for, once. What is under way
 as intents: written before a batch is created, then its id, then each result line.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket

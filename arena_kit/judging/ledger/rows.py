@@ -1,7 +1,5 @@
 """The ledger's records, the rows they are kept in, and the checksums of these."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b

@@ -1,7 +1,5 @@
 """The tables of the ledger, and how a file of them is opened; `user_version` names the schema."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading

@@ -2,8 +2,6 @@
 (inspect_ai 0.3), the LM Evaluation Harness (lm-eval 0.4) and Arena-Hard-Auto (2.0).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

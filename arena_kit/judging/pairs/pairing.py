@@ -1,7 +1,5 @@
 """Which pairs are judged: the prompts of a run, and every two entrants on each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field

@@ -1,7 +1,5 @@
 """What is judged: prompts, the responses to them, and the pairs to compare; and their files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum

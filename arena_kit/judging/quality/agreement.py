@@ -2,8 +2,6 @@
 what that says of a judge beside people.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan

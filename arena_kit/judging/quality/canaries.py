@@ -4,8 +4,6 @@ They have prompts, responses and a `Material` of their own, so that a judge is a
 same ledger as for a tournament while none of their verdicts can become a battle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache

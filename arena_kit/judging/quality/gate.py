@@ -4,8 +4,6 @@ Whatever is measured of a judge (order effects, canaries, agreement with people 
 table; those that name a rule are held against it. A judge is as good as its worst finding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum

@@ -3,8 +3,6 @@
 Each form counts only in its place, and prose is not read: see design/verdict-parser.md.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import NamedTuple

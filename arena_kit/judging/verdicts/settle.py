@@ -1,7 +1,5 @@
 """From answers to verdicts, from verdicts to judgments, from judgments to battles."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from enum import StrEnum

@@ -1,7 +1,5 @@
 """How a tie enters the likelihood of Bradley–Terry: as half a win, or as an outcome of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple

@@ -10,8 +10,6 @@ and models far apart, of which there are many pairs to be wrong about, need more
 decided pairs through others is decided too. docs/claims.md has the level that was measured.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise

@@ -16,8 +16,6 @@ gaps that were estimated from little are too large, and are shrunk as empirical 
 and Morris 1975).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise

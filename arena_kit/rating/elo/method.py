@@ -1,7 +1,5 @@
 """Elo averaged over many shuffled orders, with an interval that the evidence supports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise, takewhile

@@ -6,8 +6,6 @@ compiler; above `COMPILED_FROM` updates a Numba kernel takes over where Numba is
 on the number of threads, and on the engine only by rounding (1e-9): a result names its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, factorial

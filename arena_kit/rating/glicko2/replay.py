@@ -10,8 +10,6 @@ logarithm, and `damp` the paper's g(RD). The paper's v and delta appear as `info
 `pull` = delta/v, which stay finite however one-sided a game is.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
 from itertools import groupby

@@ -1,7 +1,5 @@
 """What a judge's verdict is worth in people's votes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import log as ln
 

@@ -1,7 +1,5 @@
 """People and judge together: few votes and many verdicts become one board."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 

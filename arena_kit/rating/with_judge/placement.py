@@ -1,7 +1,5 @@
 """Placing one new model, known by a judge's verdicts, among models known by people's votes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from math import log as ln
 from statistics import NormalDist

@@ -4,8 +4,6 @@ Verdicts are read, or made here: then a sample of the arena is a tournament of o
 and judged as any other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace

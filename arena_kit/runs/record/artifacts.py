@@ -1,7 +1,5 @@
 """The files of a tournament record, made from its judgments, battles and ratings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any

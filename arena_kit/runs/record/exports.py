@@ -5,8 +5,6 @@ Fields as in https://github.com/evaleval/every_eval_ever (`every_eval_ever/schem
 its datastore has them: `<collection>/<developer>/<model>/<uuid>.json`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re

@@ -1,7 +1,5 @@
 """Which records may be removed: those that match, are not running, and that nothing refers to."""
 
-from __future__ import annotations
-
 import re
 import shutil
 from collections.abc import Iterator

@@ -1,7 +1,5 @@
 """From settings to a judge that can be asked: models, prices, addresses and keys."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The parameters of a notebook, one model per kind, validated at the door."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal

@@ -3,8 +3,6 @@
 Canaries come before the bulk and stop a paid judge that fails on them; repeats come after it.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence

@@ -1,7 +1,5 @@
 """What a planned tournament is expected to decide: by an earlier record of it, or by its size."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path

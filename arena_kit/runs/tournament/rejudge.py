@@ -1,7 +1,5 @@
 """Another judge on the recorded pairs of a run: what is asked, and what became of the verdicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace

@@ -1,7 +1,5 @@
 """Shares, their intervals and agreement of voters: by hand, and against published figures."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from collections import defaultdict

@@ -1,7 +1,5 @@
 """Canaries: what is asked, how attacks are counted, and which bad judge is caught for what."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable

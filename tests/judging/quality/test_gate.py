@@ -1,7 +1,5 @@
 """The gate: a judge is as good as its worst finding."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from pathlib import Path
 

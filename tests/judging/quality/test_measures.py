@@ -1,7 +1,5 @@
 """What verdicts show of a judge: by hand, on published verdicts, and where it was planted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 

@@ -1,7 +1,5 @@
 """Several judges as one: who wins a pair, and who disagrees."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path

@@ -1,7 +1,5 @@
 """The first tables: where every store begins, so that nothing leads here."""
 
-from __future__ import annotations
-
 revision = "0001"
 down_revision = None
 
