@@ -29,7 +29,6 @@ class Request:
     origin: str
 
     def json(self) -> Any:
-        """The parsed body, which is let go."""
         body, self.body = self.body or b"", b""
         try:
             return json.loads(body)
@@ -62,8 +61,6 @@ Match = re.Match[str]
 
 
 class App:
-    """All state of the service, and one method per endpoint."""
-
     def __init__(self, settings: Settings) -> None:
         self.settings, self.clock, self.faults, self.lock = settings, Clock(), Faults(), RLock()
         self.billing = Ledger(self._settle)
@@ -124,7 +121,6 @@ class App:
             raise ApiError(413, "Request exceeds the maximum size")  # [DOC-A]
 
     def _faulty(self, site: str, action: Action, request: Request, match: Match) -> Answer:
-        """Serve a request as the fault script allows."""
         fault = next(iter(self.faults.taken(site, 1)), None)
         if fault is None:
             return action(request, match, None)

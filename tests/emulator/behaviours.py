@@ -19,12 +19,10 @@ class Dice:
         self._left = 32
 
     def roll(self) -> float:
-        """The next number in [0, 1)."""
         self._left -= 4
         return int.from_bytes(self._bits[self._left : self._left + 4]) / 2**32
 
     def between(self, low: float, high: float) -> int:
-        """A whole number from low to high."""
         return int(low + (high - low) * self.roll())
 
 
@@ -54,7 +52,6 @@ def system_text(params: Mapping[str, Any]) -> str:
 
 
 def user_text(params: Mapping[str, Any]) -> str:
-    """The text of the last message."""
     return _text(params["messages"][-1]["content"])
 
 
@@ -68,7 +65,6 @@ _OPENINGS = ("In short", "Usually", "As far as is known", "It depends", "Most so
 
 
 def generate(prompt: str, dice: Dice) -> Reply:
-    """A short text that echoes words of the prompt."""
     words = re.findall(r"\w+", prompt[:4000]) or ["nothing"]
     opening = _OPENINGS[dice.between(0, len(_OPENINGS))]
     start = dice.between(0, len(words))
@@ -120,7 +116,6 @@ def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
 
 
 def longer(sections: Sections, dice: Dice) -> Reply:
-    """Length bias."""
     a, b = len(sections["response_a"]), len(sections["response_b"])
     return _verdict("tie" if a == b else "A" if a > b else "B", dice)
 
@@ -178,7 +173,6 @@ def lowercase(sections: Sections, dice: Dice) -> Reply:
 
 
 def prose(sections: Sections, dice: Dice) -> Reply:
-    """The JSON stands in a fence between sentences."""
     verdict = reader(sections, dice).text
     return Reply(
         text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\nLet me know if {{more}} helps."

@@ -27,20 +27,17 @@ def text_bytes(text: str) -> int:
 
 
 def _block_text(block: Any) -> str:
-    """The text of a content block, or its JSON when it has none."""
     if isinstance(block, str):
         return block
     return block.get("text") or json.dumps(block, sort_keys=True)
 
 
 def _blocks(params: Mapping[str, Any]) -> Iterator[Any]:
-    """The blocks of system and messages, in this order."""
     for content in (params.get("system"), *(m["content"] for m in params["messages"])):
         yield from [content] if isinstance(content, str) else content or ()
 
 
 def prompt_tokens(params: Mapping[str, Any]) -> int:
-    """Tokens of system and messages together."""
     return tokens_of(sum(text_bytes(_block_text(block)) for block in _blocks(params)))
 
 
@@ -67,8 +64,6 @@ def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
 
 
 class Counts(NamedTuple):
-    """Tokens written for an hour, and read."""
-
     write_1h: int = 0
     read: int = 0
 
@@ -165,5 +160,4 @@ class Ledger:
         return sum(row.usd for row in self.rows)
 
     def bill(self, request: BillingRow, model: str, usage: Usage) -> None:
-        """Charge one processed request."""
         self._rows.append(request._replace(counts=usage, usd=usage.usd(model)))

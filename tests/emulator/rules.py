@@ -37,7 +37,6 @@ class ApiError(Exception):
 
 
 def invalid(message: str, **more: str) -> ApiError:
-    """A 400 of type invalid_request_error."""
     return ApiError(400, message, **more)
 
 

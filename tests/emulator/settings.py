@@ -21,7 +21,6 @@ class Clock:
         return datetime.now(UTC) + self._ahead
 
     def advance(self, seconds: float = 0.0, *, hours: float = 0.0, days: float = 0.0) -> None:
-        """Let this much virtual time pass at once."""
         self._ahead += timedelta(days=days, hours=hours, seconds=seconds)
 
 

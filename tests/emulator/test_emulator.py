@@ -42,7 +42,6 @@ def requests(*params: dict[str, Any]) -> Any:
 
 
 def run(client: anthropic.Anthropic, *params: dict[str, Any]) -> dict[str, Any]:
-    """Results of a batch by custom_id."""
     batch = client.messages.batches.create(requests=requests(*params))
     return {line.custom_id: line.result for line in client.messages.batches.results(batch.id)}
 

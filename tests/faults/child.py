@@ -42,8 +42,6 @@ class At(NamedTuple):
 
 
 class After(NamedTuple):
-    """A signal so many seconds after the start."""
-
     seconds: float
     signal: int = signal.SIGKILL
 
@@ -60,7 +58,6 @@ class Fate:
         self._death = death
 
     def reach(self, point: str) -> None:
-        """Pass a point, or die there."""
         self.seen[point] += 1
         if self._death == At(point, self.seen[point]):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -165,8 +162,6 @@ class Task:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """A judging process from the outside."""
-
     pid: int
     files: Path
     death: Death | None
@@ -189,7 +184,6 @@ class Life:
         return Code(code) if code in set(Code) else Code.BROKEN
 
     def result(self) -> dict[str, Any]:
-        """The verdicts of a life that is done, and the points that it reached."""
         return dict(json.loads(self.files.with_suffix(".json").read_text()))
 
     def words(self) -> str:
@@ -217,7 +211,6 @@ def _over(handle: int, seconds: float) -> bool:
 
 
 def _live(task: Task, files: Path, death: Death | None) -> NoReturn:
-    """Judge and exit, whatever happens."""
     code = Code.BROKEN
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)

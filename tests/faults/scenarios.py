@@ -63,11 +63,9 @@ class Scenario:
     host: Host = ""
 
     def is_called(self, pattern: str) -> bool:
-        """Whether this is its name; `*` stands for anything."""
         return self.name == pattern or fnmatch(self.name, pattern)
 
     def service(self) -> dict[str, object]:
-        """The settings of the service."""
         usual = {"behaviour": "mixed", "shares": SHARES, "batch_seconds": 0.02, "seed": self.seed}
         return usual | dict(self.settings)
 
@@ -76,7 +74,6 @@ _LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name))
 
 
 def scenario_kind(name: str) -> str:
-    """What a scenario is reported under."""
     group, _, rest = name.partition("/")
     if group.startswith("fault"):
         return f"fault: {kind_of(rest)}{' + kill' * (group == 'fault+kill')}"
@@ -87,7 +84,6 @@ def scenario_kind(name: str) -> str:
 
 
 def matrix(seen: SeenBy, seed: int) -> list[Scenario]:
-    """Every scenario of the full matrix."""
     batches = seen["batches"]
     scenarios = [
         *_steps(batches, seed),

@@ -80,16 +80,13 @@ class _Server:
         self._emulator.faults.add(*usual)
 
     def heal(self, _: None) -> None:
-        """No more faults from here on."""
         self._emulator.faults.clear()
         self._late, self._emulator.settings.expire_share = [], 0.0
 
     def hurry(self, _: None) -> None:
-        """Batches end at once from here on."""
         self._emulator.settings.batch_seconds = 0.0
 
     def sleep(self, hours: float) -> None:
-        """Let time pass."""
         self._emulator.clock.advance(hours=hours)
 
     def foreign(self, sizes: list[int]) -> None:
@@ -119,7 +116,6 @@ class _Server:
         return self._astray
 
     def fired(self, _: None) -> int:
-        """How many faults have happened."""
         return self._fired
 
     def _answer_elsewhere(self, request: Request) -> Answer:
@@ -167,7 +163,6 @@ def _renamed(content: bytes) -> bytes:
 
 
 def main() -> None:
-    """Serve until the input ends."""
     server = _Server()
     for line in sys.stdin:
         what, value = json.loads(line)

@@ -140,7 +140,6 @@ def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:
 
 
 def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
-    """Presentations of the tournament without a paid verdict."""
     status = dict(verdicts)
     shown = {
         "|".join((pair.dimension, pair.prompt_id, *order))

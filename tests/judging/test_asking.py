@@ -56,7 +56,6 @@ def user(request: JudgeRequest) -> dict[str, str]:
 
 
 def claudes_body(request: JudgeRequest) -> dict[str, Any]:
-    """The body of a request, written out."""
     control = {"type": "ephemeral", "ttl": "1h"}
     shape = {"type": "json_schema", "schema": VERDICT}
     return {
@@ -123,19 +122,15 @@ REFUSAL = Reply(text="I can't.", stop_reason="refusal", category="general_harms"
 @pytest.mark.parametrize(
     ("behaviour", "status", "read"),
     [
-        ("refuse_empty", Status.REFUSED, {}),
-        (REFUSAL, Status.REFUSED, {"raw_text": "I can't."}),
-        ("thinking_only", Status.TRUNCATED, {}),
-        (CUT, Status.TRUNCATED, {}),
-        ("empty", Status.UNPARSABLE, {}),
-        ("garbage", Status.UNPARSABLE, {}),
-        ("lowercase", Status.OK, {}),
-        ("prose", Status.OK, {}),
+        ("refuse_empty", Status.REFUSED, {}), (REFUSAL, Status.REFUSED, {"raw_text": "I can't."}),
+        ("thinking_only", Status.TRUNCATED, {}), (CUT, Status.TRUNCATED, {}),
+        ("empty", Status.UNPARSABLE, {}), ("garbage", Status.UNPARSABLE, {}),
+        ("lowercase", Status.OK, {}), ("prose", Status.OK, {}),
         (Reply(text=verdict("b")), Status.OK, {"winner": Slot.B, "winning_entrant": "beech"}),
         (Reply(text=verdict("TIE")), Status.OK, {"winner": Slot.TIE, "winning_entrant": None}),
         (Reply(text=verdict("A"), thinking_tokens=50), Status.OK, {"raw_text": verdict("A")}),
     ],
-)
+)  # fmt: skip
 def test_every_kind_of_answer_gets_its_status(
     bench: Bench, behaviour: Any, status: Status, read: Any, by: str
 ) -> None:
@@ -299,7 +294,6 @@ def test_garbage_is_collected_as_before_afterwards(ledger: Ledger) -> None:
 
 
 def with_texts(text: str, *names: str) -> Any:
-    """The material with this response of these entrants to q1."""
     new = {(n, "q1"): Response(entrant_id=n, prompt_id="q1", response_text=text) for n in names}
     return replace(MATERIAL, responses={**MATERIAL.responses, **new})
 

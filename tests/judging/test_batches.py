@@ -341,7 +341,6 @@ with Ledger(Path(sys.argv[1])).locked("theirs"):
 
 @contextmanager
 def other_process(ledger: Ledger) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds the ledger until it is ended."""
     command, pipe = [sys.executable, "-c", _HOLD, str(ledger.path)], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:
         assert holder.stdout is not None
@@ -432,7 +431,6 @@ def test_an_unconfirmed_batch_cannot_be_cancelled_yet(slow: Bench, sent: Batches
 
 
 def tamper_with_one_line(bench: Bench, change: Callable[[bytes], bytes]) -> None:
-    """One result line of the service arrives changed."""
     first: list[bytes] = []
 
     def tamper(request: Request, line: bytes) -> bytes:

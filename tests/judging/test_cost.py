@@ -20,17 +20,9 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.settings.files import read_prices
 from arena_kit.runs.tournament.plan import Plan
+from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    KEY,
-    OPUS,
-    TWO_DIMENSIONS,
-    TWO_RUBRICS,
-    batch_judge,
-    call,
-    judged_by,
-    plan_of,
-)
+from tests.samples import OPUS, TWO_DIMENSIONS, TWO_RUBRICS, batch_judge, judged_by
 from tests.samples import options as ask_options
 
 SONNET = Price(model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2)
@@ -47,7 +39,6 @@ def text(system: int, user: int) -> Any:
 
 @pytest.fixture(scope="module")
 def judges() -> dict[bool, PaidJudge]:
-    """Claude in batches and live, at no service."""
     client = client_of("sk-test", "http://127.0.0.1:9")
     shared: dict[str, Any] = {"client": client, "model": OPUS.model, "price": OPUS, "effort": ""}
     live = AnthropicMessages(**shared, max_tokens=1000, concurrency=1, per_minute=60)
@@ -258,7 +249,7 @@ def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Led
 def forecast(emulator: Emulator) -> dict[str, Any]:
     """What `arena-kit cost --json` prints for the headline with Claude."""
     words = ("--params", "params/headline_claude.yaml", "-p", "judge.base_url", emulator.base_url)
-    done = call("cost", "--json", *words)
+    done = samples.call("cost", "--json", *words)
     assert done.exit_code == 0, done.output
     return dict(json.loads(done.stdout))
 
@@ -281,7 +272,7 @@ def test_a_cost_is_an_estimate_or_counted(
     assert estimate.usd_no_cache == pytest.approx(no_cache, abs=1e-4)
     assert estimate.usd_all_hits < estimate.usd_no_cache < estimate.usd_no_hits < 90
     assert emulator.requests == []
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     counted = Forecast(**forecast(emulator)["forecast"])
     assert counted.requests == n_asked
     for name in ("system_tokens", "user_tokens"):
@@ -291,17 +282,16 @@ def test_a_cost_is_an_estimate_or_counted(
 
 
 def small_plan(emulator: Emulator, **changes: Any) -> Plan:
-    """A plan of a few pairs with Claude, at the emulated service."""
     shared = {"judge": "anthropic", "judge_model": "claude-opus-5-5", "limit_pairs": 2}
     shared |= {"base_url": emulator.base_url, "max_cost_usd": 5.0, "preflight": False}
-    return plan_of("pilot", **shared | changes)
+    return samples.plan_of("pilot", **shared | changes)
 
 
 def test_answers_that_are_known_are_not_forecast(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a run, the same run is forecast at nothing."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     plan = small_plan(emulator)
     assert plan.forecast is not None
     assert plan.forecast.answered == 0

@@ -130,14 +130,12 @@ def test_odd_responses_are_judged(text: str) -> None:
 
 
 def row(request: JudgeRequest, **changes: object) -> dict[str, object]:
-    """A verdict line as a run record holds it."""
     text, usage = '{"justification": "Recorded.", "winner": "B"}', {"input_tokens": 7}
     answer = Answer("r", Status.OK, text, "judge/x-2026", usage, cost_usd=0.25)
     return verdict_of(request, answer, judge_model="judge/x").as_row() | changes
 
 
 def replayed(path: Path, *rows: dict[str, object]) -> ReplayJudge:
-    """The replay of a file of these lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return ReplayJudge.from_record(path)

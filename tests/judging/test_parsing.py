@@ -47,15 +47,11 @@ def test_the_winner_field_may_drift_and_must_name_one_slot(winner: object, slot:
 @pytest.mark.parametrize(
     ("text", "slot"),
     [
-        ("My verdict is [[A]].", A),
-        ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
-        ("Both have merit. [[C]]", TIE),
-        ("```\n[[tie]]\n```", TIE),
-        ("Some reasoning.\n\n**Winner:** A", A),
-        ("Winner: tie.\n", TIE),
-        ("winner: b", B),
+        ("My verdict is [[A]].", A), ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
+        ("Both have merit. [[C]]", TIE), ("```\n[[tie]]\n```", TIE),
+        ("Some reasoning.\n\n**Winner:** A", A), ("Winner: tie.\n", TIE), ("winner: b", B),
     ],
-)
+)  # fmt: skip
 def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
     """A label in double brackets that ends the last line, and `Winner: A` as the last line."""
     assert read_verdict(text).winner is slot

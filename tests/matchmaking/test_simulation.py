@@ -40,12 +40,10 @@ def votes(found: Planted, phase: Phase) -> list[sim.Vote]:
 
 @pytest.fixture(scope="module")
 def duels() -> list[Duel]:
-    """Three small worlds."""
     return [duel(SMALL, Policy(), rng=rng(seed), every=100) for seed in range(3)]
 
 
 def made(run: Run, *changes: dict[str, Any]) -> Run:
-    """A run whose last checkpoints are changed."""
     kept = run.checkpoints[: len(run.checkpoints) - len(changes)]
     last = run.checkpoints[len(kept) :]
     changed = [at | change for at, change in zip(last, changes, strict=True)]

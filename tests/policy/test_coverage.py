@@ -37,7 +37,6 @@ def row(coverage: Coverage, column: str) -> dict[str, int]:
 
 
 def even(coverage: Coverage) -> dict[str, Due]:
-    """As much due to everybody."""
     return dict.fromkeys(coverage.models, Due(1.0, 1.0))
 
 
@@ -198,7 +197,6 @@ def cell(tally: Tally, vote: Vote) -> Cell:
 
 
 def cast(tally: Tally, votes: Sequence[Vote]) -> Tally:
-    """Each vote shown and counted, one after the other."""
     for vote in votes:
         pair, prompt = cell(tally, vote)
         tally.show(pair, prompt)

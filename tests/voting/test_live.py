@@ -261,7 +261,6 @@ def test_the_texts_of_a_workspace(workspace: Path) -> None:
 
 
 def step(arena: LiveArena, dice: random.Random) -> None:
-    """One thing that happens to an arena."""
     voter, choice, what = dice.choice(VOTERS), dice.choice(list(Choice)), dice.random()
     if what < 0.1:
         arena.issue(session=voter)
@@ -319,7 +318,6 @@ def test_7_the_board_equals_a_replay_of_the_export(address: str, tmp_path: Path)
 
 
 def filled(where: str | Path, votes: int) -> LiveArena:
-    """An arena with votes of four voters, all for the left side."""
     arena = live_arena(where, policy=POLICY)
     for n in range(votes):
         vote(arena, f"session of {VOTERS[n % 4]}", voter=VOTERS[n % 4])

@@ -52,7 +52,6 @@ def arena(data: Path) -> dict[str, BattleLog]:
 
 
 def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
-    """The votes on each two models and question."""
     assert log.question_id is not None
     keys = zip(log.a.tolist(), log.b.tolist(), log.question_id.values(), strict=True)
     votes = defaultdict(list)
