@@ -1,7 +1,4 @@
-"""What a request costs: what the prompt cache writes and reads, token counts, and the bill.
-
-Not modelled: the 20-block lookback, and the moment at which a response begins.
-"""
+"""What a request costs; the 20-block lookback and when a response begins are not modelled."""
 
 import json
 import marshal
@@ -110,19 +107,14 @@ class Usage(NamedTuple):
 
     def as_dict(self) -> dict[str, object]:
         """The usage object of a message; total prompt = input + creation + read [SRC]."""
+        written = {"ephemeral_1h_input_tokens": self.write_1h}
         return {
-            "input_tokens": self.input,
-            "cache_creation_input_tokens": self.write_1h,
-            "cache_read_input_tokens": self.read,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": 0,
-                "ephemeral_1h_input_tokens": self.write_1h,
-            },
-            "output_tokens": self.output,
+            "input_tokens": self.input, "output_tokens": self.output,
+            "cache_creation_input_tokens": self.write_1h, "cache_read_input_tokens": self.read,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0} | written,
             "output_tokens_details": {"thinking_tokens": self.thinking},
-            "service_tier": self.tier,
-            "inference_geo": "global",
-        }
+            "service_tier": self.tier, "inference_geo": "global",
+        }  # fmt: skip
 
     def usd(self, model: str) -> float:
         """What the service charges: a batch pays half [DOC-A], a model of one's own nothing."""

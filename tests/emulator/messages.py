@@ -142,9 +142,6 @@ def message_object(message_id: str, model: str, output: Output, usage: Usage) ->
     }  # fmt: skip
 
 
-# Chat completions, of the common shape that local servers offer [3P]
-
-
 def chat_models() -> dict[str, object]:
     """The list of models as chat clients read it [3P]."""
     shared = {"object": "model", "created": 0, "owned_by": "emulator"}
@@ -157,15 +154,8 @@ def _completion(model: str, output: Output, usage: Usage, digest: str) -> dict[s
         message["refusal"] = output.text
     finish = _FINISH[output.stop_reason]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-    return {
-        "id": f"chatcmpl-{sha256(digest.encode()).hexdigest()[:24]}",
-        "object": "chat.completion",
-        "created": 1_760_000_000,
-        "model": model,
-        "choices": [choice],
-        "usage": {
-            "prompt_tokens": usage.input,
-            "completion_tokens": usage.output,
-            "total_tokens": usage.input + usage.output,
-        },
-    }
+    tokens = {"prompt_tokens": usage.input, "completion_tokens": usage.output}
+    name = f"chatcmpl-{sha256(digest.encode()).hexdigest()[:24]}"
+    shared = {"id": name, "object": "chat.completion", "created": 1_760_000_000, "model": model}
+    total = {"total_tokens": usage.input + usage.output}
+    return shared | {"choices": [choice], "usage": tokens | total}

@@ -6,6 +6,34 @@ from tests.faults.service import ELSEWHERE, LATE
 
 How = dict[str, Any]
 Faults = tuple[How, ...]
+#: Where a fault of creating strikes: the first pre-warming, the bulk, the first re-ask.
+_WHERE = {"first": 0, "bulk": 2, "again": 3}
+#: What becomes of requests inside a batch.
+_ITEMS = "errored overloaded_errored expired canceled unknown_type message_null credit_errored"
+#: Faults that one kind of the report stands for, wherever they strike.
+_KINDS = {"redirect": "redirect", "usage": "odd usage", "page": "200 without an answer"}
+#: Faults after which it is unknown whether a batch exists.
+AMBIGUOUS = (
+    *("create-drop-bulk", "create-drop_before-bulk", "create-500_after-first"),
+    *("create-hang-bulk", "create-late-bulk", "list-lag-taken"),
+)
+#: The share of answers that are not a plain verdict.
+SHARES = {
+    "garbage": 0.12, "refuse_empty": 0.05, "refuse_text": 0.03, "thinking_only": 0.05,
+    "lowercase": 0.05, "prose": 0.05, "tie": 0.1,
+}  # fmt: skip
+_ALL_SORTS = {"garbage": 0.3, "refuse_empty": 0.2, "thinking_only": 0.2, "prose": 0.2}
+#: How the judge answers, all of it or most.
+BEHAVIOURS: dict[str, How] = {
+    "half_garbage": {"shares": {"garbage": 0.5}},
+    "half_expired": {"expire_share": 0.5},
+    "few_expired": {"expire_share": 0.1},
+    "all_sorts": {"shares": _ALL_SORTS},
+    **{
+        name: {"behaviour": name}
+        for name in ("reader", "refuse_empty", "refuse_text", "thinking_only", "garbage", "empty")
+    },
+}
 
 
 def _kind(kind: str, **more: Any) -> How:
@@ -20,8 +48,6 @@ def _one(site: str, how: How, after: int = 0) -> Faults:
     return ({"on": site, "after": after, **how},)
 
 
-#: Where a fault of creating strikes: the first pre-warming, the bulk, the first re-ask.
-_WHERE = {"first": 0, "bulk": 2, "again": 3}
 _PAGES = {"page": _kind("page", times=2), "page-json": _kind("json_page", times=2)}
 _LIMITED = {"429": _status(429, retry_after=0.05)}
 #: Kinds of creating a batch that leave open whether one exists.
@@ -62,8 +88,6 @@ _AWAY = {str(n): _kind("redirect", status=n, url=ELSEWHERE) for n in (301, 302, 
 _TAKEN_AND_AWAY = {
     f"{n}_after": _kind("redirect_after", status=n, url=ELSEWHERE) for n in (302, 303)
 }
-#: What becomes of requests inside a batch.
-_ITEMS = "errored overloaded_errored expired canceled unknown_type message_null credit_errored"
 
 
 def _tokens(number: str) -> str:
@@ -141,13 +165,6 @@ LIVE_FAULTS: dict[str, How] = {
     "429": _status(429, retry_after=0.05, times=3), "500": _status(500, times=3),
     "504_after": _kind("status_after", status=504), "credit": _kind("credit"),
 }  # fmt: skip
-#: Faults that one kind of the report stands for, wherever they strike.
-_KINDS = {"redirect": "redirect", "usage": "odd usage", "page": "200 without an answer"}
-#: Faults after which it is unknown whether a batch exists.
-AMBIGUOUS = (
-    *("create-drop-bulk", "create-drop_before-bulk", "create-500_after-first"),
-    *("create-hang-bulk", "create-late-bulk", "list-lag-taken"),
-)
 #: Faults that hide a batch from the list or the account: a restored ledger cannot see through them.
 HIDING = tuple(name for name in FAULTS if name.startswith("list-lag"))
 
@@ -156,22 +173,3 @@ def kind_of(name: str) -> str:
     """What a fault is reported as: its kind where that is one of its own, else where it strikes."""
     words = name.split("-")
     return next((kind for word, kind in _KINDS.items() if word in words), words[0])
-
-
-#: The share of answers that are not a plain verdict.
-SHARES = {
-    "garbage": 0.12, "refuse_empty": 0.05, "refuse_text": 0.03, "thinking_only": 0.05,
-    "lowercase": 0.05, "prose": 0.05, "tie": 0.1,
-}  # fmt: skip
-_ALL_SORTS = {"garbage": 0.3, "refuse_empty": 0.2, "thinking_only": 0.2, "prose": 0.2}
-#: How the judge answers, all of it or most.
-BEHAVIOURS: dict[str, How] = {
-    "half_garbage": {"shares": {"garbage": 0.5}},
-    "half_expired": {"expire_share": 0.5},
-    "few_expired": {"expire_share": 0.1},
-    "all_sorts": {"shares": _ALL_SORTS},
-    **{
-        name: {"behaviour": name}
-        for name in ("reader", "refuse_empty", "refuse_text", "thinking_only", "garbage", "empty")
-    },
-}

@@ -32,6 +32,9 @@ from tests.faults.tournament import JUDGES, OPTIONS, PAIRS, Transport, judge_of,
 #: Steps that change the ledger, and calls of a batch service around them.
 DURABLE = ("plan", "begin", "submitted", "adopt", "record", "close")
 CALLS = ("submit", "poll")
+#: Small groups of results make many durable steps.
+_GROUP = 4
+_LONGEST_LIFE = 120.0
 
 
 class At(NamedTuple):
@@ -127,11 +130,6 @@ def _die_before_commit(fate: Fate) -> None:
     ledger_schema.transaction = partial(transaction, name="new_file")
 
 
-#: Small groups of results make many durable steps.
-_GROUP = 4
-_LONGEST_LIFE = 120.0
-
-
 class Code(IntEnum):
     """How a life ended, told by its exit code."""
 
@@ -147,9 +145,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a life is for: which texts, where they go, and what remembers them; the run record that
-    it works on, if any, and the name that it believes its machine has.
-    """
+    """What a life is for: texts, where they go, what remembers them, on which record and host."""
 
     base_url: str
     ledger: Path

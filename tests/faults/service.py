@@ -1,6 +1,4 @@
-"""The emulated service in a process of its own, for the harness forks and must have no threads; it
-is steered over its standard input, whose end is its own.
-"""
+"""The emulated service in a process of its own, steered over its standard input."""
 
 import json
 import subprocess
@@ -51,9 +49,7 @@ class Service:
 
 
 class _Server:
-    """The service's end; a fresh emulator takes the old one's port. Elsewhere is a server that
-    answers as the service would, in another model's name, so that only who asks it is in trouble.
-    """
+    """The service's end; elsewhere is a server that answers in another model's name."""
 
     def __init__(self) -> None:
         self._emulator = Emulator()

@@ -28,6 +28,7 @@ from tests.samples import options as ask_options
 SONNET = Price(model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2)
 #: Three bytes a token, so that tokens can be counted by eye.
 EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
+Budgets = Callable[..., Budget]
 
 
 def text(system: int, user: int) -> Any:
@@ -43,9 +44,6 @@ def judges() -> dict[bool, PaidJudge]:
     shared: dict[str, Any] = {"client": client, "model": OPUS.model, "price": OPUS, "effort": ""}
     live = AnthropicMessages(**shared, max_tokens=1000, concurrency=1, per_minute=60)
     return {True: AnthropicBatches(**shared, max_tokens=1000), False: live}
-
-
-Budgets = Callable[..., Budget]
 
 
 @pytest.fixture
@@ -181,9 +179,7 @@ def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
 
 
 @pytest.mark.parametrize(("answered", "spent"), [(True, 1.0), (False, 0.00286)])
-def test_what_is_spent_or_under_way_counts_against_the_cap(
-    budget: Budgets, ledger: Ledger, answered: bool, spent: float
-) -> None:
+def test_spent_and_under_way(budget: Budgets, ledger: Ledger, answered: bool, spent: float) -> None:
     """Requests without a result yet count as much as those to be sent; another run's do not."""
     judge, sent = budget().judge, {str(n): text(1, 1) for n in range(2)}
     intent = ledger.plan(sent, transport="batches", judge=judge, purpose="judge", run="first")
@@ -222,9 +218,7 @@ def answers(price: Price, n: int, hits: int) -> list[Answer]:
 
 
 @pytest.mark.parametrize(("price", "n", "even"), [(OPUS, 39, 20), (SONNET, 19, 10)])
-def test_an_hours_caching_pays_above_the_documented_hit_rate(
-    price: Price, n: int, even: int
-) -> None:
+def test_caching_pays_above_the_documented_hit_rate(price: Price, n: int, even: int) -> None:
     """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526."""
     below, at, above = (
         Spending.of(answers(price, n, hits), price, batch=False)
@@ -254,9 +248,7 @@ def forecast(emulator: Emulator) -> dict[str, Any]:
     return dict(json.loads(done.stdout))
 
 
-def test_a_cost_is_an_estimate_or_counted(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cost_command(workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key by length, nothing sent; with one the service counts, 15/16 of the estimate."""
     bank = [json.loads(line) for line in (workspace / "sample/prompts.jsonl").open()]
     gold = sum(1 for prompt in bank if prompt.get("gold_answer"))
@@ -287,7 +279,7 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
     return samples.plan_of("pilot", **shared | changes)
 
 
-def test_answers_that_are_known_are_not_forecast(
+def test_known_answers(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a run, the same run is forecast at nothing."""

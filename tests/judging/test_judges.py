@@ -195,9 +195,7 @@ LINE |= {"status": "ok", "raw_text": ""}
         (LINE | {"cost_usd": "free"}, ".*cost_usd"),
     ],
 )
-def test_a_malformed_recording_is_refused_with_its_line(
-    tmp_path: Path, line: str | dict[str, object], words: str
-) -> None:
+def test_a_malformed_recording(tmp_path: Path, line: str | dict[str, object], words: str) -> None:
     """Naming file, line and what is wrong; so is a folder without verdicts, and no file at all."""
     path = tmp_path / "v.jsonl"
     text = line if isinstance(line, str) else json.dumps(line)

@@ -40,6 +40,21 @@ with ledger.locked("writer") if name == "holder" else nullcontext():
         print(i + 1, flush=True)
     sys.stdin.read()
 """
+FORWARD, BACKWARD = presentations(PAIRS[0])
+REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
+READ = """
+import sys
+from pathlib import Path
+from arena_kit.files import DataError
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
+ledger = Ledger(Path(sys.argv[1]))
+print(len(ledger), len(ledger.get(f"holder-{i}" for i in range(9))), ledger.settled(["holder-1"]))
+try:
+    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
+except DataError as error:
+    print(error)
+"""
 
 
 class Writer:
@@ -90,10 +105,6 @@ def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
     ledger.put("judge/x", [*odd.items(), ("cut", cut), ("key1", cut)])
     assert ledger.get([*odd, *(f"key{i}" for i in range(40_000))]) == answers | odd
     assert len(ledger) == 1_234 + 2
-
-
-FORWARD, BACKWARD = presentations(PAIRS[0])
-REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
 
 
 def key_of(
@@ -160,9 +171,7 @@ def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Pa
     assert left == {"backup.sqlite", ledger.path.name}
 
 
-def test_a_copy_of_the_file_alone_has_every_answer(
-    emulator: Emulator, ledger: Ledger, tmp_path: Path
-) -> None:
+def test_a_copy_alone_has_every_answer(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:
     """Copied when the last group has come, or after a kill, it pays for nothing again."""
     copy = tmp_path / "copy.sqlite"
 
@@ -205,9 +214,7 @@ def restored(ledger: Ledger, emulator: Emulator) -> Ledger:
     return ledger
 
 
-def test_a_restored_older_ledger_collects_what_it_does_not_know(
-    emulator: Emulator, restored: Ledger
-) -> None:
+def test_a_restored_ledger_collects_what_it_lost(emulator: Emulator, restored: Ledger) -> None:
     """Also below newer ones that it knows, and where results end early; nothing is paid twice."""
     judge, sentences = batch_judge(emulator), list[str]()
     rigour = [replace(PAIRS[0], dimension="rigour")]
@@ -232,9 +239,7 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Le
     assert len(restored) == 12
 
 
-def test_batches_of_others_are_left_alone(
-    emulator: Emulator, ledger: Ledger, tmp_path: Path
-) -> None:
+def test_others_batches_are_left_alone(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:
     """Batches of another ledger for other requests are not taken up; running ones are named."""
     judge, sentences = batch_judge(emulator), list[str]()
     samples.judged_by(judge, ledger, 1)
@@ -358,21 +363,6 @@ def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
         left.append(ledger.get(answers))
     without = {key: kept for key, kept in answers.items() if key != "key5"}
     assert left in ([answers, without], [without, answers])
-
-
-READ = """
-import sys
-from pathlib import Path
-from arena_kit.files import DataError
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts.records import Answer, Status
-ledger = Ledger(Path(sys.argv[1]))
-print(len(ledger), len(ledger.get(f"holder-{i}" for i in range(9))), ledger.settled(["holder-1"]))
-try:
-    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
-except DataError as error:
-    print(error)
-"""
 
 
 @pytest.mark.parametrize("kill", [True, False])

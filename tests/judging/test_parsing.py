@@ -13,6 +13,9 @@ from arena_kit.judging.verdicts.records import Margin, Slot
 MEGABYTE = 1_000_000
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 OBJECT = '{"justification": "Clear.", "winner": "B"}'
+NAMED = {"a": A, " B ": B, "Tie": TIE, "C": TIE, "Response B": B, "response_a": A, "(B)": B}
+UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B"]]
+PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: ", "\n", " "]
 
 
 @pytest.mark.parametrize(
@@ -31,10 +34,6 @@ OBJECT = '{"justification": "Clear.", "winner": "B"}'
 def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
     """With its justification, whatever prose stands around it."""
     assert read_verdict(text) == (B, "Clear.", None)
-
-
-NAMED = {"a": A, " B ": B, "Tie": TIE, "C": TIE, "Response B": B, "response_a": A, "(B)": B}
-UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B"]]
 
 
 @pytest.mark.parametrize(("winner", "slot"), [*NAMED.items(), *((each, None) for each in UNNAMED)])
@@ -94,9 +93,7 @@ def test_anything_else_is_unread(text: str, graded: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("form", ['{{"winner": "{}"}}', "I see. [[{}]]", "So:\nWinner: {}"])
-def test_each_grade_is_read_in_each_form(
-    form: str, label: str, winner: Slot, margin: Margin
-) -> None:
+def test_each_grade_in_each_form(form: str, label: str, winner: Slot, margin: Margin) -> None:
     """And is no verdict where none was asked for."""
     reading = read_verdict(form.format(label), graded=True)
     assert (reading.winner, reading.margin) == (winner, margin)
@@ -113,9 +110,6 @@ def test_each_grade_is_read_in_each_form(
 def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) -> None:
     """How much better it is would be a guess."""
     assert read_verdict(text, graded=True).winner is None
-
-
-PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: ", "\n", " "]
 
 
 @settings(max_examples=30, deadline=None)

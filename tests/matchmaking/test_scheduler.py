@@ -31,6 +31,7 @@ MODELS = [f"m{i:02}" for i in range(20)]
 PROMPTS = [f"p{i:02}" for i in range(15)]
 WRITTEN = Policy(decide=Decide(share=0.0))  # the four lanes alone
 FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
+SHADOW = Policy(phase=Phase.SHADOW)
 
 
 def only(lane: str, **more: Any) -> Policy:
@@ -268,9 +269,6 @@ def test_6_3_anchor() -> None:
     scheduler = arena(only("uncertainty"), ["a", "b"], PROMPTS[:6], available=available)
     assert {matchup.prompt for matchup in played(scheduler, 6, ratings)} <= set(PROMPTS[:3])
     assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.50")
-
-
-SHADOW = Policy(phase=Phase.SHADOW)
 
 
 def test_6_4_inverse_exposure() -> None:

@@ -26,6 +26,23 @@ BEST = {"decisive": 200, "prompt_coverage": 0.9, "rd": 65.0}
 UP = PairOrder(above="up", below="m", verdict=Verdict.DECIDED, gap=50.0)
 DOWN = PairOrder(above="m", below="down", verdict=Verdict.DECIDED, gap=50.0)
 NEAR = (UP, DOWN)
+BOARD = "abcdefghi"
+RATINGS = dict(zip(BOARD, (1700.0, 1650.0, 1649.0, 1600.0, 1640.0, 1595.0, 1500.0, 1498.0, 1520.0),
+                   strict=True))  # fmt: skip
+ERRORS = dict.fromkeys(BOARD, 10.0) | {"g": 4.0, "h": 4.0}
+#: Ratings known to 10 points have gaps known to 14.14. Two neighbours by rating are decided from
+#: 2.807 standard errors on (39.70 points), the ends of three from 3.131 on (44.28).
+VERDICTS = {
+    "ab": Verdict.DECIDED,  # 50 points, neighbours
+    "bc": Verdict.OPEN,  # 1 point
+    "cd": Verdict.DECIDED,  # 49 points over three models: c, e, d
+    "de": Verdict.REVERSED,  # e is 40 points above d
+    "ef": Verdict.DECIDED,  # 45 points over three models: e, d, f
+    "fg": Verdict.DECIDED,  # 95 points
+    "gh": Verdict.EQUIVALENT,  # 2 points ± 5.66: 18 / 5.66 = 3.18 standard errors inside 20
+    "hi": Verdict.OPEN,  # i is 22 points above h, ± 10.77: 2.04 standard errors
+}
+STRENGTHS = rated_by_hand(RATINGS, ERRORS)
 
 
 def standing(model: str = "m", **more: Any) -> Standing:
@@ -304,25 +321,6 @@ def test_where_rd_settles() -> None:
     assert exposure.stable_rd(POLICY) == 65
     assert exposure.stable_rd(replace(POLICY, stable=replace(POLICY.stable, rd=70.0))) == 70
     assert exposure.stable_rd(replace(POLICY, glicko=constants.Glicko(volatility=0.01))) == 60
-
-
-BOARD = "abcdefghi"
-RATINGS = dict(zip(BOARD, (1700.0, 1650.0, 1649.0, 1600.0, 1640.0, 1595.0, 1500.0, 1498.0, 1520.0),
-                   strict=True))  # fmt: skip
-ERRORS = dict.fromkeys(BOARD, 10.0) | {"g": 4.0, "h": 4.0}
-#: Ratings known to 10 points have gaps known to 14.14. Two neighbours by rating are decided from
-#: 2.807 standard errors on (39.70 points), the ends of three from 3.131 on (44.28).
-VERDICTS = {
-    "ab": Verdict.DECIDED,  # 50 points, neighbours
-    "bc": Verdict.OPEN,  # 1 point
-    "cd": Verdict.DECIDED,  # 49 points over three models: c, e, d
-    "de": Verdict.REVERSED,  # e is 40 points above d
-    "ef": Verdict.DECIDED,  # 45 points over three models: e, d, f
-    "fg": Verdict.DECIDED,  # 95 points
-    "gh": Verdict.EQUIVALENT,  # 2 points ± 5.66: 18 / 5.66 = 3.18 standard errors inside 20
-    "hi": Verdict.OPEN,  # i is 22 points above h, ± 10.77: 2.04 standard errors
-}
-STRENGTHS = rated_by_hand(RATINGS, ERRORS)
 
 
 def test_neighbours_of_a_board_by_hand() -> None:

@@ -26,6 +26,7 @@ from tests.samples import HOSTILE, ROOT, season, timed
 from tests.samples import votes_on as log
 
 MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
+ABC = [Band("a", 10, 20), Band("b", 5, 15), Band("c", 0, 4)]
 
 
 @pytest.fixture(scope="module")
@@ -76,9 +77,6 @@ def test_weeks_by_default() -> None:
     ):
         with pytest.raises(DataError, match=why):
             weekly.chosen_weeks(times, *asked)
-
-
-ABC = [Band("a", 10, 20), Band("b", 5, 15), Band("c", 0, 4)]
 
 
 def test_12_churn_by_hand(report: WeeklyReport) -> None:

@@ -17,6 +17,11 @@ from arena_kit.voting.live import LiveArena
 from tests.voting import arenas
 from tests.voting.arenas import KEY, MODELS, Row, arena_texts, filled, live_arena
 
+Edit = Callable[[Row], object]
+#: What somebody may do to a file, and what the refusal says.
+SEAL, NOTHING = "do not fit its seal", "0" * 64
+NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
+
 
 def made(live: LiveArena, pairs: int = 6) -> str:
     return make_ballot(live, KEY, pairs=pairs, days=30)
@@ -53,9 +58,6 @@ def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
     assert {voter.voter for voter in live.store.voters()} == {"ann", "c3"}
 
 
-Edit = Callable[[Row], object]
-
-
 def edited(**changes: object) -> Edit:
     return lambda file: file | changes
 
@@ -64,8 +66,6 @@ def votes_edited(**changes: object) -> Edit:
     return lambda file: file | {"votes": [file["votes"][0] | changes, *file["votes"][1:]]}
 
 
-#: What somebody may do to a file, and what the refusal says.
-SEAL, NOTHING = "do not fit its seal", "0" * 64
 TAMPERED: list[tuple[Edit, str]] = [
     (votes_edited(choice="B"), SEAL),
     (lambda f: f | {"votes": [*f["votes"], f["votes"][0]]}, SEAL),
@@ -106,9 +106,6 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
         assert why in str(refused.value)
         assert "\n" not in str(refused.value), why
     assert not live.store.votes()
-
-
-NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
 
 
 @settings(
