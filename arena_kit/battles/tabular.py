@@ -4,6 +4,8 @@ DuckDB reads all but SQLite; where it does not tell the keys of JSON or the line
 looks at the file itself.
 """
 
+from __future__ import annotations
+
 import atexit
 import csv
 import gzip

@@ -1,5 +1,7 @@
 """Writing battles: under our own names, and as FastChat's table."""
 
+from __future__ import annotations
+
 import warnings
 from collections.abc import Mapping
 from dataclasses import replace

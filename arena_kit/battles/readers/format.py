@@ -1,5 +1,7 @@
 """What a format is: how a file of it is recognised, and how its rows become battles; our own."""
 
+from __future__ import annotations
+
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
