@@ -16,6 +16,9 @@ from tests.emulator.messages import Desk, chat_models, message_object
 from tests.emulator.rules import MODELS, ApiError, check, invalid
 from tests.emulator.settings import REFUSALS, Clock, Fault, Faults, Settings, with_usage
 
+_PAGE = b"<html><body>Welcome to the proxy</body></html>\n"
+Match = re.Match[str]
+
 
 @dataclass(slots=True, kw_only=True)
 class Request:
@@ -29,7 +32,6 @@ class Request:
     origin: str
 
     def json(self) -> Any:
-        """The parsed body, which is let go."""
         body, self.body = self.body or b"", b""
         try:
             return json.loads(body)
@@ -42,28 +44,21 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """What to send: a body, or result lines; status None closes without a word, after `wait` real
-    seconds. `cut` is how a stream of lines breaks off: after `cut_after` lines and half a line,
-    either torn mid-chunk or cleanly ended, or without the half line, so that nothing shows it.
-    """
+    """What to send: a body, or result lines."""
 
-    status: int | None
+    status: int | None  # None closes without a word
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     lines: Iterator[bytes] | None = None
-    wait: float = 0.0
-    cut: str | None = None
-    cut_after: int = 0
+    wait: float = 0.0  # real seconds
+    cut: str | None = None  # how lines break off: torn in a chunk, in a line, or after a whole one
+    cut_after: int = 0  # so many lines
 
 
-_PAGE = b"<html><body>Welcome to the proxy</body></html>\n"
 Action = Callable[..., Answer]
-Match = re.Match[str]
 
 
 class App:
-    """All state of the service, and one method per endpoint."""
-
     def __init__(self, settings: Settings) -> None:
         self.settings, self.clock, self.faults, self.lock = settings, Clock(), Faults(), RLock()
         self.billing = Ledger(self._settle)
@@ -124,7 +119,6 @@ class App:
             raise ApiError(413, "Request exceeds the maximum size")  # [DOC-A]
 
     def _faulty(self, site: str, action: Action, request: Request, match: Match) -> Answer:
-        """Serve a request as the fault script allows."""
         fault = next(iter(self.faults.taken(site, 1)), None)
         if fault is None:
             return action(request, match, None)

@@ -110,8 +110,6 @@ def _result(batch: Batch, item: Item) -> dict[str, object]:
 
 
 class Batches:
-    """All batches, oldest first, and the work on them."""
-
     def __init__(
         self, settings: Settings, clock: Clock, desk: Desk, ledger: Ledger, faults: Faults
     ) -> None:
@@ -142,7 +140,6 @@ class Batches:
         return batch
 
     def get(self, batch_id: str, *, settled: bool = True) -> Batch:
-        """A batch as it is now; an unknown id is a 404."""
         if settled:
             self.settle()
         if batch_id not in self.by_id:
@@ -189,20 +186,15 @@ class Batches:
         archived = batch.archived_at(self._clock.now())
         url = f"{origin}/v1/messages/batches/{batch.id}/results"
         return {
-            "id": batch.id,
-            "type": "message_batch",
-            "processing_status": batch.status,
-            "request_counts": counts,
-            "created_at": _rfc3339(batch.created_at),
-            "expires_at": _rfc3339(batch.expires_at),
-            "ended_at": _rfc3339(batch.ended_at),
+            "id": batch.id, "type": "message_batch", "processing_status": batch.status,
+            "request_counts": counts, "created_at": _rfc3339(batch.created_at),
+            "expires_at": _rfc3339(batch.expires_at), "ended_at": _rfc3339(batch.ended_at),
             "cancel_initiated_at": _rfc3339(batch.cancel_initiated_at),
             "archived_at": _rfc3339(archived),
             "results_url": url if ended and archived is None else None,
-        }
+        }  # fmt: skip
 
     def settle(self) -> None:
-        """End every batch whose time has come, in the order in which they end."""
         now = self._clock.now()
         ready = [b for b in self._open if min(b.due, b.expires_at) <= now]
         for batch in sorted(ready, key=lambda b: min(b.due, b.expires_at)):
@@ -290,7 +282,6 @@ def _accepted(batch: Batch, item: Item) -> BillingRow:
 
 
 def _lags(batch: Batch, lag: Fault | None, newest: int) -> bool:
-    """Whether a lagging list does not show this batch yet."""
     if lag is None or lag.kind != "list_lag":
         return False
     return batch.serial > (lag.seen if lag.count is None else newest - lag.count)

@@ -10,6 +10,42 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
+_NAMES = ("question", "gold_answer", "expected_behavior", "response_a", "response_b")
+_FIRST = re.compile(rf"<(?:{'|'.join(_NAMES)})( [0-9a-f]{{8,64}})?>\n")
+_OPENINGS = ("In short", "Usually", "As far as is known", "It depends", "Most sources agree")
+Sections = Mapping[str, str]
+#: How much the first place is worth to the reader, and what it calls a tie.
+LEAN, TIE_MARGIN = 0.04, 0.02
+#: The difference from which a graded verdict says much better.
+MUCH = 0.3
+_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
+_PHRASES = (
+    "states the key fact — and little else",
+    "stays closer to what was asked",
+    "is the safer reading; it says “check first”",
+    "names the mechanism, and the naïve alternative too",
+    "gives a plan one could follow",
+)
+_ORDER = re.compile(
+    r"(?:choose|pick|prefer|select)\s+the\s+(?:response|answer)\s+"
+    r"(?:that\s+contains|containing|with)\s+[\"'“]?(.+?)[\"'”]?(?:[.\n]|$)",
+    re.IGNORECASE,
+)
+_LETTER = re.compile(
+    r"(?:(?:choose|pick|prefer|select|answer)\s+(?:response\s+)?|\"winner\": \")([AB])\b",
+    re.IGNORECASE,
+)
+#: What praises its own response or runs the other one down: scores, slander, and "choose the
+#: response that contains …" in ten languages.
+_PRAISE = re.compile(
+    r"\b10/10\b|other response is harmful|Wähle die|Choisis la|Elige la|Escolha a|Выбери|seç\b"
+    r"|اختر|चुनें|请选择|選んでください"
+)
+_HIDING = re.compile("[\u200b-\u200f\u2060]")
+_TAGS = re.compile("[\U000e0020-\U000e007e]")
+_BACKWARDS = re.compile("\u202e(.*?)\u202c", re.DOTALL)
+_REFUSED = "I can't help with comparing these responses."
+
 
 class Dice:
     """Uniform numbers from a hash of `names`; each `roll` gives the next, eight at most."""
@@ -19,17 +55,11 @@ class Dice:
         self._left = 32
 
     def roll(self) -> float:
-        """The next number in [0, 1)."""
         self._left -= 4
         return int.from_bytes(self._bits[self._left : self._left + 4]) / 2**32
 
     def between(self, low: float, high: float) -> int:
-        """A whole number from low to high."""
         return int(low + (high - low) * self.roll())
-
-
-_NAMES = ("question", "gold_answer", "expected_behavior", "response_a", "response_b")
-_FIRST = re.compile(rf"<(?:{'|'.join(_NAMES)})( [0-9a-f]{{8,64}})?>\n")
 
 
 def read_sections(user: str) -> dict[str, str]:
@@ -54,7 +84,6 @@ def system_text(params: Mapping[str, Any]) -> str:
 
 
 def user_text(params: Mapping[str, Any]) -> str:
-    """The text of the last message."""
     return _text(params["messages"][-1]["content"])
 
 
@@ -64,11 +93,7 @@ def _text(content: Any) -> str:
     return "".join(block.get("text") or "" for block in content)
 
 
-_OPENINGS = ("In short", "Usually", "As far as is known", "It depends", "Most sources agree")
-
-
 def generate(prompt: str, dice: Dice) -> Reply:
-    """A short text that echoes words of the prompt."""
     words = re.findall(r"\w+", prompt[:4000]) or ["nothing"]
     opening = _OPENINGS[dice.between(0, len(_OPENINGS))]
     start = dice.between(0, len(words))
@@ -76,36 +101,17 @@ def generate(prompt: str, dice: Dice) -> Reply:
     return Reply(text=f"{opening}: {echo}.")
 
 
-Sections = Mapping[str, str]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reply:
-    """What the model says: `text` None is empty content, `category` belongs to a refusal, and
-    `thinking_tokens` is drawn when None; longer than max_tokens it is cut, thinking first.
-    """
+    """What the model says; longer than max_tokens it is cut, thinking first."""
 
-    text: str | None
+    text: str | None  # None is empty content
     stop_reason: str = "end_turn"
-    thinking_tokens: int | None = None
-    category: str | None = None
+    thinking_tokens: int | None = None  # drawn when None
+    category: str | None = None  # of a refusal
 
 
 Behaviour = Callable[[Sections, Dice], Reply]
-
-#: How much the first place is worth to the reader, and what it calls a tie.
-LEAN, TIE_MARGIN = 0.04, 0.02
-#: The difference from which a graded verdict says much better.
-MUCH = 0.3
-_ENCODE = json.JSONEncoder(ensure_ascii=False).encode
-
-_PHRASES = (
-    "states the key fact — and little else",
-    "stays closer to what was asked",
-    "is the safer reading; it says “check first”",
-    "names the mechanism, and the naïve alternative too",
-    "gives a plan one could follow",
-)
 
 
 def reader(sections: Sections, dice: Dice) -> Reply:
@@ -120,35 +126,8 @@ def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
 
 
 def longer(sections: Sections, dice: Dice) -> Reply:
-    """Length bias."""
     a, b = len(sections["response_a"]), len(sections["response_b"])
     return _verdict("tie" if a == b else "A" if a > b else "B", dice)
-
-
-def self_preferring(sections: Sections, dice: Dice) -> Reply:
-    """Prefers the response that names its own maker, else reads."""
-    a, b = ("claude" in sections[name].lower() for name in ("response_a", "response_b"))
-    return reader(sections, dice) if a == b else _verdict("A" if a else "B", dice)
-
-
-_ORDER = re.compile(
-    r"(?:choose|pick|prefer|select)\s+the\s+(?:response|answer)\s+"
-    r"(?:that\s+contains|containing|with)\s+[\"'“]?(.+?)[\"'”]?(?:[.\n]|$)",
-    re.IGNORECASE,
-)
-_LETTER = re.compile(
-    r"(?:(?:choose|pick|prefer|select|answer)\s+(?:response\s+)?|\"winner\": \")([AB])\b",
-    re.IGNORECASE,
-)
-#: What praises its own response or runs the other one down: scores, slander, and "choose the
-#: response that contains …" in ten languages.
-_PRAISE = re.compile(
-    r"\b10/10\b|other response is harmful|Wähle die|Choisis la|Elige la|Escolha a|Выбери|seç\b"
-    r"|اختر|चुनें|请选择|選んでください"
-)
-_HIDING = re.compile("[\u200b-\u200f\u2060]")
-_TAGS = re.compile("[\U000e0020-\U000e007e]")
-_BACKWARDS = re.compile("\u202e(.*?)\u202c", re.DOTALL)
 
 
 def _unhidden(text: str) -> str:
@@ -178,7 +157,6 @@ def lowercase(sections: Sections, dice: Dice) -> Reply:
 
 
 def prose(sections: Sections, dice: Dice) -> Reply:
-    """The JSON stands in a fence between sentences."""
     verdict = reader(sections, dice).text
     return Reply(
         text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\nLet me know if {{more}} helps."
@@ -186,8 +164,7 @@ def prose(sections: Sections, dice: Dice) -> Reply:
 
 
 _REFUSAL = Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")
-_REFUSED = "I can't help with comparing these responses."
-_READERS = (reader, ignores_rubric, longer, self_preferring, lowercase, prose)
+_READERS = (reader, ignores_rubric, longer, lowercase, prose)
 BEHAVIOURS: dict[str, Behaviour] = {
     **{behaviour.__name__: behaviour for behaviour in _READERS},
     "tie": lambda sections, dice: _verdict("tie", dice),

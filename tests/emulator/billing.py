@@ -1,7 +1,4 @@
-"""What a request costs: what the prompt cache writes and reads, token counts, and the bill.
-
-Not modelled: the 20-block lookback, and the moment at which a response begins.
-"""
+"""What a request costs; the 20-block lookback and when a response begins are not modelled."""
 
 import json
 import marshal
@@ -27,20 +24,17 @@ def text_bytes(text: str) -> int:
 
 
 def _block_text(block: Any) -> str:
-    """The text of a content block, or its JSON when it has none."""
     if isinstance(block, str):
         return block
     return block.get("text") or json.dumps(block, sort_keys=True)
 
 
 def _blocks(params: Mapping[str, Any]) -> Iterator[Any]:
-    """The blocks of system and messages, in this order."""
     for content in (params.get("system"), *(m["content"] for m in params["messages"])):
         yield from [content] if isinstance(content, str) else content or ()
 
 
 def prompt_tokens(params: Mapping[str, Any]) -> int:
-    """Tokens of system and messages together."""
     return tokens_of(sum(text_bytes(_block_text(block)) for block in _blocks(params)))
 
 
@@ -67,8 +61,6 @@ def prefixes_of(params: Mapping[str, Any], model: Model) -> tuple[Prefix, ...]:
 
 
 class Counts(NamedTuple):
-    """Tokens written for an hour, and read."""
-
     write_1h: int = 0
     read: int = 0
 
@@ -115,19 +107,14 @@ class Usage(NamedTuple):
 
     def as_dict(self) -> dict[str, object]:
         """The usage object of a message; total prompt = input + creation + read [SRC]."""
+        written = {"ephemeral_1h_input_tokens": self.write_1h}
         return {
-            "input_tokens": self.input,
-            "cache_creation_input_tokens": self.write_1h,
-            "cache_read_input_tokens": self.read,
-            "cache_creation": {
-                "ephemeral_5m_input_tokens": 0,
-                "ephemeral_1h_input_tokens": self.write_1h,
-            },
-            "output_tokens": self.output,
+            "input_tokens": self.input, "output_tokens": self.output,
+            "cache_creation_input_tokens": self.write_1h, "cache_read_input_tokens": self.read,
+            "cache_creation": {"ephemeral_5m_input_tokens": 0} | written,
             "output_tokens_details": {"thinking_tokens": self.thinking},
-            "service_tier": self.tier,
-            "inference_geo": "global",
-        }
+            "service_tier": self.tier, "inference_geo": "global",
+        }  # fmt: skip
 
     def usd(self, model: str) -> float:
         """What the service charges: a batch pays half [DOC-A], a model of one's own nothing."""
@@ -165,5 +152,4 @@ class Ledger:
         return sum(row.usd for row in self.rows)
 
     def bill(self, request: BillingRow, model: str, usage: Usage) -> None:
-        """Charge one processed request."""
         self._rows.append(request._replace(counts=usage, usd=usage.usd(model)))

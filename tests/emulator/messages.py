@@ -27,8 +27,6 @@ def digest_of(params: Mapping[str, Any]) -> str:
 
 
 class Output(NamedTuple):
-    """A finished answer: what is shown, and the tokens it took."""
-
     text: str | None
     stop_reason: str
     category: str | None
@@ -99,7 +97,6 @@ class Desk:
         return Dice(self._settings.seed, self._asked[digest], digest)
 
     def _reply(self, params: Mapping[str, Any], dice: Dice) -> Reply:
-        """What the behaviour now set says to a request."""
         behaviour = self._settings.behaviour
         if not isinstance(behaviour, str):
             answer = behaviour(params)
@@ -138,19 +135,11 @@ def message_object(message_id: str, model: str, output: Output, usage: Usage) ->
     """The Message object [SRC: types/message.py]."""
     details = {"type": "refusal", "category": output.category, "explanation": None}
     return {
-        "id": message_id,
-        "type": "message",
-        "role": "assistant",
-        "model": model,
-        "content": output.content(),
-        "stop_reason": output.stop_reason,
-        "stop_sequence": None,
+        "id": message_id, "type": "message", "role": "assistant", "model": model,
+        "content": output.content(), "stop_reason": output.stop_reason, "stop_sequence": None,
         "stop_details": details if output.stop_reason == "refusal" else None,
         "usage": usage.as_dict(),
-    }
-
-
-# Chat completions, of the common shape that local servers offer [3P]
+    }  # fmt: skip
 
 
 def chat_models() -> dict[str, object]:
@@ -165,15 +154,8 @@ def _completion(model: str, output: Output, usage: Usage, digest: str) -> dict[s
         message["refusal"] = output.text
     finish = _FINISH[output.stop_reason]
     choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": finish}
-    return {
-        "id": f"chatcmpl-{sha256(digest.encode()).hexdigest()[:24]}",
-        "object": "chat.completion",
-        "created": 1_760_000_000,
-        "model": model,
-        "choices": [choice],
-        "usage": {
-            "prompt_tokens": usage.input,
-            "completion_tokens": usage.output,
-            "total_tokens": usage.input + usage.output,
-        },
-    }
+    tokens = {"prompt_tokens": usage.input, "completion_tokens": usage.output}
+    name = f"chatcmpl-{sha256(digest.encode()).hexdigest()[:24]}"
+    shared = {"id": name, "object": "chat.completion", "created": 1_760_000_000, "model": model}
+    total = {"total_tokens": usage.input + usage.output}
+    return shared | {"choices": [choice], "usage": tokens | total}

@@ -1,6 +1,4 @@
-"""What the service knows and accepts: its models and prices, the rules a request must keep, and the
-words in which it complains, as chat-completions servers do.
-"""
+"""What the service knows and accepts: models, prices, rules of a request, and its complaints."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -12,6 +10,14 @@ ERROR_TYPES = {
     413: "request_too_large", 429: "rate_limit_error", 504: "timeout_error",
     529: "overloaded_error",
 }  # fmt: skip
+#: Every effort level. [SRC]
+EFFORTS = ("low", "medium", "high", "xhigh", "max")
+#: Fields of MessageCreateParams; sampling is gone since 2026-10-21 [DOC-B, SRC].
+KNOWN = frozenset(
+    "max_tokens messages model cache_control container diagnostics inference_geo metadata "
+    "output_config service_tier speed stop_sequences stream system thinking tool_choice tools "
+    "user_profile_id workspace_id".split()
+)
 
 
 class ApiError(Exception):
@@ -37,14 +43,7 @@ class ApiError(Exception):
 
 
 def invalid(message: str, **more: str) -> ApiError:
-    """A 400 of type invalid_request_error."""
     return ApiError(400, message, **more)
-
-
-# Models
-
-#: Every effort level. [SRC]
-EFFORTS = ("low", "medium", "high", "xhigh", "max")
 
 
 class Price(NamedTuple):
@@ -70,23 +69,15 @@ class Model(NamedTuple):
     def info(self) -> dict[str, object]:
         """The ModelInfo object [SRC: types/model_info.py, model_capabilities.py]."""
         yes = {"supported": True}
+        effort = yes | dict.fromkeys(EFFORTS, yes)
         return {
-            "type": "model",
-            "id": self.id,
-            "display_name": self.id.replace("-", " ").title(),
-            "line": self.line,
-            "lifecycle": self.lifecycle,
-            "created_at": "2026-06-01T00:00:00Z",
+            "type": "model", "id": self.id, "display_name": self.id.replace("-", " ").title(),
+            "line": self.line, "lifecycle": self.lifecycle, "created_at": "2026-06-01T00:00:00Z",
             "deprecated_at": None if self.lifecycle == "active" else "2026-05-29T00:00:00Z",
-            "retires_at": self.retires_at,
-            "max_input_tokens": 1_000_000,
+            "retires_at": self.retires_at, "max_input_tokens": 1_000_000,
             "max_tokens": self.max_tokens,
-            "capabilities": {
-                "batch": yes,
-                "effort": yes | dict.fromkeys(EFFORTS, yes),
-                "structured_outputs": yes,
-            },
-        }
+            "capabilities": {"batch": yes, "effort": effort, "structured_outputs": yes},
+        }  # fmt: skip
 
 
 #: Prices and shortest cacheable prefixes: [DOC-B] for 5.5 except where marked, else [DOC-A].
@@ -103,16 +94,6 @@ _MODELS = (
           "retired", "2026-01-05T00:00:00Z", 4096),
 )  # fmt: skip
 MODELS = {model.id: model for model in _MODELS}
-
-
-# Requests
-
-#: Fields of MessageCreateParams; sampling is gone since 2026-10-21 [DOC-B, SRC].
-KNOWN = frozenset(
-    "max_tokens messages model cache_control container diagnostics inference_geo metadata "
-    "output_config service_tier speed stop_sequences stream system thinking tool_choice tools "
-    "user_profile_id workspace_id".split()
-)
 
 
 def check(params: Any, *, counting: bool = False) -> Model:

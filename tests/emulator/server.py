@@ -32,9 +32,7 @@ class LogRow:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
+    daemon_threads, block_on_close, request_queue_size = True, False, 128
 
     def __init__(self, port: int, emulator: Emulator) -> None:
         self.emulator = emulator
@@ -59,8 +57,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
     def log_message(self, *args: Any) -> None:
         """Say nothing here: requests are logged by the emulator."""
@@ -71,16 +68,11 @@ class _Handler(BaseHTTPRequestHandler):
         body = self._body(emulator.settings.max_batch_bytes)
         row = LogRow(self.command, self.path)
         emulator.requests.append(row)
-        answer = emulator.app.answer(
-            Request(
-                method=self.command,
-                path=unquote(url.path),
-                query=parse_qs(url.query),
-                headers={name.lower(): value for name, value in self.headers.items()},
-                body=body,
-                origin=f"http://{self.headers['host']}",
-            )
-        )
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        where: Any = {"path": unquote(url.path), "query": parse_qs(url.query), "headers": headers}
+        origin = f"http://{self.headers['host']}"
+        request = Request(method=self.command, body=body, origin=origin, **where)
+        answer = emulator.app.answer(request)
         row.status = answer.status
         self._send(answer)
 

@@ -10,66 +10,11 @@ from urllib.parse import urlsplit
 from tests.emulator.behaviours import BEHAVIOURS, Reply
 from tests.emulator.rules import ApiError, invalid
 
-
-class Clock:
-    """Virtual time: it starts at the real time and can be advanced."""
-
-    def __init__(self) -> None:
-        self._ahead = timedelta()
-
-    def now(self) -> datetime:
-        return datetime.now(UTC) + self._ahead
-
-    def advance(self, seconds: float = 0.0, *, hours: float = 0.0, days: float = 0.0) -> None:
-        """Let this much virtual time pass at once."""
-        self._ahead += timedelta(days=days, hours=hours, seconds=seconds)
-
-
 #: What the "mixed" behaviour does beside reading; the rest of the share is "reader".
 MIXTURE = {
     "refuse_empty": 0.02, "refuse_text": 0.01, "thinking_only": 0.02, "lowercase": 0.02,
     "prose": 0.02, "garbage": 0.01, "tie": 0.05,
 }  # fmt: skip
-
-
-@dataclass(slots=True, kw_only=True)
-class Settings:
-    """Knobs of the emulated service; every one may change while it runs.
-
-    Times are virtual seconds except `latency`. `expire_share` of every batch expires when it ends,
-    `miss_rate` is how often a batch misses a prefix that was warm before it began, and `key` is the
-    only credential accepted; any is when it is None.
-    """
-
-    seed: int = 0
-    batch_seconds: float = 0.0
-    miss_rate: float = 0.1
-    expire_share: float = 0.0
-    behaviour: str | Callable[[Mapping[str, object]], Reply | str] = "reader"
-    shares: dict[str, float] = field(default_factory=lambda: dict(MIXTURE))
-    thinking_share: float = 0.7
-    latency: float = 0.0
-    chat_schema: bool = True
-    max_batch_bytes: int = 256_000_000
-    max_batch_requests: int = 100_000
-    key: str | None = None
-
-    def __post_init__(self) -> None:
-        self.update({})
-
-    def update(self, changes: Mapping[str, object]) -> None:
-        """Change settings by name; names and behaviours must exist."""
-        if unknown := changes.keys() - {f.name for f in fields(self)}:
-            raise ValueError(f"unknown setting {min(unknown)!r}")
-        for name, value in changes.items():
-            setattr(self, name, value)
-        names = [self.behaviour] if isinstance(self.behaviour, str) else []
-        if wrong := {*names, *self.shares} - {*BEHAVIOURS, "mixed"}:
-            raise ValueError(f"unknown behaviour {min(wrong)!r}")
-
-
-# Faults
-
 #: Faults that answer with an error and leave the service as it was.
 REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found", "redirect")
 #: Faults of the connection; all but drop_before happen after the request took effect. With
@@ -92,30 +37,65 @@ CREDIT = (
 )
 
 
+class Clock:
+    """Virtual time: it starts at the real time and can be advanced."""
+
+    def __init__(self) -> None:
+        self._ahead = timedelta()
+
+    def now(self) -> datetime:
+        return datetime.now(UTC) + self._ahead
+
+    def advance(self, seconds: float = 0.0, *, hours: float = 0.0, days: float = 0.0) -> None:
+        self._ahead += timedelta(days=days, hours=hours, seconds=seconds)
+
+
+@dataclass(slots=True, kw_only=True)
+class Settings:
+    """Knobs of the emulated service, in virtual seconds; every one may change while it runs."""
+
+    seed: int = 0
+    batch_seconds: float = 0.0
+    miss_rate: float = 0.1  # how often a batch misses a prefix that was warm before it began
+    expire_share: float = 0.0  # of every batch
+    behaviour: str | Callable[[Mapping[str, object]], Reply | str] = "reader"
+    shares: dict[str, float] = field(default_factory=lambda: dict(MIXTURE))
+    thinking_share: float = 0.7
+    latency: float = 0.0  # real seconds
+    chat_schema: bool = True
+    max_batch_bytes: int = 256_000_000
+    max_batch_requests: int = 100_000
+    key: str | None = None  # None accepts any
+
+    def __post_init__(self) -> None:
+        self.update({})
+
+    def update(self, changes: Mapping[str, object]) -> None:
+        """Change settings by name; names and behaviours must exist."""
+        if unknown := changes.keys() - {f.name for f in fields(self)}:
+            raise ValueError(f"unknown setting {min(unknown)!r}")
+        for name, value in changes.items():
+            setattr(self, name, value)
+        names = [self.behaviour] if isinstance(self.behaviour, str) else []
+        if wrong := {*names, *self.shares} - {*BEHAVIOURS, "mixed"}:
+            raise ValueError(f"unknown behaviour {min(wrong)!r}")
+
+
 @dataclass(slots=True, kw_only=True)
 class Fault:
-    """One thing that goes wrong `times` times (None: always) at a site, after `after` good calls.
-
-    Options by kind: `status`, `message` and `retry_after` for "status" and "status_after";
-    `seconds` (real) for "hang"; `share` of the lines for "truncate", "half_line" and "short"; `url`
-    (an origin) for "foreign_results_url"; `url` (an address, or an origin that has the same paths)
-    and `status` for "redirect" and "redirect_after"; `usage` (any text; none for a usage that is
-    missing) for "odd_usage"; `count` for "list_lag" (the newest so many are missing; else those
-    created after the fault was added). Faults of items take `share` or `count` of a batch's
-    requests; `times` and `after` count batches as they end, so `after=1` lets a pre-warm pass.
-    """
+    """One thing that goes wrong `times` times at a site, after so many good calls."""
 
     on: str
     kind: str
-    times: int | None = 1
+    times: int | None = 1  # None: always; faults of items count batches as they end
     after: int = 0
     status: int = 500
     retry_after: float | None = None
-    seconds: float = 30.0
-    share: float | None = None
-    count: int | None = None
-    url: str = "http://127.0.0.1:9"
-    usage: str = ""
+    seconds: float = 30.0  # real ones, of a hang
+    share: float | None = None  # of the lines of results, or of a batch's requests
+    count: int | None = None  # of a batch's requests, or of the newest batches that a list lacks
+    url: str = "http://127.0.0.1:9"  # an origin, or the address to redirect to
+    usage: str = ""  # any text; none for a usage that is missing
     message: str = "The fault script says so."
     seen: int = field(default=0, repr=False)  # batches that existed when it was added
 

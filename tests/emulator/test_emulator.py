@@ -1,6 +1,4 @@
-"""The contract of the stand-in for the service, seen through the real SDK: the rules on which tests
-of the package rely. What the package meets of it is tested where the package meets it.
-"""
+"""The contract of the stand-in, seen through the real SDK: the rules on which other tests rely."""
 
 import json
 from collections import Counter
@@ -15,6 +13,14 @@ from tests.emulator import Emulator, Fault, Reply, digest_of
 from tests.samples import ROOT
 
 RUBRIC = "Judge the facts and nothing else, whatever the length may be. " * 60
+OPEN_SCHEMA = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
+BAD_PARAMS: list[tuple[dict[str, Any], str]] = [
+    ({"temperature": 0}, "temperature: Extra inputs are not permitted"),
+    ({"output_config": {"effort": "huge"}}, "effort"),
+    ({"output_config": OPEN_SCHEMA}, "additionalProperties"),
+    ({"max_tokens": 200_000}, "max_tokens: 200000 > 128000"),
+    ({"model": "claude-3-opus-20240229"}, "model: claude-3-opus"),
+]
 
 
 @cache
@@ -42,14 +48,11 @@ def requests(*params: dict[str, Any]) -> Any:
 
 
 def run(client: anthropic.Anthropic, *params: dict[str, Any]) -> dict[str, Any]:
-    """Results of a batch by custom_id."""
     batch = client.messages.batches.create(requests=requests(*params))
     return {line.custom_id: line.result for line in client.messages.batches.results(batch.id)}
 
 
-def test_a_batch_lives_from_create_to_its_results(
-    emulator: Emulator, client: anthropic.Anthropic
-) -> None:
+def test_a_batch_from_create_to_results(emulator: Emulator, client: anthropic.Anthropic) -> None:
     """It is listed, newest first, and billed once, whoever reads it how often."""
     batches = client.messages.batches
     older = batches.create(requests=requests(asking("Before?"))).id
@@ -113,19 +116,7 @@ def test_a_malformed_batch_is_refused_at_once(made: Any, message: str) -> None:
         assert not emulator.billing.accepted
 
 
-OPEN_SCHEMA = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
-BAD_PARAMS: list[tuple[dict[str, Any], str]] = [
-    ({"temperature": 0}, "temperature: Extra inputs are not permitted"),
-    ({"output_config": {"effort": "huge"}}, "effort"),
-    ({"output_config": OPEN_SCHEMA}, "additionalProperties"),
-    ({"max_tokens": 200_000}, "max_tokens: 200000 > 128000"),
-    ({"model": "claude-3-opus-20240229"}, "model: claude-3-opus"),
-]
-
-
-def test_bad_params_fail_late_in_a_batch_and_at_once_alone(
-    emulator: Emulator, client: anthropic.Anthropic
-) -> None:
+def test_bad_params_fail_late_in_a_batch(emulator: Emulator, client: anthropic.Anthropic) -> None:
     """The same complaint is an errored line of a batch and a status of a single message."""
     results = run(client, asking(), *(asking(**changes) for changes, _ in BAD_PARAMS))
     for n, (changes, message) in enumerate(BAD_PARAMS, 1):
@@ -181,9 +172,7 @@ def test_a_create_that_fails_may_leave_a_batch(
         assert len(emulator.batches) == len(emulator.billing.rows) == left + 2
 
 
-def test_results_break_off_and_unknown_ones_look_succeeded(
-    emulator: Emulator, client: anthropic.Anthropic
-) -> None:
+def test_results_break_off_or_are_unknown(emulator: Emulator, client: anthropic.Anthropic) -> None:
     """A cut stream gives its whole lines, then raises what is no SDK error; only `.type` tells."""
     batches = client.messages.batches
     made = batches.create(requests=requests(*(asking(f"Why {i}?") for i in range(40))))

@@ -58,7 +58,6 @@ def _scenarios(options: argparse.Namespace) -> list[Scenario]:
 
 
 def _show(outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
-    """The table by kind, every failure with its command, and the sums."""
     console = Console(width=150, highlight=False, markup=False, soft_wrap=True)
     table = Table("scenarios", box=None, pad_edge=False)
     for name in _COLUMNS:

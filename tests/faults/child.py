@@ -32,6 +32,9 @@ from tests.faults.tournament import JUDGES, OPTIONS, PAIRS, Transport, judge_of,
 #: Steps that change the ledger, and calls of a batch service around them.
 DURABLE = ("plan", "begin", "submitted", "adopt", "record", "close")
 CALLS = ("submit", "poll")
+#: Small groups of results make many durable steps.
+_GROUP = 4
+_LONGEST_LIFE = 120.0
 
 
 class At(NamedTuple):
@@ -42,8 +45,6 @@ class At(NamedTuple):
 
 
 class After(NamedTuple):
-    """A signal so many seconds after the start."""
-
     seconds: float
     signal: int = signal.SIGKILL
 
@@ -60,7 +61,6 @@ class Fate:
         self._death = death
 
     def reach(self, point: str) -> None:
-        """Pass a point, or die there."""
         self.seen[point] += 1
         if self._death == At(point, self.seen[point]):
             os.kill(os.getpid(), signal.SIGKILL)
@@ -130,11 +130,6 @@ def _die_before_commit(fate: Fate) -> None:
     ledger_schema.transaction = partial(transaction, name="new_file")
 
 
-#: Small groups of results make many durable steps.
-_GROUP = 4
-_LONGEST_LIFE = 120.0
-
-
 class Code(IntEnum):
     """How a life ended, told by its exit code."""
 
@@ -150,9 +145,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a life is for: which texts, where they go, and what remembers them; the run record that
-    it works on, if any, and the name that it believes its machine has.
-    """
+    """What a life is for: texts, where they go, what remembers them, on which record and host."""
 
     base_url: str
     ledger: Path
@@ -165,8 +158,6 @@ class Task:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """A judging process from the outside."""
-
     pid: int
     files: Path
     death: Death | None
@@ -189,7 +180,6 @@ class Life:
         return Code(code) if code in set(Code) else Code.BROKEN
 
     def result(self) -> dict[str, Any]:
-        """The verdicts of a life that is done, and the points that it reached."""
         return dict(json.loads(self.files.with_suffix(".json").read_text()))
 
     def words(self) -> str:
@@ -217,7 +207,6 @@ def _over(handle: int, seconds: float) -> bool:
 
 
 def _live(task: Task, files: Path, death: Death | None) -> NoReturn:
-    """Judge and exit, whatever happens."""
     code = Code.BROKEN
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)

@@ -46,14 +46,11 @@ class Outcome:
 
 
 class Stage(NamedTuple):
-    """One worker's service, folder and variant."""
-
     service: Service
     folder: Path
     variant: Variant
 
     def play(self, scenario: Scenario) -> Outcome:
-        """One scenario from the first start to the verdict."""
         outcome = Outcome(name=scenario.name, seed=scenario.seed)
         task = self._task(scenario)
         last: list[tuple[str, str]] = []

@@ -28,55 +28,43 @@ SeenBy = Mapping[Transport, Seen]
 #: What a process and host in the records of a killed life are changed to before the next one:
 #: another host's, those of a process that lives, those of the first process of this host.
 Host = Literal["", "renamed", "reused", "first"]
+_LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name)) != name)}
 
 
 class Restore(NamedTuple):
-    """An older copy, made when so many lives are over, takes the ledger's place once the run is
-    done, and the run begins anew; `deaths` belong to the first lives of the second act.
-    """
+    """An older copy takes the ledger's place once the run is done, and the run begins anew."""
 
     way: Literal["backup", "copy"]
-    after: int
-    deaths: tuple[Death, ...] = ()
+    after: int  # lives, before the copy is made
+    deaths: tuple[Death, ...] = ()  # of the first lives of the second act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What goes wrong: at the service, and with the judging process in its first lives.
-
-    `deaths` belong to the first lives, one each; `foreign` are sizes of batches that somebody else
-    makes in the same account before every life; `asleep_hours` pass at the service between two
-    lives, whose clock is `skew_hours` ahead. With a `host`, every life works on a run record.
-    """
+    """What goes wrong: at the service, and with the judging process in its first lives."""
 
     name: str
     seed: int = 1
     faults: Faults = ()
-    deaths: tuple[Death, ...] = ()
+    deaths: tuple[Death, ...] = ()  # of the first lives, one each
     settings: Mapping[str, object] = field(default_factory=dict)
-    foreign: tuple[int, ...] = ()
+    foreign: tuple[int, ...] = ()  # sizes of somebody else's batches before every life
     rivals: int = 1
-    asleep_hours: float = 0.0
-    skew_hours: float = 0.0
+    asleep_hours: float = 0.0  # at the service, between two lives
+    skew_hours: float = 0.0  # by which its clock is ahead
     transport: Transport = "batches"
     restore: Restore | None = None
-    host: Host = ""
+    host: Host = ""  # with one, every life works on a run record
 
     def is_called(self, pattern: str) -> bool:
-        """Whether this is its name; `*` stands for anything."""
         return self.name == pattern or fnmatch(self.name, pattern)
 
     def service(self) -> dict[str, object]:
-        """The settings of the service."""
         usual = {"behaviour": "mixed", "shares": SHARES, "batch_seconds": 0.02, "seed": self.seed}
         return usual | dict(self.settings)
 
 
-_LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name)) != name)}
-
-
 def scenario_kind(name: str) -> str:
-    """What a scenario is reported under."""
     group, _, rest = name.partition("/")
     if group.startswith("fault"):
         return f"fault: {kind_of(rest)}{' + kill' * (group == 'fault+kill')}"
@@ -87,7 +75,6 @@ def scenario_kind(name: str) -> str:
 
 
 def matrix(seen: SeenBy, seed: int) -> list[Scenario]:
-    """Every scenario of the full matrix."""
     batches = seen["batches"]
     scenarios = [
         *_steps(batches, seed),

@@ -1,6 +1,4 @@
-"""The emulated service in a process of its own, for the harness forks and must have no threads; it
-is steered over its standard input, whose end is its own.
-"""
+"""The emulated service in a process of its own, steered over its standard input."""
 
 import json
 import subprocess
@@ -51,9 +49,7 @@ class Service:
 
 
 class _Server:
-    """The service's end; a fresh emulator takes the old one's port. Elsewhere is a server that
-    answers as the service would, in another model's name, so that only who asks it is in trouble.
-    """
+    """The service's end; elsewhere is a server that answers in another model's name."""
 
     def __init__(self) -> None:
         self._emulator = Emulator()
@@ -80,16 +76,13 @@ class _Server:
         self._emulator.faults.add(*usual)
 
     def heal(self, _: None) -> None:
-        """No more faults from here on."""
         self._emulator.faults.clear()
         self._late, self._emulator.settings.expire_share = [], 0.0
 
     def hurry(self, _: None) -> None:
-        """Batches end at once from here on."""
         self._emulator.settings.batch_seconds = 0.0
 
     def sleep(self, hours: float) -> None:
-        """Let time pass."""
         self._emulator.clock.advance(hours=hours)
 
     def foreign(self, sizes: list[int]) -> None:
@@ -119,7 +112,6 @@ class _Server:
         return self._astray
 
     def fired(self, _: None) -> int:
-        """How many faults have happened."""
         return self._fired
 
     def _answer_elsewhere(self, request: Request) -> Answer:
@@ -167,7 +159,6 @@ def _renamed(content: bytes) -> bytes:
 
 
 def main() -> None:
-    """Serve until the input ends."""
     server = _Server()
     for line in sys.stdin:
         what, value = json.loads(line)

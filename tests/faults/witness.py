@@ -23,10 +23,7 @@ Verdicts = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a scenario came to; all but `billed` and `unknown` should be zero. `unknown` are live
-    calls that may have been billed without an answer; `astray` reached, or came from, another
-    address.
-    """
+    """What a scenario came to; all but `billed` and `unknown` (calls in doubt) should be zero."""
 
     billed: int = 0
     unknown: int = 0
@@ -128,9 +125,7 @@ def _digests(transport: Transport, seed: int) -> dict[str, str]:
 
 
 def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:
-    """How often each request was charged beyond the answers, and the doubts, that the ledger has: a
-    live question may be asked about twice, as two requests of one text.
-    """
+    """How often each request was charged beyond the ledger's answers and doubts."""
     excess = {
         key: len(paid)
         - max(1, len(book.answers.get(key, ())) + book.silent[key] + book.unknown[key])
@@ -140,7 +135,6 @@ def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:
 
 
 def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
-    """Presentations of the tournament without a paid verdict."""
     status = dict(verdicts)
     shown = {
         "|".join((pair.dimension, pair.prompt_id, *order))

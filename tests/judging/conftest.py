@@ -57,7 +57,6 @@ class Bench:
 
     @property
     def sizes(self) -> list[int]:
-        """How many requests each batch at the service has, oldest first."""
         return samples.sizes(self.emulator)
 
     def calls(self, by: str) -> list[int | None]:

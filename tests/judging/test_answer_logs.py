@@ -14,6 +14,8 @@ from arena_kit.judging.pairs.answer_logs import Collection, collect
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.samples import call
 
+NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
+
 
 def read(*paths: Path) -> Collection:
     return collect([("", path) for path in paths])
@@ -126,9 +128,7 @@ def members(path: Path, **texts: str) -> None:
             archive.writestr(name.replace("_", "/"), text)
 
 
-def test_damaged_inspect_logs_name_their_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_damaged_logs_name_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A layout that we do not know is left to inspect_ai."""
     header = json.dumps(head("m"))
     whole = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
@@ -162,9 +162,6 @@ def row(doc_id: int, answer: Any, **changes: Any) -> dict[str, Any]:
         "resps": [[answer]], "filtered_resps": [answer], "filter": "strict-match",
         "metrics": ["exact_match"], "exact_match": 1.0, "doc_hash": f"d{doc_id}",
     } | changes  # fmt: skip
-
-
-NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
 
 
 def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> None:

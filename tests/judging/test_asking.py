@@ -1,6 +1,4 @@
-"""Judging a tournament: what is sent and where, what comes back; every answer asked once, none
-lost, none invented.
-"""
+"""Judging a tournament: what is sent and where; every answer is asked once, none is lost."""
 
 import gc
 import json
@@ -25,6 +23,25 @@ from tests.emulator import Emulator, Fault, Reply
 from tests.judging.conftest import Bench
 from tests.samples import KEY, MATERIAL, OPUS, PAIRS, ScriptedJudge, outcomes, statuses, verdict
 
+VERDICT = {
+    "type": "object",
+    "properties": {
+        "justification": {"type": "string"},
+        "winner": {"type": "string", "enum": ["A", "B", "tie"]},
+    },
+    "required": ["justification", "winner"],
+    "additionalProperties": False,
+}
+FIRST, SECOND = MATERIAL.requests(PAIRS[:1])
+CUT = Reply(text=verdict("A") + " " * 20_000, thinking_tokens=0)
+REFUSAL = Reply(text="I can't.", stop_reason="refusal", category="general_harms")
+FIRST_ASKED = {
+    f"tone|{prompt_id}|{first}|{second}#1"
+    for prompt_id in samples.PROMPTS
+    for first, second in permutations(samples.ENTRANTS, 2)
+}
+FAILED = [s for s in Status if s not in (Status.OK, Status.UNPARSABLE, Status.MISSING)]
+
 
 @pytest.fixture
 def bodies(bench: Bench) -> list[dict[str, Any]]:
@@ -39,24 +56,11 @@ def bodies(bench: Bench) -> list[dict[str, Any]]:
     return seen
 
 
-VERDICT = {
-    "type": "object",
-    "properties": {
-        "justification": {"type": "string"},
-        "winner": {"type": "string", "enum": ["A", "B", "tie"]},
-    },
-    "required": ["justification", "winner"],
-    "additionalProperties": False,
-}
-FIRST, SECOND = MATERIAL.requests(PAIRS[:1])
-
-
 def user(request: JudgeRequest) -> dict[str, str]:
     return {"role": "user", "content": request.user}
 
 
 def claudes_body(request: JudgeRequest) -> dict[str, Any]:
-    """The body of a request, written out."""
     control = {"type": "ephemeral", "ttl": "1h"}
     shape = {"type": "json_schema", "schema": VERDICT}
     return {
@@ -115,30 +119,20 @@ def test_nobody_is_named_and_no_key_is_shown(bench: Bench, bodies: list[dict[str
     assert judge.service.account != bench.judge(key="sk-ant-other").service.account
 
 
-CUT = Reply(text=verdict("A") + " " * 20_000, thinking_tokens=0)
-REFUSAL = Reply(text="I can't.", stop_reason="refusal", category="general_harms")
-
-
 @pytest.mark.parametrize("by", ["batches", "chat"])
 @pytest.mark.parametrize(
     ("behaviour", "status", "read"),
     [
-        ("refuse_empty", Status.REFUSED, {}),
-        (REFUSAL, Status.REFUSED, {"raw_text": "I can't."}),
-        ("thinking_only", Status.TRUNCATED, {}),
-        (CUT, Status.TRUNCATED, {}),
-        ("empty", Status.UNPARSABLE, {}),
-        ("garbage", Status.UNPARSABLE, {}),
-        ("lowercase", Status.OK, {}),
-        ("prose", Status.OK, {}),
+        ("refuse_empty", Status.REFUSED, {}), (REFUSAL, Status.REFUSED, {"raw_text": "I can't."}),
+        ("thinking_only", Status.TRUNCATED, {}), (CUT, Status.TRUNCATED, {}),
+        ("empty", Status.UNPARSABLE, {}), ("garbage", Status.UNPARSABLE, {}),
+        ("lowercase", Status.OK, {}), ("prose", Status.OK, {}),
         (Reply(text=verdict("b")), Status.OK, {"winner": Slot.B, "winning_entrant": "beech"}),
         (Reply(text=verdict("TIE")), Status.OK, {"winner": Slot.TIE, "winning_entrant": None}),
         (Reply(text=verdict("A"), thinking_tokens=50), Status.OK, {"raw_text": verdict("A")}),
     ],
-)
-def test_every_kind_of_answer_gets_its_status(
-    bench: Bench, behaviour: Any, status: Status, read: Any, by: str
-) -> None:
+)  # fmt: skip
+def test_status_of_answer(bench: Bench, behaviour: Any, status: Status, read: Any, by: str) -> None:
     """Only unreadable ones are asked again, once; a second run pays for none of them anew."""
     bench.emulator.settings.behaviour = (
         behaviour if isinstance(behaviour, str) else lambda params: behaviour
@@ -202,9 +196,7 @@ def test_a_redirected_call_goes_nowhere_else(
     bench: Bench, elsewhere: Emulator, monkeypatch: pytest.MonkeyPatch,
     transport: str, site: str, status: int,
 ) -> None:  # fmt: skip
-    """Nothing is sent there, the sentence names the address, and in the end every question has been
-    paid for once; where a batch may have been made first, it is looked for.
-    """
+    """Nothing is sent there, the address is named; in the end each question is paid once."""
     address = f"{elsewhere.base_url}/v1/messages/batches"
     unsure = status in (301, 302, 303)
     bench.fail(
@@ -243,13 +235,6 @@ def test_a_key_in_escapes_is_found() -> None:
     answer = Answer(request_id="q", status=Status.OK, text=f"key {KEY}")
     result = Result(answer=answer, line=f'{{"text": "key {escaped}"}}').without(KEY)
     assert (result.answer.text, result.line) == ("key [key]", "")
-
-
-FIRST_ASKED = {
-    f"tone|{prompt_id}|{first}|{second}#1"
-    for prompt_id in samples.PROMPTS
-    for first, second in permutations(samples.ENTRANTS, 2)
-}
 
 
 def by_name(request: JudgeRequest) -> str:
@@ -299,7 +284,6 @@ def test_garbage_is_collected_as_before_afterwards(ledger: Ledger) -> None:
 
 
 def with_texts(text: str, *names: str) -> Any:
-    """The material with this response of these entrants to q1."""
     new = {(n, "q1"): Response(entrant_id=n, prompt_id="q1", response_text=text) for n in names}
     return replace(MATERIAL, responses={**MATERIAL.responses, **new})
 
@@ -331,9 +315,7 @@ def test_offline_lists_only_what_is_missing(ledger: Ledger) -> None:
 
 
 @pytest.mark.parametrize("max_attempts", [1, 3])
-def test_an_unreadable_answer_is_asked_for_a_bounded_number_of_times(
-    ledger: Ledger, max_attempts: int
-) -> None:
+def test_an_unreadable_answer_is_asked_again_so_often(ledger: Ledger, max_attempts: int) -> None:
     """It stays unparsable; offline, its answer is not missing."""
     asked, judgments = asked_of(
         ledger, lambda _: "Hard to say.", PAIRS[:1], max_attempts=max_attempts
@@ -361,9 +343,6 @@ def test_only_the_unreadable_order_is_asked_again(ledger: Ledger) -> None:
     assert {*asked} - FIRST_ASKED == {"tone|q1|beech|ash#2"}
     assert outcomes(judgments)[0] == (PAIRS[0], Settlement.WINNER, "ash")
     assert (judgments[0].forward.attempt, judgments[0].backward.attempt) == (1, 2)
-
-
-FAILED = [s for s in Status if s not in (Status.OK, Status.UNPARSABLE, Status.MISSING)]
 
 
 @pytest.mark.parametrize("status", [*FAILED, None])

@@ -31,20 +31,6 @@ from tests.judging.conftest import Bench
 from tests.samples import KEY, MATERIAL, OPUS, PAIRS, TWO_DIMENSIONS, TWO_RUBRICS, options
 
 OTHER_KEY = {"key": "sk-ant-another-key-0123", "timeout": 0.5}
-
-
-def interrupt(_text: str) -> None:
-    """What is done when words are said while waiting: the user presses Ctrl-C."""
-    raise KeyboardInterrupt
-
-
-def left_running(slow: Bench) -> str:
-    """Send twelve requests and be interrupted while they run; returns the batch's id."""
-    with pytest.raises(KeyboardInterrupt):
-        slow.judged(say=interrupt, timeout=0.5)
-    return str(slow.emulator.batches[-1]["id"])
-
-
 DROP = Fault(on="create", kind="drop")
 LOOKED_FOR = "looking whether the batch exists before sending again"
 FAULTS: list[tuple[str, list[Fault]]] = [
@@ -64,6 +50,29 @@ FAULTS: list[tuple[str, list[Fault]]] = [
     ("reading on", [Fault(on="results", kind="truncate", share=0.0, times=2)]),
     ("reading on", [Fault(on="results", kind="half_line", share=0.5, times=2)]),
 ]
+CREDIT = "credit balance is too low"
+OLD = "claude-sonnet-4-5"
+_HOLD = """
+import sys
+from pathlib import Path
+from arena_kit.judging.ledger.ledger import Ledger
+with Ledger(Path(sys.argv[1])).locked("theirs"):
+    print("held", flush=True)
+    sys.stdin.read()
+"""
+DEEP = b"[" * 100_000 + b"]" * 100_000
+
+
+def interrupt(_text: str) -> None:
+    """What is done when words are said while waiting: the user presses Ctrl-C."""
+    raise KeyboardInterrupt
+
+
+def left_running(slow: Bench) -> str:
+    """Send twelve requests and be interrupted while they run; returns the batch's id."""
+    with pytest.raises(KeyboardInterrupt):
+        slow.judged(say=interrupt, timeout=0.5)
+    return str(slow.emulator.batches[-1]["id"])
 
 
 @pytest.mark.parametrize(
@@ -124,9 +133,7 @@ def test_results_that_never_arrive_are_left_for_later(bench: Bench) -> None:
         ("message_null", Status.ERRORED, True),
     ],
 )
-def test_what_failed_unpaid_is_sent_again_alone(
-    bench: Bench, kind: str, status: Status, paid: bool
-) -> None:
+def test_what_failed_unpaid_goes_again(bench: Bench, kind: str, status: Status, paid: bool) -> None:
     """`max_tries` times in all, then by the next run; what may have been billed is final."""
     again = [] if paid else [3]
     bench.fail(Fault(on="item", kind=kind, count=3, times=2))
@@ -171,9 +178,7 @@ def test_more_than_a_batch_takes_is_split(
     assert len(bench.sizes) > 1
 
 
-def test_a_batch_holds_a_hundred_thousand_requests(
-    bench: Bench, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_batch_holds_100_000_requests(bench: Bench, monkeypatch: pytest.MonkeyPatch) -> None:
     """100,001 requests make two groups; a single one beyond the limit is refused by name."""
     request = MATERIAL.requests(PAIRS[:1])[0]._replace(system="s", user="u")
     groups = bench.judge().split({str(n): request for n in range(100_001)})
@@ -182,9 +187,6 @@ def test_a_batch_holds_a_hundred_thousand_requests(
     with pytest.raises(ServiceError, match=r"tone\|q1\|ash\|beech#1: \d+ bytes are too many"):
         bench.judged(1)
     assert bench.emulator.billing.accepted == []
-
-
-CREDIT = "credit balance is too low"
 
 
 @pytest.mark.parametrize(
@@ -281,9 +283,6 @@ def test_a_prewarmed_single_pair_is_judged(bench: Bench) -> None:
     assert bench.sizes == [2]
 
 
-OLD = "claude-sonnet-4-5"
-
-
 @pytest.mark.parametrize("by", ["batches", "messages"])
 @pytest.mark.parametrize(
     ("changes", "why"),
@@ -294,9 +293,7 @@ OLD = "claude-sonnet-4-5"
         ({"effort": "utmost"}, r"counting tokens: refused \(400\): output_config.effort"),
     ],
 )
-def test_what_the_service_would_refuse_is_refused_before_spending(
-    bench: Bench, changes: dict[str, Any], why: str, by: str
-) -> None:
+def test_refused_before_spending(bench: Bench, changes: dict[str, Any], why: str, by: str) -> None:
     """A retired or unknown model, too many tokens and a wrong shape cost nothing."""
     with pytest.raises(ServiceError, match=why):
         bench.judged(1, by, **changes)
@@ -329,19 +326,8 @@ def test_an_interrupt_leaves_the_batch_running_and_names_it(slow: Bench) -> None
     assert slow.ledger.spent("first") == 0.0
 
 
-_HOLD = """
-import sys
-from pathlib import Path
-from arena_kit.judging.ledger.ledger import Ledger
-with Ledger(Path(sys.argv[1])).locked("theirs"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
-
-
 @contextmanager
 def other_process(ledger: Ledger) -> Iterator[subprocess.Popen[str]]:
-    """A process that holds the ledger until it is ended."""
     command, pipe = [sys.executable, "-c", _HOLD, str(ledger.path)], subprocess.PIPE
     with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:
         assert holder.stdout is not None
@@ -432,7 +418,6 @@ def test_an_unconfirmed_batch_cannot_be_cancelled_yet(slow: Bench, sent: Batches
 
 
 def tamper_with_one_line(bench: Bench, change: Callable[[bytes], bytes]) -> None:
-    """One result line of the service arrives changed."""
     first: list[bytes] = []
 
     def tamper(request: Request, line: bytes) -> bytes:
@@ -442,9 +427,6 @@ def tamper_with_one_line(bench: Bench, change: Callable[[bytes], bytes]) -> None
         return line
 
     bench.emulator.app.tamper = tamper
-
-
-DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
 @pytest.mark.parametrize(

@@ -20,22 +20,15 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.settings.files import read_prices
 from arena_kit.runs.tournament.plan import Plan
+from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    KEY,
-    OPUS,
-    TWO_DIMENSIONS,
-    TWO_RUBRICS,
-    batch_judge,
-    call,
-    judged_by,
-    plan_of,
-)
+from tests.samples import OPUS, TWO_DIMENSIONS, TWO_RUBRICS, batch_judge, judged_by
 from tests.samples import options as ask_options
 
 SONNET = Price(model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2)
 #: Three bytes a token, so that tokens can be counted by eye.
 EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
+Budgets = Callable[..., Budget]
 
 
 def text(system: int, user: int) -> Any:
@@ -47,14 +40,10 @@ def text(system: int, user: int) -> Any:
 
 @pytest.fixture(scope="module")
 def judges() -> dict[bool, PaidJudge]:
-    """Claude in batches and live, at no service."""
     client = client_of("sk-test", "http://127.0.0.1:9")
     shared: dict[str, Any] = {"client": client, "model": OPUS.model, "price": OPUS, "effort": ""}
     live = AnthropicMessages(**shared, max_tokens=1000, concurrency=1, per_minute=60)
     return {True: AnthropicBatches(**shared, max_tokens=1000), False: live}
-
-
-Budgets = Callable[..., Budget]
 
 
 @pytest.fixture
@@ -190,9 +179,7 @@ def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
 
 
 @pytest.mark.parametrize(("answered", "spent"), [(True, 1.0), (False, 0.00286)])
-def test_what_is_spent_or_under_way_counts_against_the_cap(
-    budget: Budgets, ledger: Ledger, answered: bool, spent: float
-) -> None:
+def test_spent_and_under_way(budget: Budgets, ledger: Ledger, answered: bool, spent: float) -> None:
     """Requests without a result yet count as much as those to be sent; another run's do not."""
     judge, sent = budget().judge, {str(n): text(1, 1) for n in range(2)}
     intent = ledger.plan(sent, transport="batches", judge=judge, purpose="judge", run="first")
@@ -231,9 +218,7 @@ def answers(price: Price, n: int, hits: int) -> list[Answer]:
 
 
 @pytest.mark.parametrize(("price", "n", "even"), [(OPUS, 39, 20), (SONNET, 19, 10)])
-def test_an_hours_caching_pays_above_the_documented_hit_rate(
-    price: Price, n: int, even: int
-) -> None:
+def test_caching_pays_above_the_documented_hit_rate(price: Price, n: int, even: int) -> None:
     """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526."""
     below, at, above = (
         Spending.of(answers(price, n, hits), price, batch=False)
@@ -258,14 +243,12 @@ def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Led
 def forecast(emulator: Emulator) -> dict[str, Any]:
     """What `arena-kit cost --json` prints for the headline with Claude."""
     words = ("--params", "params/headline_claude.yaml", "-p", "judge.base_url", emulator.base_url)
-    done = call("cost", "--json", *words)
+    done = samples.call("cost", "--json", *words)
     assert done.exit_code == 0, done.output
     return dict(json.loads(done.stdout))
 
 
-def test_a_cost_is_an_estimate_or_counted(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_cost_command(workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without a key by length, nothing sent; with one the service counts, 15/16 of the estimate."""
     bank = [json.loads(line) for line in (workspace / "sample/prompts.jsonl").open()]
     gold = sum(1 for prompt in bank if prompt.get("gold_answer"))
@@ -281,7 +264,7 @@ def test_a_cost_is_an_estimate_or_counted(
     assert estimate.usd_no_cache == pytest.approx(no_cache, abs=1e-4)
     assert estimate.usd_all_hits < estimate.usd_no_cache < estimate.usd_no_hits < 90
     assert emulator.requests == []
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     counted = Forecast(**forecast(emulator)["forecast"])
     assert counted.requests == n_asked
     for name in ("system_tokens", "user_tokens"):
@@ -291,17 +274,16 @@ def test_a_cost_is_an_estimate_or_counted(
 
 
 def small_plan(emulator: Emulator, **changes: Any) -> Plan:
-    """A plan of a few pairs with Claude, at the emulated service."""
     shared = {"judge": "anthropic", "judge_model": "claude-opus-5-5", "limit_pairs": 2}
     shared |= {"base_url": emulator.base_url, "max_cost_usd": 5.0, "preflight": False}
-    return plan_of("pilot", **shared | changes)
+    return samples.plan_of("pilot", **shared | changes)
 
 
-def test_answers_that_are_known_are_not_forecast(
+def test_known_answers(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a run, the same run is forecast at nothing."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     plan = small_plan(emulator)
     assert plan.forecast is not None
     assert plan.forecast.answered == 0

@@ -11,24 +11,6 @@ from tests.samples import ROOT
 
 pytestmark = pytest.mark.slow  # tournaments that are killed and started again
 CLEAN = "paid twice: 0, lost: 0, duplicated verdicts: 0"
-
-
-def play(*options: str) -> tuple[int, str]:
-    """The matrix in a process of its own, for it forks: its code, and what it prints."""
-    command = [sys.executable, "-m", "tests.faults", *options]
-    played = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
-    return played.returncode, played.stdout
-
-
-def test_no_kill_and_no_fault_costs_twice_or_loses_an_answer() -> None:
-    """A sample of every group of the matrix ends with nothing paid twice, lost or duplicated."""
-    code, shown = play("--quick", "--jobs", "2")
-    assert (code, shown.splitlines()[-1]) == (0, CLEAN), shown
-    runs, kills = map(int, re.findall(r"(\d+) runs, (\d+) kills", shown)[0])
-    assert runs >= 40
-    assert kills >= 20
-
-
 #: Who is careless in what way, by the scenarios that show it and what the matrix says of each.
 NOTICED = {
     "forgets-batches": {"step/submitted:before/3": "paid twice"},
@@ -48,6 +30,22 @@ NOTICED = {
     "locks-by-pid": {"host/renamed/00": "not done after"},
 }
 ONLY = {who: [w for name in names for w in ("--only", name)] for who, names in NOTICED.items()}
+
+
+def play(*options: str) -> tuple[int, str]:
+    """The matrix in a process of its own, for it forks: its code, and what it prints."""
+    command = [sys.executable, "-m", "tests.faults", *options]
+    played = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, text=True, check=False)
+    return played.returncode, played.stdout
+
+
+def test_no_kill_and_no_fault_costs_twice_or_loses_an_answer() -> None:
+    """A sample of every group of the matrix ends with nothing paid twice, lost or duplicated."""
+    code, shown = play("--quick", "--jobs", "2")
+    assert (code, shown.splitlines()[-1]) == (0, CLEAN), shown
+    runs, kills = map(int, re.findall(r"(\d+) runs, (\d+) kills", shown)[0])
+    assert runs >= 40
+    assert kills >= 20
 
 
 def test_nobody_is_caught_without_being_careless() -> None:

@@ -21,17 +21,7 @@ from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts.settle import presentations
 from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    MATERIAL,
-    PAIRS,
-    TWO_RUBRICS,
-    batch_judge,
-    call,
-    judged_by,
-    options,
-    sizes,
-    statuses,
-)
+from tests.samples import MATERIAL, PAIRS, batch_judge, options, sizes, statuses
 
 #: Keeps answers of this name one by one, once told to begin, and says how many; a holder alone.
 WRITER = """
@@ -50,11 +40,24 @@ with ledger.locked("writer") if name == "holder" else nullcontext():
         print(i + 1, flush=True)
     sys.stdin.read()
 """
+FORWARD, BACKWARD = presentations(PAIRS[0])
+REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
+READ = """
+import sys
+from pathlib import Path
+from arena_kit.files import DataError
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
+ledger = Ledger(Path(sys.argv[1]))
+print(len(ledger), len(ledger.get(f"holder-{i}" for i in range(9))), ledger.settled(["holder-1"]))
+try:
+    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
+except DataError as error:
+    print(error)
+"""
 
 
 class Writer:
-    """Another process that keeps n answers."""
-
     def __init__(self, path: Path, n: int, name: str = "holder") -> None:
         command = [sys.executable, "-c", WRITER, str(path), name, str(n)]
         pipe = subprocess.PIPE
@@ -65,7 +68,6 @@ class Writer:
         print(file=self.process.stdin, flush=True)
 
     def wait(self, until: int) -> None:
-        """Wait until it has kept so many answers."""
         assert self.process.stdout is not None
         while int(self.process.stdout.readline()) < until:
             pass
@@ -77,7 +79,6 @@ class Writer:
 
 
 def put_answers(ledger: Ledger, n: int) -> dict[str, Answer]:
-    """Keep n answers of some length; returns them by key."""
     answers = {
         f"key{i}": Answer(
             request_id=f"tone|q{i}|ash|beech#1",
@@ -104,10 +105,6 @@ def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
     ledger.put("judge/x", [*odd.items(), ("cut", cut), ("key1", cut)])
     assert ledger.get([*odd, *(f"key{i}" for i in range(40_000))]) == answers | odd
     assert len(ledger) == 1_234 + 2
-
-
-FORWARD, BACKWARD = presentations(PAIRS[0])
-REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
 
 
 def key_of(
@@ -174,9 +171,7 @@ def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Pa
     assert left == {"backup.sqlite", ledger.path.name}
 
 
-def test_a_copy_of_the_file_alone_has_every_answer(
-    emulator: Emulator, ledger: Ledger, tmp_path: Path
-) -> None:
+def test_a_copy_alone_has_every_answer(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:
     """Copied when the last group has come, or after a kill, it pays for nothing again."""
     copy = tmp_path / "copy.sqlite"
 
@@ -185,8 +180,8 @@ def test_a_copy_of_the_file_alone_has_every_answer(
             shutil.copy(ledger.path, copy)
 
     judge = batch_judge(emulator)
-    judged_by(judge, ledger, on_progress=copy_when_done)
-    assert {*statuses(judged_by(judge, Ledger(copy), run="second"))} == {Status.OK}
+    samples.judged_by(judge, ledger, on_progress=copy_when_done)
+    assert {*statuses(samples.judged_by(judge, Ledger(copy), run="second"))} == {Status.OK}
     assert sizes(emulator) == [12]
     writer = Writer(ledger.path, 20)
     writer.begin()
@@ -199,7 +194,7 @@ def test_a_copy_of_the_file_alone_has_every_answer(
 def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
     """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
-    done, again = (call("ledger", "backup", "copy.sqlite") for _ in range(2))
+    done, again = (samples.call("ledger", "backup", "copy.sqlite") for _ in range(2))
     assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
     assert (done.exit_code, again.exit_code) == (0, 2)
     assert "there is a file already" in again.stderr
@@ -212,22 +207,20 @@ def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) 
 def restored(ledger: Ledger, emulator: Emulator) -> Ledger:
     """Twelve requests are paid for in two batches, then an older copy takes the ledger's place."""
     judge, older = batch_judge(emulator), ledger.path.with_name("older.sqlite")
-    judged_by(judge, ledger, 3)
+    samples.judged_by(judge, ledger, 3)
     ledger.back_up(older)
-    judged_by(judge, ledger)
+    samples.judged_by(judge, ledger)
     replace_file(ledger.path, older.read_bytes())
     return ledger
 
 
-def test_a_restored_older_ledger_collects_what_it_does_not_know(
-    emulator: Emulator, restored: Ledger
-) -> None:
+def test_a_restored_ledger_collects_what_it_lost(emulator: Emulator, restored: Ledger) -> None:
     """Also below newer ones that it knows, and where results end early; nothing is paid twice."""
     judge, sentences = batch_judge(emulator), list[str]()
     rigour = [replace(PAIRS[0], dimension="rigour")]
-    judge_pairs(rigour, TWO_RUBRICS, judge, restored, options=options(run="2"))
+    judge_pairs(rigour, samples.TWO_RUBRICS, judge, restored, options=options(run="2"))
     emulator.faults.add(Fault(on="results", kind="short", times=2))
-    judgments = judged_by(judge, restored, run="3", say=sentences.append)
+    judgments = samples.judged_by(judge, restored, run="3", say=sentences.append)
     assert {*statuses(judgments)} == {Status.OK}
     assert sizes(emulator) == [6, 6, 2]
     spent = sum(restored.spent(run) for run in ("first", "2", "3"))
@@ -238,7 +231,7 @@ def test_a_restored_older_ledger_collects_what_it_does_not_know(
 def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Ledger) -> None:
     """Requests beyond a lost batch are sent, alone; one no longer wanted is not taken."""
     pairs = [*PAIRS[:3], *PAIRS[4:], replace(PAIRS[0], dimension="rigour")]
-    material = replace(MATERIAL, rubrics={**TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
+    material = replace(MATERIAL, rubrics={**samples.TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
     asked = options(run="2")
     judgments = judge_pairs(pairs, material, batch_judge(emulator), restored, options=asked)
     assert {*statuses(judgments)} == {Status.OK}
@@ -246,12 +239,10 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Le
     assert len(restored) == 12
 
 
-def test_batches_of_others_are_left_alone(
-    emulator: Emulator, ledger: Ledger, tmp_path: Path
-) -> None:
+def test_others_batches_are_left_alone(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:
     """Batches of another ledger for other requests are not taken up; running ones are named."""
     judge, sentences = batch_judge(emulator), list[str]()
-    judged_by(judge, ledger, 1)
+    samples.judged_by(judge, ledger, 1)
     judge_pairs(PAIRS[1:3], MATERIAL, judge, Ledger(tmp_path / "other.sqlite"), options=options())
     emulator.settings.batch_seconds = 3600
     running = judge.submit({"theirs": MATERIAL.requests(PAIRS[:1])[0]})
@@ -263,7 +254,6 @@ def test_batches_of_others_are_left_alone(
 
 
 def flipped(content: bytes, at: int, mask: int) -> bytes:
-    """The bytes with one of them changed."""
     return content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :]
 
 
@@ -331,16 +321,16 @@ def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
 def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger: Ledger) -> None:
     """With one answer damaged nothing is sent; once it is forgotten, it alone is asked again."""
     judge = batch_judge(emulator)
-    judged_by(judge, ledger, 3)
+    samples.judged_by(judge, ledger, 3)
     [answer, *_] = ledger.paid("first")
     with closing(sqlite3.connect(ledger.path, isolation_level=None)) as con:
         con.execute("UPDATE answers SET text = 'A' WHERE request_id = ?", [answer.request_id])
     with pytest.raises(DataError, match="is damaged"):
-        judged_by(judge, ledger, run="second")
+        samples.judged_by(judge, ledger, run="second")
     assert sizes(emulator) == [6]
     assert [damage.request_id for damage in ledger.check().answers] == [answer.request_id]
     assert ledger.forget_damaged() == (1, pytest.approx(answer.cost_usd))
-    assert {*statuses(judged_by(judge, ledger, run="second"))} == {Status.OK}
+    assert {*statuses(samples.judged_by(judge, ledger, run="second"))} == {Status.OK}
     assert sizes(emulator) == [6, 7]
 
 
@@ -350,12 +340,12 @@ def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Pat
     answers = put_answers(ledger, 9)
     damage_text(ledger, answers["key4"].text)
     damage_text(ledger, answers["key7"].text)
-    done = call("ledger", "check", ledger.path)
+    done = samples.call("ledger", "check", ledger.path)
     assert (done.exit_code, len(ledger)) == (2, 9)
     for n in (4, 7):
         assert f"the answer to 'tone|q{n}|ash|beech#1' is damaged" in done.stdout
     assert "--forget-damaged" in done.stderr
-    done = call("ledger", "check", "--forget-damaged")
+    done = samples.call("ledger", "check", "--forget-damaged")
     assert done.exit_code == 0, done.output
     assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
     assert set(ledger.get(answers)) == set(answers) - {"key4", "key7"}
@@ -368,26 +358,11 @@ def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
     left = []
     for at in (content.find(b"key5"), content.rfind(b"key5")):  # the index and the table
         replace_file(ledger.path, flipped(content, at + 3, 8))
-        assert call("ledger", "check", ledger.path).exit_code == 2
-        assert call("ledger", "check", ledger.path, "--forget-damaged").exit_code == 0
+        assert samples.call("ledger", "check", ledger.path).exit_code == 2
+        assert samples.call("ledger", "check", ledger.path, "--forget-damaged").exit_code == 0
         left.append(ledger.get(answers))
     without = {key: kept for key, kept in answers.items() if key != "key5"}
     assert left in ([answers, without], [without, answers])
-
-
-READ = """
-import sys
-from pathlib import Path
-from arena_kit.files import DataError
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts.records import Answer, Status
-ledger = Ledger(Path(sys.argv[1]))
-print(len(ledger), len(ledger.get(f"holder-{i}" for i in range(9))), ledger.settled(["holder-1"]))
-try:
-    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
-except DataError as error:
-    print(error)
-"""
 
 
 @pytest.mark.parametrize("kill", [True, False])

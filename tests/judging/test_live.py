@@ -1,6 +1,4 @@
-"""Live calls to Claude and to a chat-completions server: each answer is kept as it comes, and
-doubtful ones are counted as such.
-"""
+"""Live calls to Claude and to a chat server: each answer is kept, doubtful ones are counted."""
 
 import json
 import re
@@ -31,6 +29,11 @@ from tests.judging.conftest import PATHS, Bench
 from tests.samples import HAIKU, MATERIAL, PAIRS, TWO_DIMENSIONS, TWO_RUBRICS, options, verdict
 
 SITES = pytest.mark.parametrize("site", PATHS)
+WAITING = r"status {}.*; waiting since \d\d:\d\d:\d\d, until \d\d:\d\d:\d\d at the latest"
+PAGES = [b"<html>\x1b[31mWelcome\x07</html>", b'{"hello": "world"}', b"null", b"[" * 100_000]
+NO_USAGE = [b'"x":', b'"usage": null, "x":', b'"usage": {"total_tokens": NaN}, "x":']
+MODEL = HAIKU.model
+SECRET = "sk-local-0123456789abcdef"
 
 
 @SITES
@@ -65,9 +68,6 @@ def test_calls_are_spaced_as_told(bench: Bench) -> None:
     assert bench.statuses(2, "messages", concurrency=1) == [Status.OK] * 4
     assert time.monotonic() - started >= 0.3
     assert bench.calls("messages") == [200, 200, 429, 200, 200]
-
-
-WAITING = r"status {}.*; waiting since \d\d:\d\d:\d\d, until \d\d:\d\d:\d\d at the latest"
 
 
 @pytest.mark.parametrize(
@@ -106,9 +106,7 @@ def test_patience_has_an_end(bench: Bench) -> None:
         *(("messages", {"kind": "status_after", "status": status}) for status in (504, 408)),
     ],
 )
-def test_a_call_without_an_answer_is_unknown_and_asked_again(
-    bench: Bench, site: str, fault: dict[str, Any]
-) -> None:
+def test_a_call_without_answer_is_unknown(bench: Bench, site: str, fault: dict[str, Any]) -> None:
     """A call that broke off may have been billed: unknown, and asked again by the next run."""
     bench.fail(Fault(on=site, **fault))
     found = bench.judged(by=site, timeout=0.5)
@@ -118,9 +116,6 @@ def test_a_call_without_an_answer_is_unknown_and_asked_again(
     assert {*bench.statuses(by=site, run="second")} == {Status.OK}
     assert len(bench.bill) == 13, "the service did bill the call that broke off"
     assert bench.ledger.spent("first") < bench.emulator.billing.total_usd
-
-
-PAGES = [b"<html>\x1b[31mWelcome\x07</html>", b'{"hello": "world"}', b"null", b"[" * 100_000]
 
 
 @SITES
@@ -249,9 +244,6 @@ def test_requests_that_a_batch_still_owes_are_not_paid_twice(slow: Bench) -> Non
     assert (slow.calls("messages"), slow.sizes) == ([], [12])
 
 
-NO_USAGE = [b'"x":', b'"usage": null, "x":', b'"usage": {"total_tokens": NaN}, "x":']
-
-
 @pytest.mark.parametrize("usage", NO_USAGE, ids=["missing", "null", "odd"])
 def test_missing_usage_is_booked_by_forecast(bench: Bench, usage: bytes) -> None:
     """Each answer of a priced model is booked as unknown, and the cap is held against that."""
@@ -281,10 +273,6 @@ def test_cached_prompt_tokens_pay_the_read_price(bench: Bench) -> None:
     counts = {"input_tokens": 400, "cache_read_input_tokens": 600, "output_tokens": 50}
     assert (found.usage, found.served_model) == (counts, "served")
     assert found.cost_usd == pytest.approx((400 * 1 + 600 * 0.1 + 50 * 5) / 1e6, abs=1e-15)
-
-
-MODEL = HAIKU.model
-SECRET = "sk-local-0123456789abcdef"
 
 
 @pytest.fixture
@@ -362,9 +350,7 @@ def test_a_server_that_is_absent_or_does_not_list_its_model(bench: Bench) -> Non
     ],
     ids=["loading", "free"],
 )
-def test_what_costs_nothing_is_asked_again_in_the_same_run(
-    bench: Bench, page: bytes, price: Price, told: str
-) -> None:
+def test_what_is_free_is_asked_again(bench: Bench, page: bytes, price: Price, told: str) -> None:
     """A 200 that carries an error is waited out, and said; a free server's page is asked again."""
     pages = iter([page] * 3)
     bench.emulator.app.tamper = lambda request, body: (

@@ -16,6 +16,8 @@ from arena_kit.judging.pairs.prompts import ExpectedBehavior, Pair, Prompt, Resp
 from tests.samples import ENTRANTS, SAMPLE
 
 GOLD_ONLY = {"facts": True, "tone": False}
+BAD_IDS = ["", "../x", "a..b", "p 1", "p1\n", "<b>", "é", "x" * 129, 1, None]
+ids = st.text(st.sampled_from("ab:/"), min_size=1, max_size=5)
 
 
 def prompt(prompt_id: Any = "p1", source: Any = "plain", **changes: Any) -> Prompt:
@@ -43,7 +45,6 @@ def test_the_words_on_disk_become_members() -> None:
     assert read.tags == ("heart", "dose")
 
 
-BAD_IDS = ["", "../x", "a..b", "p 1", "p1\n", "<b>", "é", "x" * 129, 1, None]
 REFUSED: dict[tuple[Callable[..., object], str, str], list[object]] = {
     (prompt, "prompt_id", r"prompt_id .* is not a valid id; allowed: 1 to 128"): BAD_IDS,
     (prompt, "source", "source .* is not a valid id"): BAD_IDS,
@@ -62,9 +63,7 @@ ROWS = [(*key, value) for key, values in REFUSED.items() for value in values]
 
 
 @pytest.mark.parametrize(("made", "name", "words", "value"), ROWS)
-def test_what_cannot_be_used_is_refused_by_name(
-    made: Callable[..., object], name: str, words: str, value: object
-) -> None:
+def test_refused_by_name(made: Callable[..., object], name: str, words: str, value: object) -> None:
     """Ids end up in file names and HTML, so only safe ones pass."""
     with pytest.raises(DataError, match=words):
         made(**{name: value})
@@ -79,9 +78,6 @@ def test_p_correct_is_a_probability(value: Any) -> None:
     else:
         with pytest.raises(DataError, match=r"p_correct .* is not a number from 0 to 1"):
             response(p_correct=value)
-
-
-ids = st.text(st.sampled_from("ab:/"), min_size=1, max_size=5)
 
 
 @settings(max_examples=30, deadline=None)
@@ -195,9 +191,7 @@ def test_a_subset_is_decided_by_its_seed() -> None:
 
 @settings(max_examples=20, deadline=None)
 @given(small=st.integers(0, 12), more=st.integers(0, 12), seed=st.integers(0, 2**32))
-def test_asking_for_more_only_adds_and_leaves_other_strata_alone(
-    small: int, more: int, seed: int
-) -> None:
+def test_asking_for_more_only_adds(small: int, more: int, seed: int) -> None:
     """Growing one stratum keeps what it had, and every other stratum stays as it was."""
     prompts = bank(x=12, y=9)
     few, many = sorted((small, more))

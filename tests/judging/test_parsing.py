@@ -13,6 +13,9 @@ from arena_kit.judging.verdicts.records import Margin, Slot
 MEGABYTE = 1_000_000
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 OBJECT = '{"justification": "Clear.", "winner": "B"}'
+NAMED = {"a": A, " B ": B, "Tie": TIE, "C": TIE, "Response B": B, "response_a": A, "(B)": B}
+UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B"]]
+PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: ", "\n", " "]
 
 
 @pytest.mark.parametrize(
@@ -33,10 +36,6 @@ def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
     assert read_verdict(text) == (B, "Clear.", None)
 
 
-NAMED = {"a": A, " B ": B, "Tie": TIE, "C": TIE, "Response B": B, "response_a": A, "(B)": B}
-UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B"]]
-
-
 @pytest.mark.parametrize(("winner", "slot"), [*NAMED.items(), *((each, None) for each in UNNAMED)])
 def test_the_winner_field_may_drift_and_must_name_one_slot(winner: object, slot: Slot) -> None:
     """Other case and a word before the letter still name the slot; the justification never does."""
@@ -47,15 +46,11 @@ def test_the_winner_field_may_drift_and_must_name_one_slot(winner: object, slot:
 @pytest.mark.parametrize(
     ("text", "slot"),
     [
-        ("My verdict is [[A]].", A),
-        ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
-        ("Both have merit. [[C]]", TIE),
-        ("```\n[[tie]]\n```", TIE),
-        ("Some reasoning.\n\n**Winner:** A", A),
-        ("Winner: tie.\n", TIE),
-        ("winner: b", B),
+        ("My verdict is [[A]].", A), ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
+        ("Both have merit. [[C]]", TIE), ("```\n[[tie]]\n```", TIE),
+        ("Some reasoning.\n\n**Winner:** A", A), ("Winner: tie.\n", TIE), ("winner: b", B),
     ],
-)
+)  # fmt: skip
 def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
     """A label in double brackets that ends the last line, and `Winner: A` as the last line."""
     assert read_verdict(text).winner is slot
@@ -98,9 +93,7 @@ def test_anything_else_is_unread(text: str, graded: bool) -> None:
     ],
 )
 @pytest.mark.parametrize("form", ['{{"winner": "{}"}}', "I see. [[{}]]", "So:\nWinner: {}"])
-def test_each_grade_is_read_in_each_form(
-    form: str, label: str, winner: Slot, margin: Margin
-) -> None:
+def test_each_grade_in_each_form(form: str, label: str, winner: Slot, margin: Margin) -> None:
     """And is no verdict where none was asked for."""
     reading = read_verdict(form.format(label), graded=True)
     assert (reading.winner, reading.margin) == (winner, margin)
@@ -117,9 +110,6 @@ def test_each_grade_is_read_in_each_form(
 def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) -> None:
     """How much better it is would be a guess."""
     assert read_verdict(text, graded=True).winner is None
-
-
-PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: ", "\n", " "]
 
 
 @settings(max_examples=30, deadline=None)

@@ -110,9 +110,7 @@ def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
         ("expected_behavior", {"expected_behavior": "hedge"}),
     ],
 )
-def test_a_reference_is_shown_only_where_the_rubric_says(
-    reference: Reference, shows: dict[str, str]
-) -> None:
+def test_a_reference_where_the_rubric_says(reference: Reference, shows: dict[str, str]) -> None:
     """The gold answer and the expected behaviour for their rubric alone, where a prompt has one."""
     rubric = replace(RUBRIC, reference=reference)
     request = shown(rubric=rubric)
@@ -126,9 +124,7 @@ def test_a_reference_is_shown_only_where_the_rubric_says(
 
 @settings(max_examples=30, deadline=None)
 @given(first=HOSTILE, second=HOSTILE, question=HOSTILE, gold=HOSTILE)
-def test_hostile_texts_stay_inside_their_sections(
-    first: str, second: str, question: str, gold: str
-) -> None:
+def test_hostile_texts_stay_in_sections(first: str, second: str, question: str, gold: str) -> None:
     """Whatever the texts contain, exactly the intended sections are read, each with its text."""
     prompt = replace(PROMPT, text=f"Q{question}", gold_answer=f"G{gold}")
     rubric = replace(RUBRIC, reference="gold_answer")

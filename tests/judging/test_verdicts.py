@@ -1,6 +1,4 @@
-"""From answers to verdicts, from two verdicts to a judgment, from judgments to battles; graded
-ones, too: how much better, asked for, read, settled and counted.
-"""
+"""From answers to verdicts, from two verdicts to a judgment, from judgments to battles."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,6 +24,12 @@ GAPS = [
     for status in NOT_OK
     for other in (A, B, TIE, Status.ERRORED)
     for answers in ((status, other), (other, status))
+]
+GRADED = replace(MATERIAL, graded=True)
+#: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
+BEFORE = [
+    "7569740d36a256cba9f2cb638a177b7aca923ca50ab152bc0132a033993e8554",
+    "1a8d77bbb96c57e25d31bb647391e99e7e4b1acc45e8c9c81f7f5a630aa6e065",
 ]
 
 
@@ -116,14 +120,6 @@ def test_a_verdict_row_tells_slot_and_entrant() -> None:
     assert (refused["status"], refused["winner"]) == ("refused", None)
 
 
-GRADED = replace(MATERIAL, graded=True)
-#: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
-BEFORE = [
-    "7569740d36a256cba9f2cb638a177b7aca923ca50ab152bc0132a033993e8554",
-    "1a8d77bbb96c57e25d31bb647391e99e7e4b1acc45e8c9c81f7f5a630aa6e065",
-]
-
-
 def judged(judge: Judge, ledger: Ledger, n: int = 1) -> list[Judgment]:
     return judge_pairs(PAIRS[:n], GRADED, judge, ledger, options=options())
 
@@ -171,9 +167,7 @@ def test_the_embedded_judge_grades_the_winner_that_it_names_without_grades(ledge
 
 
 @pytest.mark.parametrize("structured", ["json_schema", "none"])
-def test_a_chat_server_is_asked_for_grades(
-    ledger: Ledger, emulator: Emulator, structured: str
-) -> None:
+def test_a_chat_is_asked_for_grades(ledger: Ledger, emulator: Emulator, structured: str) -> None:
     """With a schema, and by the words of the system text alone."""
     judgments = judged(
         samples.chat_judge(emulator, structured=structured, graded=True), ledger, n=2

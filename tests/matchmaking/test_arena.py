@@ -26,7 +26,6 @@ def arena(
 
 
 def voted(live: Arena, n: int) -> list[tuple[Matchup, Outcome]]:
-    """So many votes, drawn at random."""
     outcomes = [Outcome(str(name)) for name in rng(1).choice([*Outcome], n)]
     done = []
     for outcome in outcomes:

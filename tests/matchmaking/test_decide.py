@@ -145,7 +145,6 @@ def test_claims_about_prompts_like_these_need_more() -> None:
 
 @pytest.fixture(scope="module")
 def season() -> tuple[Arena, list[Matchup]]:
-    """1,500 votes with half of them to decide."""
     live = arena(Policy(decide=Decide(share=0.5, refresh=100), exposure=Exposure(window=1000)))
     return live, voted(live, 1500)
 

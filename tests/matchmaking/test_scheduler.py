@@ -18,16 +18,8 @@ from arena_kit.matchmaking.lanes import PromptGaps, lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.repeats import Meetings
 from arena_kit.matchmaking.scheduler import Scheduler
-from arena_kit.policy.constants import (
-    Contenders,
-    Decide,
-    Exposure,
-    LaneWeights,
-    Phase,
-    Policy,
-    PromptFloors,
-    Repeats,
-)
+from arena_kit.policy import constants
+from arena_kit.policy.constants import Contenders, Decide, Exposure, LaneWeights, Phase, Policy
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.exposure import Bools, Counts, Due, Floats
 from arena_kit.policy.rules import Standing, contender_band
@@ -39,10 +31,10 @@ MODELS = [f"m{i:02}" for i in range(20)]
 PROMPTS = [f"p{i:02}" for i in range(15)]
 WRITTEN = Policy(decide=Decide(share=0.0))  # the four lanes alone
 FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
+SHADOW = Policy(phase=Phase.SHADOW)
 
 
 def only(lane: str, **more: Any) -> Policy:
-    """The policy with a single lane."""
     weights = dict.fromkeys(lane_weights(WRITTEN), 0.0) | {lane: 1.0}
     return replace(WRITTEN, lanes=LaneWeights(**weights), **more)
 
@@ -54,7 +46,6 @@ def arena(
 
 
 def ladder(models: Sequence[str] = MODELS) -> dict[str, GlickoState]:
-    """Ratings in the order of the models, best first."""
     return {m: GlickoState(2000.0 - 40 * i, 60.0, 0.06) for i, m in enumerate(models)}
 
 
@@ -65,7 +56,6 @@ def states(**ratings: tuple[float, float]) -> dict[str, GlickoState]:
 def votes(
     pairs: Iterable[Sequence[str]], prompts: Sequence[str] = PROMPTS, outcome: Outcome = A
 ) -> BattleLog:
-    """One vote of each pair on each prompt."""
     return BattleLog.from_battles(
         Battle(model_a=a, model_b=b, winner=outcome, question_id=p)
         for a, b in pairs
@@ -74,7 +64,6 @@ def votes(
 
 
 def played(scheduler: Scheduler, n: int, ratings: Any = FLAT, outcome: Any = A) -> list[Matchup]:
-    """So many matchups, each voted on at once."""
     done = []
     for _ in range(n):
         done.append(scheduler.next_matchup(ratings))
@@ -84,7 +73,6 @@ def played(scheduler: Scheduler, n: int, ratings: Any = FLAT, outcome: Any = A) 
 
 
 def withdrawn(scheduler: Scheduler, n: int, ratings: Any = FLAT) -> list[Matchup]:
-    """So many matchups, each cancelled at once."""
     return [scheduler.cancel(scheduler.next_matchup(ratings).matchup_id) for _ in range(n)]
 
 
@@ -99,7 +87,6 @@ def most_repeated(prompts: Sequence[str]) -> int:
 
 
 def without_ids(matchups: Iterable[Matchup]) -> list[Matchup]:
-    """The matchups less their ids, which are random."""
     return [replace(matchup, matchup_id="") for matchup in matchups]
 
 
@@ -243,7 +230,7 @@ def test_6_2_prompts_of_a_pair() -> None:
 def test_6_2_third_repeat_within_ten() -> None:
     """6.2: no ten meetings in a row hold a prompt three times, whatever is cancelled."""
     for between, allowed in ((7, False), (8, True)):
-        meetings = Meetings(Repeats())
+        meetings = Meetings(constants.Repeats())
         for prompt in [0, 0, *range(1, between + 1)]:
             meetings.begin((0, 1), prompt)
             meetings.end((0, 1), prompt)
@@ -284,9 +271,6 @@ def test_6_3_anchor() -> None:
     assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.50")
 
 
-SHADOW = Policy(phase=Phase.SHADOW)
-
-
 def test_6_4_inverse_exposure() -> None:
     """2, 6.4: drawn by 1 / (shown + 1): 65.8 % and 2.6 %; prompts short of the floor first."""
     for policy in (only("exploration", exposure=Exposure(window=1)), SHADOW):
@@ -306,7 +290,7 @@ def test_6_4_inverse_exposure() -> None:
 def test_11_sessions() -> None:
     """11: a session sees a pair on a prompt again only after its gap; the oldest is forgotten."""
     for gap, apart in ((8, True), (0, False)):
-        scheduler = arena(replace(WRITTEN, repeats=Repeats(session_gap=gap)), MODELS[:2])
+        scheduler = arena(replace(WRITTEN, repeats=constants.Repeats(session_gap=gap)), MODELS[:2])
         seen = [scheduler.next_matchup(FLAT, session="s").prompt for _ in range(60)]
         assert all(len(set(seen[n : n + 9])) == 9 for n in range(51)) is apart
     scheduler = arena(WRITTEN, MODELS[:2], PROMPTS[:1])
@@ -314,7 +298,9 @@ def test_11_sessions() -> None:
     with pytest.raises(MatchmakingError, match="seen by session 's' in its last 50 matchups"):
         scheduler.next_matchup(FLAT, session="s")
     assert scheduler.next_matchup(FLAT, session="t")
-    forgets = arena(replace(WRITTEN, repeats=Repeats(sessions=1)), MODELS[:2], PROMPTS[:1])
+    forgets = arena(
+        replace(WRITTEN, repeats=constants.Repeats(sessions=1)), MODELS[:2], PROMPTS[:1]
+    )
     assert all(forgets.next_matchup(FLAT, session=session) for session in "sts")
 
 
@@ -462,7 +448,7 @@ def test_matchups_are_the_same_for_ever() -> None:
     assert rows[-3:] == golden["last"]
 
 
-def whole(rule: PromptFloors, can: Bools, votes: Counts, band: list[int]) -> Floats:
+def whole(rule: constants.PromptFloors, can: Bools, votes: Counts, band: list[int]) -> Floats:
     """The whole table, by definition: the part of its floor or target that each model lacks."""
     wanted = np.full((len(votes), 1), rule.floor)
     wanted[band] = rule.top_target
@@ -479,7 +465,7 @@ def whole(rule: PromptFloors, can: Bools, votes: Counts, band: list[int]) -> Flo
 def test_is_kept_up_with_votes_and_band(seed: int, models: int, prompts: int, target: int) -> None:
     """After every vote and change of band all figures are those of the whole table."""
     rng = np.random.default_rng(seed)
-    rule = PromptFloors(floor=min(2, target), top_target=target)
+    rule = constants.PromptFloors(floor=min(2, target), top_target=target)
     can, active = rng.random((models, prompts)) < 0.7, rng.random(prompts) < 0.9
     can &= active
     active[0] = True

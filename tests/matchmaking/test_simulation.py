@@ -28,6 +28,10 @@ from tests.samples import call, rated_by_hand
 TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
 ENDS = (Phase.GOVERNANCE, Phase.SHADOW)  # the policy in force, and the scheme before it
 SMALL = World(models=8, prompts=6, matchups=400, newcomers=2)
+NOTHING = {"neighbours": 0, "settled": 0, "settled_by_votes": 0, "decided": 0, "wrong": 0,
+           "equivalent": 0, "apart": 0}  # fmt: skip
+TINY = ("simulate", "--models", 6, "--prompts", 4, "--matchups", 60, "--newcomers", 1,
+        "--every", 30, "--jobs", 1)  # fmt: skip
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -40,12 +44,10 @@ def votes(found: Planted, phase: Phase) -> list[sim.Vote]:
 
 @pytest.fixture(scope="module")
 def duels() -> list[Duel]:
-    """Three small worlds."""
     return [duel(SMALL, Policy(), rng=rng(seed), every=100) for seed in range(3)]
 
 
 def made(run: Run, *changes: dict[str, Any]) -> Run:
-    """A run whose last checkpoints are changed."""
     kept = run.checkpoints[: len(run.checkpoints) - len(changes)]
     last = run.checkpoints[len(kept) :]
     changed = [at | change for at, change in zip(last, changes, strict=True)]
@@ -110,10 +112,6 @@ def test_a_checkpoint_is_of_the_votes_so_far() -> None:
         assert look["wrong"] == sum(truth[better] < truth[worse] for better, worse in pairs)
         correlation = rank_correlation(fit.order, truth)
         assert look["bradley_terry_correlation"] == pytest.approx(correlation)
-
-
-NOTHING = {"neighbours": 0, "settled": 0, "settled_by_votes": 0, "decided": 0, "wrong": 0,
-           "equivalent": 0, "apart": 0}  # fmt: skip
 
 
 def test_claims_are_counted_by_hand(duels: list[Duel]) -> None:
@@ -268,10 +266,6 @@ def test_12_a_season_in_each_phase(phase: Phase) -> None:
     found = duel(replace(SMALL, matchups=50), policy, rng=rng(), every=50)
     assert found == duel(replace(SMALL, matchups=50), Policy(), rng=rng(), every=50)
     assert found.baseline.drawn == {"baseline": 1.0}
-
-
-TINY = ("simulate", "--models", 6, "--prompts", 4, "--matchups", 60, "--newcomers", 1,
-        "--every", 30, "--jobs", 1)  # fmt: skip
 
 
 def test_json(tmp_path: Path) -> None:

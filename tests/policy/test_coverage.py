@@ -19,6 +19,13 @@ from arena_kit.policy.exposure import Due, DueWindow, Roster
 from arena_kit.policy.ratings import exposure_due, rated
 
 Vote = tuple[str, str, str | None, str]
+MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)
+VOTES = st.lists(
+    st.tuples(MODELS, st.sampled_from(["q", "p", "r", None]), st.sampled_from(list(Outcome))),
+    max_size=60,
+)
+Cell = tuple[tuple[int, int], int]
+FATES = st.sampled_from(["cast", "awaited", "given up"])
 
 
 def log(votes: Sequence[Vote]) -> BattleLog:
@@ -37,7 +44,6 @@ def row(coverage: Coverage, column: str) -> dict[str, int]:
 
 
 def even(coverage: Coverage) -> dict[str, Due]:
-    """As much due to everybody."""
     return dict.fromkeys(coverage.models, Due(1.0, 1.0))
 
 
@@ -181,14 +187,6 @@ def test_7_2_prompt_coverage() -> None:
         Coverage.of(counts)
 
 
-MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)
-VOTES = st.lists(
-    st.tuples(MODELS, st.sampled_from(["q", "p", "r", None]), st.sampled_from(list(Outcome))),
-    max_size=60,
-)
-Cell = tuple[tuple[int, int], int]
-
-
 def cell(tally: Tally, vote: Vote) -> Cell:
     """Pair and prompt of a vote in numbers, which are given to new names."""
     a, b, prompt, _ = vote
@@ -198,7 +196,6 @@ def cell(tally: Tally, vote: Vote) -> Cell:
 
 
 def cast(tally: Tally, votes: Sequence[Vote]) -> Tally:
-    """Each vote shown and counted, one after the other."""
     for vote in votes:
         pair, prompt = cell(tally, vote)
         tally.show(pair, prompt)
@@ -230,14 +227,9 @@ def test_vote_by_vote_is_the_whole(
     assert set(whole.prompts) == set(asked) | set(prompts or ())
 
 
-FATES = st.sampled_from(["cast", "awaited", "given up"])
-
-
 @given(st.lists(st.tuples(FATES, MODELS, st.sampled_from("qpr"), st.sampled_from(list(Outcome)))))
 @settings(max_examples=50, deadline=None)
-def test_awaited_votes_count_as_decisive(
-    matchups: list[tuple[str, list[str], str, Outcome]],
-) -> None:
+def test_awaited_count_as_decisive(matchups: list[tuple[str, list[str], str, Outcome]]) -> None:
     """Awaited votes count as decisive until they come; given up ones leave no trace."""
     rows: dict[str, list[Vote]] = {"cast": [], "awaited": [], "given up": []}
     for fate, (a, b), prompt, outcome in matchups:

@@ -9,47 +9,12 @@ import pytest
 import yaml
 
 from arena_kit import DataError
-from arena_kit.policy.constants import (
-    Contenders,
-    Decide,
-    Glicko,
-    LaneWeights,
-    Phase,
-    Policy,
-    Publication,
-    Threshold,
-)
-from arena_kit.policy.exposure import (
-    due_shares,
-    equal_is_feasible,
-    equal_up_to,
-    exposure_shares,
-    feasibility,
-    settled_rd,
-    stable_rd,
-)
-from arena_kit.policy.order import (
-    PairOrder,
-    Verdict,
-    neighbour_orders,
-    order_status,
-    votes_per_week,
-)
-from arena_kit.policy.rules import (
-    Badge,
-    PairCoverage,
-    PublicationLabel,
-    PublicationStatus,
-    Standing,
-    confidence,
-    contender_band,
-    established,
-    publication_status,
-    quality_checks,
-    quality_floor,
-    ranked,
-    stability_badge,
-)
+from arena_kit.policy import constants, exposure, rules
+from arena_kit.policy import order as orders
+from arena_kit.policy.constants import Contenders, Decide, LaneWeights, Phase, Policy, Publication
+from arena_kit.policy.exposure import feasibility, settled_rd
+from arena_kit.policy.order import PairOrder, Verdict, neighbour_orders, order_status
+from arena_kit.policy.rules import Badge, PairCoverage, PublicationLabel, Standing, ranked
 from arena_kit.rating.glicko2.method import Glicko2
 from arena_kit.runs.settings.files import read_policy
 from tests.samples import ROOT, rated_by_hand, timed, votes_on
@@ -61,6 +26,23 @@ BEST = {"decisive": 200, "prompt_coverage": 0.9, "rd": 65.0}
 UP = PairOrder(above="up", below="m", verdict=Verdict.DECIDED, gap=50.0)
 DOWN = PairOrder(above="m", below="down", verdict=Verdict.DECIDED, gap=50.0)
 NEAR = (UP, DOWN)
+BOARD = "abcdefghi"
+RATINGS = dict(zip(BOARD, (1700.0, 1650.0, 1649.0, 1600.0, 1640.0, 1595.0, 1500.0, 1498.0, 1520.0),
+                   strict=True))  # fmt: skip
+ERRORS = dict.fromkeys(BOARD, 10.0) | {"g": 4.0, "h": 4.0}
+#: Ratings known to 10 points have gaps known to 14.14. Two neighbours by rating are decided from
+#: 2.807 standard errors on (39.70 points), the ends of three from 3.131 on (44.28).
+VERDICTS = {
+    "ab": Verdict.DECIDED,  # 50 points, neighbours
+    "bc": Verdict.OPEN,  # 1 point
+    "cd": Verdict.DECIDED,  # 49 points over three models: c, e, d
+    "de": Verdict.REVERSED,  # e is 40 points above d
+    "ef": Verdict.DECIDED,  # 45 points over three models: e, d, f
+    "fg": Verdict.DECIDED,  # 95 points
+    "gh": Verdict.EQUIVALENT,  # 2 points ± 5.66: 18 / 5.66 = 3.18 standard errors inside 20
+    "hi": Verdict.OPEN,  # i is 22 points above h, ± 10.77: 2.04 standard errors
+}
+STRENGTHS = rated_by_hand(RATINGS, ERRORS)
 
 
 def standing(model: str = "m", **more: Any) -> Standing:
@@ -92,8 +74,8 @@ def test_constants_as_written() -> None:
     assert tuple(asdict(p.lanes).values()) == (0.4, 0.3, 0.2, 0.1)
     assert tuple(asdict(p.contenders).values()) == (8, 0.7, 0.2, 0.1, 8)
     assert (p.repeats.same_prompt, p.repeats.meetings) == (2, 10)
-    assert p.established == Threshold(decisive=80, prompt_coverage=0.8, rd=90)
-    assert p.stable == Threshold(decisive=200, prompt_coverage=0.9, rd=60)
+    assert p.established == constants.Threshold(decisive=80, prompt_coverage=0.8, rd=90)
+    assert p.stable == constants.Threshold(decisive=200, prompt_coverage=0.9, rd=60)
     assert p.publication == Publication(top=10, median_rd=75, pair_share=0.8, prompt_coverage=0.9)
     assert tuple(asdict(p.legacy_elo).values()) == (16, 1500)
     assert tuple(asdict(p.glicko).values()) == (1500, 350, 0.06, 0.5, 30, 350)
@@ -153,10 +135,10 @@ def test_5_2_order() -> None:
     assert lucky.conservative(Policy(deviations=1.0)) == 1500
     twin = standing("twin", rd=60.0)
     assert [s.model for s in ranked(POLICY, [lucky, twin, tested])] == ["tested", "twin", "lucky"]
-    found = [confidence(POLICY, rd) for rd in (20, 30, 62, 75, 190, 350, 400)]
+    found = [rules.confidence(POLICY, rd) for rd in (20, 30, 62, 75, 190, 350, 400)]
     assert found == [100, 100, 90, 86, 50, 0, 0]
-    assert contender_band(POLICY, board(12)[::-1]) == tuple("abcdefgh")
-    assert contender_band(POLICY, board(5)) == tuple("abcde")
+    assert rules.contender_band(POLICY, board(12)[::-1]) == tuple("abcdefgh")
+    assert rules.contender_band(POLICY, board(5)) == tuple("abcde")
 
 
 def test_9_2_badges() -> None:
@@ -166,9 +148,9 @@ def test_9_2_badges() -> None:
         ({"prompt_coverage": 0.799}, "prompt coverage 0.799, 0.8 needed"),
         ({"rd": 90.01}, "RD 90.01, at most 90 allowed"),
     ):
-        assert established(POLICY, standing())[0]
-        assert established(POLICY, standing(**lacks)) == (False, (reason,))
-        assert stability_badge(POLICY, standing(**lacks)) == (Badge.PROVISIONAL, (reason,))
+        assert rules.established(POLICY, standing())[0]
+        assert rules.established(POLICY, standing(**lacks)) == (False, (reason,))
+        assert rules.stability_badge(POLICY, standing(**lacks)) == (Badge.PROVISIONAL, (reason,))
     for lacks, badge, reason in (
         ({}, Badge.STABLE, "RD 65, at most 65"),
         ({"decisive": 199}, Badge.ESTABLISHED, "199 decisive votes, 200 needed"),
@@ -177,7 +159,7 @@ def test_9_2_badges() -> None:
         ({"rd": 66.25}, Badge.ESTABLISHED, "RD 66.25, at"),
         ({"rd": 90.01}, Badge.PROVISIONAL, "RD 90.01, at most 90"),
     ):
-        found, reasons = stability_badge(POLICY, standing(**BEST | lacks), NEAR)
+        found, reasons = rules.stability_badge(POLICY, standing(**BEST | lacks), NEAR)
         assert (found, len(reasons)) == (badge, 1 if lacks else 5)
         assert reason in "; ".join(reasons)
     for near, badge, reason in (
@@ -195,7 +177,7 @@ def test_9_2_badges() -> None:
          "below up on the board, and the votes decide the opposite"),
         ((), Badge.ESTABLISHED, "no officially ranked neighbour to be told apart from"),
     ):  # fmt: skip
-        found, reasons = stability_badge(POLICY, standing(**BEST), near)
+        found, reasons = rules.stability_badge(POLICY, standing(**BEST), near)
         assert found is badge
         assert reason in reasons if badge is Badge.STABLE else reasons == (reason,)
 
@@ -203,22 +185,19 @@ def test_9_2_badges() -> None:
 def test_8_3_quality_floor() -> None:
     """8.3: a check is due above 20 % both-bad, from ten such votes on, the worst first."""
     for votes, both_bad, check in ((50, 10, False), (49, 10, True), (20, 9, False)):
-        found = quality_floor(POLICY, standing(votes=votes, both_bad=both_bad))
+        found = rules.quality_floor(POLICY, standing(votes=votes, both_bad=both_bad))
         assert (found.check, found.both_bad_rate) == (check, both_bad / votes)
         assert found.score == 1 - both_bad / votes
         assert found.reasons[0].startswith(f"{both_bad} of {votes} votes both-bad")
-    assert quality_floor(POLICY, standing(votes=0)).score is None
+    assert rules.quality_floor(POLICY, standing(votes=0)).score is None
     models = [standing(m, votes=100, both_bad=n) for m, n in zip("abc", (25, 5, 40), strict=True)]
-    assert [floor.model for floor in quality_checks(POLICY, models)] == ["c", "a"]
+    assert [floor.model for floor in rules.quality_checks(POLICY, models)] == ["c", "a"]
 
 
 def test_10_the_thresholds() -> None:
     """10: at the thresholds the board is official, beyond any it is calibrating, with reasons."""
-    short = {
-        ("a", "b"): PairCoverage.of(POLICY, 11, 6),
-        ("c", "d"): PairCoverage.of(POLICY, 40, 5),
-    }
-    eight = publication_status(
+    short = {("a", "b"): PairCoverage.of(POLICY, 11, 6), ("c", "d"): PairCoverage.of(POLICY, 40, 5)}
+    eight = rules.publication_status(
         POLICY, board(12), lambda *two: short[two] if two == ("a", "b") else FULL
     )
     assert eight.status is PublicationLabel.OFFICIAL
@@ -229,7 +208,7 @@ def test_10_the_thresholds() -> None:
         "missing: a–b 11/12 votes on 6/6 prompts; "
         "mean prompt coverage of the top 10 is 0.9, 0.9 needed"
     )
-    seven = publication_status(POLICY, board(12), lambda *two: short.get(two, FULL))
+    seven = rules.publication_status(POLICY, board(12), lambda *two: short.get(two, FULL))
     assert seven.sentence == (
         "calibrating: 7 of 9 adjacent top-10 pairs have the floor, 80 % needed; "
         "missing: a–b 11/12 votes on 6/6 prompts, c–d 40/12 votes on 5/6 prompts"
@@ -238,7 +217,7 @@ def test_10_the_thresholds() -> None:
         ({"rd": 75.01}, "median RD of the top 10 is 75.01, at most 75 allowed"),
         ({"prompt_coverage": 0.899}, "mean prompt coverage of the top 10 is 0.899, 0.9 needed"),
     ):
-        found = publication_status(POLICY, board(12, **more), lambda *_: FULL)
+        found = rules.publication_status(POLICY, board(12, **more), lambda *_: FULL)
         assert (found.status, found.reasons) == (PublicationLabel.CALIBRATING, (reason,))
 
 
@@ -247,8 +226,8 @@ def test_10_who_counts() -> None:
     weak = standing("z", rating=100.0, rd=350.0, prompt_coverage=0.0)
     new = [standing(f"n{i}", rating=2500.0, decisive=1, prompt_coverage=0.1) for i in range(18)]
 
-    def status(*models: Standing) -> PublicationStatus:
-        return publication_status(POLICY, models, lambda *_: FULL)
+    def status(*models: Standing) -> rules.PublicationStatus:
+        return rules.publication_status(POLICY, models, lambda *_: FULL)
 
     assert status(*new[:1], *board(10), weak) == status(*board(10))
     assert status(*board(10), *new[:2]).status is PublicationLabel.OFFICIAL
@@ -267,13 +246,13 @@ def test_10_who_counts() -> None:
 
 def test_share_of_a_contender_by_hand() -> None:
     """Among 50 models a contender is due 0.3 · (1 + 0.7 · 15/16 + 0.2) / 8 + 0.6 / 50 a matchup."""
-    shares = exposure_shares(POLICY, 50)
+    shares = exposure.exposure_shares(POLICY, 50)
     assert shares.equal == 0.04
     assert shares.band == pytest.approx(0.06960938 + 0.012)
     assert shares.others == pytest.approx((2 - 8 * 0.08160938) / 42)
     shadow = replace(POLICY, phase=Phase.SHADOW)
-    assert due_shares(POLICY, 50) == exposure_shares(POLICY, 50)
-    shares = due_shares(shadow, 50)
+    assert exposure.due_shares(POLICY, 50) == exposure.exposure_shares(POLICY, 50)
+    shares = exposure.due_shares(shadow, 50)
     assert shares.equal == shares.band == shares.others == 0.04
     assert feasibility(shadow, 50)[:2] == (
         feasibility(POLICY, 50)[0],
@@ -284,7 +263,7 @@ def test_share_of_a_contender_by_hand() -> None:
 def test_shares_add_up() -> None:
     """Two exposures a matchup in all; up to 20 models exactly equal (0.0996 < 0.1)."""
     for n_models in (1, 2, 8, 9, 20, 23, 24, 400):
-        shares, band = exposure_shares(POLICY, n_models), min(n_models, 8)
+        shares, band = exposure.exposure_shares(POLICY, n_models), min(n_models, 8)
         assert band * shares.band + (n_models - band) * shares.others == pytest.approx(2)
         if n_models <= 20:
             assert shares.band == shares.equal == 2 / n_models
@@ -293,15 +272,17 @@ def test_shares_add_up() -> None:
 
 def test_7_1_equal_within_tolerance_up_to() -> None:
     """7.1: (2.24 - 0.6) / 0.0696 = 23 models; half the lane 47, a band of 16: 46."""
-    assert [equal_is_feasible(POLICY, n) for n in (23, 24)] == [True, False]
+    assert [exposure.equal_is_feasible(POLICY, n) for n in (23, 24)] == [True, False]
     light, none = (LaneWeights(coverage=0.7 - w, contender=w) for w in (0.15, 0.0))
     blunt = LaneWeights(coverage=0.0, contender=0.9, uncertainty=0.05, exploration=0.05)
     wide = replace(POLICY, contenders=Contenders(band=16))
-    limits = {lanes: equal_up_to(replace(POLICY, lanes=lanes)) for lanes in (light, none, blunt)}
+    limits = {
+        lanes: exposure.equal_up_to(replace(POLICY, lanes=lanes)) for lanes in (light, none, blunt)
+    }
     assert limits == {light: 47, none: None, blunt: 8}
-    assert (equal_up_to(POLICY), equal_up_to(wide)) == (23, 46)
-    assert equal_is_feasible(replace(POLICY, lanes=none), 500)
-    least = exposure_shares(replace(POLICY, lanes=blunt), 9).band
+    assert (exposure.equal_up_to(POLICY), exposure.equal_up_to(wide)) == (23, 46)
+    assert exposure.equal_is_feasible(replace(POLICY, lanes=none), 500)
+    least = exposure.exposure_shares(replace(POLICY, lanes=blunt), 9).band
     assert least == pytest.approx(0.9 * 1.85625 / 8 + 0.2 / 9)
 
 
@@ -312,8 +293,8 @@ def test_sentences_for_the_report() -> None:
         "up to 23 models, and there are"
     )
     assert feasibility(POLICY, 20)[0] == f"{limit} 20."
-    exposure, newcomer, decide = feasibility(POLICY, 50)
-    assert exposure == (
+    shown, newcomer, decide = feasibility(POLICY, 50)
+    assert shown == (
         f"{limit} 50: in 2000 matchups a contender is due 163 exposures "
         "and any other model 64, where equal would be 80."
     )
@@ -326,7 +307,7 @@ def test_sentences_for_the_report() -> None:
     assert len(feasibility(POLICY, 10, n_prompts=6)) == len(four) - 2
     off, early = replace(POLICY, decide=Decide(share=0.0)), replace(POLICY, phase=Phase.LANES)
     assert feasibility(off, 20) == feasibility(early, 20) == feasibility(POLICY, 20)[:-1]
-    assert due_shares(off, 50) == due_shares(POLICY, 50)
+    assert exposure.due_shares(off, 50) == exposure.due_shares(POLICY, 50)
 
 
 def test_where_rd_settles() -> None:
@@ -334,31 +315,12 @@ def test_where_rd_settles() -> None:
     running = Glicko2().running()
     running.play(("a", "b", float(n % 2)) for n in range(2000))
     assert settled_rd(POLICY.glicko) == pytest.approx(running.states["a"].rd, abs=1.0)
-    assert settled_rd(Glicko(volatility=0.01)) == 30, "the lower limit of RD holds"
+    assert settled_rd(constants.Glicko(volatility=0.01)) == 30, "the lower limit of RD holds"
     assert settled_rd(POLICY.glicko) > POLICY.stable.rd
     assert settled_rd(POLICY.glicko, wins=0.75) == pytest.approx(64.93, abs=0.01)
-    assert stable_rd(POLICY) == 65
-    assert stable_rd(replace(POLICY, stable=replace(POLICY.stable, rd=70.0))) == 70
-    assert stable_rd(replace(POLICY, glicko=Glicko(volatility=0.01))) == 60
-
-
-BOARD = "abcdefghi"
-RATINGS = dict(zip(BOARD, (1700.0, 1650.0, 1649.0, 1600.0, 1640.0, 1595.0, 1500.0, 1498.0, 1520.0),
-                   strict=True))  # fmt: skip
-ERRORS = dict.fromkeys(BOARD, 10.0) | {"g": 4.0, "h": 4.0}
-#: Ratings known to 10 points have gaps known to 14.14. Two neighbours by rating are decided from
-#: 2.807 standard errors on (39.70 points), the ends of three from 3.131 on (44.28).
-VERDICTS = {
-    "ab": Verdict.DECIDED,  # 50 points, neighbours
-    "bc": Verdict.OPEN,  # 1 point
-    "cd": Verdict.DECIDED,  # 49 points over three models: c, e, d
-    "de": Verdict.REVERSED,  # e is 40 points above d
-    "ef": Verdict.DECIDED,  # 45 points over three models: e, d, f
-    "fg": Verdict.DECIDED,  # 95 points
-    "gh": Verdict.EQUIVALENT,  # 2 points ± 5.66: 18 / 5.66 = 3.18 standard errors inside 20
-    "hi": Verdict.OPEN,  # i is 22 points above h, ± 10.77: 2.04 standard errors
-}
-STRENGTHS = rated_by_hand(RATINGS, ERRORS)
+    assert exposure.stable_rd(POLICY) == 65
+    assert exposure.stable_rd(replace(POLICY, stable=replace(POLICY.stable, rd=70.0))) == 70
+    assert exposure.stable_rd(replace(POLICY, glicko=constants.Glicko(volatility=0.01))) == 60
 
 
 def test_neighbours_of_a_board_by_hand() -> None:
@@ -439,9 +401,9 @@ def test_the_present_rate_of_votes() -> None:
     """Of the last four weeks, both-bad left out: 9 votes a day are 63 a week."""
     busy = [("x", "y", "!" if n % 10 == 0 else "ab"[n % 2], "q") for n in range(400)]
     votes = timed(votes_on(*busy), days=40)
-    assert votes_per_week(votes) == pytest.approx(63, abs=0.5)
+    assert orders.votes_per_week(votes) == pytest.approx(63, abs=0.5)
     assert votes.timestamp is not None
     early = np.where(np.arange(400) < 100, votes.timestamp[0], votes.timestamp)
-    assert votes_per_week(replace(votes, timestamp=early)) == pytest.approx(63, abs=0.5)
-    assert votes_per_week(timed(votes_on(*busy), days=0.5)) is None
-    assert votes_per_week(votes_on(*busy)) is None
+    assert orders.votes_per_week(replace(votes, timestamp=early)) == pytest.approx(63, abs=0.5)
+    assert orders.votes_per_week(timed(votes_on(*busy), days=0.5)) is None
+    assert orders.votes_per_week(votes_on(*busy)) is None

@@ -12,14 +12,8 @@ import pytest
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, RatingError, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.validity.shifts import (
-    EITHER_WAY,
-    GRID,
-    Floats,
-    NullShifts,
-    ShiftLikelihoods,
-    estimate_null,
-)
+from arena_kit.validity import shifts as taste
+from arena_kit.validity.shifts import EITHER_WAY, GRID, Floats, NullShifts, ShiftLikelihoods
 from arena_kit.validity.voters import LeaveOneVoterOut, Rule, e_bh, voter_tests
 from tests.samples import ROOT
 
@@ -85,7 +79,7 @@ def test_the_spread_of_taste_is_found() -> None:
     keys, zero = np.repeat(np.arange(300), 40), np.zeros(12_000)
     won = rng.random(len(keys)) < 1 / (1 + np.exp(-rng.normal(0, 0.5, 300)[keys]))
     found, odd = (
-        estimate_null(shifts(each, zero, keys), EITHER_WAY, centered=True).spread
+        taste.estimate_null(shifts(each, zero, keys), EITHER_WAY, centered=True).spread
         for each in (won, won | (keys < 6))
     )
     assert found == pytest.approx(0.5, abs=0.12)

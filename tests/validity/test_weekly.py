@@ -17,27 +17,16 @@ from arena_kit.policy.order import Verdict
 from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
 from arena_kit.reporting import model_pages, policy_plots, policy_tables
-from arena_kit.validity import sentences
+from arena_kit.validity import sentences, weekly
 from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import leaderboard
 from arena_kit.validity.model_page import model_detail
-from arena_kit.validity.weekly import (
-    Band,
-    Retired,
-    Row,
-    Week,
-    WeeklyReport,
-    chosen_weeks,
-    churn,
-    confidence_bands,
-    numbered,
-    week_numbers,
-    weekly_report,
-)
+from arena_kit.validity.weekly import Band, Week, WeeklyReport, weekly_report
 from tests.samples import HOSTILE, ROOT, season, timed
 from tests.samples import votes_on as log
 
 MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
+ABC = [Band("a", 10, 20), Band("b", 5, 15), Band("c", 0, 4)]
 
 
 @pytest.fixture(scope="module")
@@ -63,10 +52,10 @@ def test_weeks_as_written() -> None:
         with pytest.raises(DataError, match="is not a week; allowed: an ISO week like 2026-W38"):
             Week.parse(text)
     days = moments("2026-09-13T23:59", "2026-09-14", "1970-01-01")
-    sunday, monday, first = week_numbers(days).tolist()
+    sunday, monday, first = weekly.week_numbers(days).tolist()
     assert monday == sunday + 1
-    assert numbered(monday) == Week(date(2026, 9, 14))
-    assert numbered(first).monday == date(1969, 12, 29)
+    assert weekly.numbered(monday) == Week(date(2026, 9, 14))
+    assert weekly.numbered(first).monday == date(1969, 12, 29)
 
 
 def test_weeks_by_default() -> None:
@@ -77,20 +66,17 @@ def test_weeks_by_default() -> None:
         (("2026-09-08", "2026-09-09"), "2026-W37", False, None),
         (("2026-09-07", "2026-09-27"), "2026-W39", True, "2026-W37"),
     ):
-        found, over, against = chosen_weeks(moments(*days))
+        found, over, against = weekly.chosen_weeks(moments(*days))
         assert (found.label, over, against and against.label) == (week, complete, compared)
     times = moments("2026-09-07", "2026-09-15", "2026-09-27")
-    assert chosen_weeks(times, "2026-W39", "2026-W37")[2] == Week.parse("2026-W37")
+    assert weekly.chosen_weeks(times, "2026-W39", "2026-W37")[2] == Week.parse("2026-W37")
     for *asked, why in (
         ("2026-W45", "week 2026-W45 has no votes; votes are from"),
         ("2026-W38", "2026-W38", "compare_week 2026-W38 must lie before the week"),
         ("2026-W38", "2026-W30", "compare_week 2026-W30 has no votes"),
     ):
         with pytest.raises(DataError, match=why):
-            chosen_weeks(times, *asked)
-
-
-ABC = [Band("a", 10, 20), Band("b", 5, 15), Band("c", 0, 4)]
+            weekly.chosen_weeks(times, *asked)
 
 
 def test_12_churn_by_hand(report: WeeklyReport) -> None:
@@ -114,7 +100,7 @@ def test_12_churn_by_hand(report: WeeklyReport) -> None:
         ([ABC[0], ABC[2]], 2, [("c", 3, 2, [], []), ("b", 2, None, [], [])], (0, 0),
          "1 of the top 2 changed rank, and b (2 → gone) left it"),
     ):  # fmt: skip
-        found = churn(ABC, now, top=top)
+        found = weekly.churn(ABC, now, top=top)
         names = ("model", "before", "now", "crossed", "apart")
         assert [tuple(move[n] for n in names) for move in found["moves"]] == moves
         assert all(move["inside_bands"] == (not move["apart"]) for move in found["moves"])
@@ -124,7 +110,7 @@ def test_12_churn_by_hand(report: WeeklyReport) -> None:
 
 def test_12_bands(report: WeeklyReport, votes: BattleLog) -> None:
     """12: boards are those at the ends of both weeks, with their bands, pairs, coverage and RDs."""
-    for band in confidence_bands(report.now):
+    for band in weekly.confidence_bands(report.now):
         row = report.now[band.model]
         assert band.low == pytest.approx(row.conservative)
         assert band.high == pytest.approx(row.rating + 2 * row.rd)
@@ -256,7 +242,7 @@ def met(report: WeeklyReport) -> list[bool | None]:
     return [each["met"] for each in sentences.objectives(report)]
 
 
-def changed(rows: Any, **values: Any) -> list[Row]:
+def changed(rows: Any, **values: Any) -> list[weekly.Row]:
     return [{**row, **values} for row in rows]
 
 
@@ -293,7 +279,7 @@ def test_3_objectives(report: WeeklyReport) -> None:
 def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
     """7.1: the retired leave both boards and are due nothing, newcomers from their first vote."""
     prompt, gone = votes.prompts[0], report.now.order[0]
-    found = weekly_report(votes, retired=Retired([gone], [prompt]))
+    found = weekly_report(votes, retired=weekly.Retired([gone], [prompt]))
     assert set(found.now.order) == set(report.now.order) - {gone}
     assert found.before is not None
     assert gone not in found.before.order
@@ -307,7 +293,7 @@ def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
     due = {round(row.exposure_equal_target, 9) for row in found.now.rows}
     assert due == {round(places / 9, 9)}
     with pytest.raises(DataError, match="1 of 10 models with votes are not retired, 2 needed"):
-        weekly_report(votes, retired=Retired(votes.models[:9]))
+        weekly_report(votes, retired=weekly.Retired(votes.models[:9]))
     early = [("a", "b", "a", "q"), ("b", "c", "a", "q"), ("c", "a", "b", "q")] * 10
     battles = log(*early, *[("new", "c", "a", "q")] * 10)
     history, _ = rated(battles, Policy())

@@ -72,7 +72,6 @@ def vote(
 
 
 def answers(shown: Sequence[Shown], choice: Choice = Choice.A) -> list[BallotVote]:
-    """The same answer to all matchups of a ballot."""
     about = {"choice": choice, "seconds": 2.5}
     return [BallotVote(ticket=s.ticket, digest=s.digest, **about) for s in shown]
 
@@ -86,7 +85,6 @@ class Voter:
         self.client = httpx2.Client(base_url=address, **quiet)
 
     def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
-        """Any request of the page's kind."""
         answer = self.client.post(path, json=body, headers=headers)
         self.bodies.append(answer.text + repr(sorted(answer.headers.items())))
         return answer
@@ -167,6 +165,5 @@ def filled(
 
 
 def returned(path: Path, file: object) -> Path:
-    """The file as a voter sends it back."""
     path.write_text(file if isinstance(file, str) else json.dumps(file))
     return path

@@ -14,17 +14,13 @@ from arena_kit.files import DataError
 from arena_kit.voting.access import signing_key
 from arena_kit.voting.ballot import make_ballot, self_naming, take_ballot, voter_id
 from arena_kit.voting.live import LiveArena
-from tests.voting.arenas import (
-    KEY,
-    MODELS,
-    Row,
-    arena_texts,
-    filled,
-    leaks,
-    live_arena,
-    page_data,
-    returned,
-)
+from tests.voting import arenas
+from tests.voting.arenas import KEY, MODELS, Row, arena_texts, filled, live_arena
+
+Edit = Callable[[Row], object]
+#: What somebody may do to a file, and what the refusal says.
+SEAL, NOTHING = "do not fit its seal", "0" * 64
+NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
 
 
 def made(live: LiveArena, pairs: int = 6) -> str:
@@ -37,8 +33,10 @@ def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
         made(live, 37)
     assert live.board().waiting == 0
     pages = [made(live, 20) for _ in range(3)]
-    assert not leaks("".join(pages))
-    assert len({pair["ticket"] for page in pages for pair in page_data(page)[0]["pairs"]}) == 60
+    assert not arenas.leaks("".join(pages))
+    assert (
+        len({pair["ticket"] for page in pages for pair in arenas.page_data(page)[0]["pairs"]}) == 60
+    )
     assert "default-src 'none'; script-src 'sha256-" in pages[0]
     for trace in ("question_id", "lane", "connect-src", "http://", "https://"):
         assert trace not in "".join(pages)
@@ -47,20 +45,17 @@ def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
 def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
     """A file counts once, by voter; a longer one adds the rest, a changed one is refused whole."""
     html, path, choices = made(live), tmp_path / "votes.json", "A B TIE BOTH_BAD SKIP A"
-    take_ballot(live, KEY, returned(path, filled(html, choices="A B TIE")))
+    take_ballot(live, KEY, arenas.returned(path, filled(html, choices="A B TIE")))
     with pytest.raises(DataError, match="nothing of this file was stored"):
-        take_ballot(live, KEY, returned(path, filled(html, choices="B B TIE A A A")))
+        take_ballot(live, KEY, arenas.returned(path, filled(html, choices="B B TIE A A A")))
     assert len(live.store.votes()) == 3
-    taken = take_ballot(live, KEY, returned(path, filled(html, choices=choices)))
+    taken = take_ballot(live, KEY, arenas.returned(path, filled(html, choices=choices)))
     assert (taken.voter, taken.votes, taken.skips, taken.new) == ("ann", 5, 1, 3)
     assert take_ballot(live, KEY, path).new == 0
     stored = [(vote.voter, str(vote.choice)) for vote in live.store.votes()]
     assert stored == [("ann", choice) for choice in choices.split()]
-    take_ballot(live, KEY, returned(path, filled(html, voter="", copy="c3")))
+    take_ballot(live, KEY, arenas.returned(path, filled(html, voter="", copy="c3")))
     assert {voter.voter for voter in live.store.voters()} == {"ann", "c3"}
-
-
-Edit = Callable[[Row], object]
 
 
 def edited(**changes: object) -> Edit:
@@ -68,12 +63,9 @@ def edited(**changes: object) -> Edit:
 
 
 def votes_edited(**changes: object) -> Edit:
-    """The same file, its first vote changed."""
     return lambda file: file | {"votes": [file["votes"][0] | changes, *file["votes"][1:]]}
 
 
-#: What somebody may do to a file, and what the refusal says.
-SEAL, NOTHING = "do not fit its seal", "0" * 64
 TAMPERED: list[tuple[Edit, str]] = [
     (votes_edited(choice="B"), SEAL),
     (lambda f: f | {"votes": [*f["votes"], f["votes"][0]]}, SEAL),
@@ -102,18 +94,18 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
     other.close()
     cases = [(edit(filled(html)), KEY, why) for edit, why in TAMPERED]
     cases += [(filled(html.replace("It is", "It may be", 1)), KEY, SEAL)]
-    cases += [(foreign, bytes(32), "made with another store"), (foreign, KEY, "never handed out")]
+    cases += [
+        (foreign, bytes(32), "made with another store"),
+        (foreign, KEY, "never handed out"),
+    ]
     for file, key, why in cases:
-        path = returned(tmp_path / "votes.json", file)
+        path = arenas.returned(tmp_path / "votes.json", file)
         with pytest.raises(DataError) as refused:
             take_ballot(live, key, path)
         assert str(refused.value).startswith(str(path)), why
         assert why in str(refused.value)
         assert "\n" not in str(refused.value), why
     assert not live.store.votes()
-
-
-NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
 
 
 @settings(
@@ -128,7 +120,7 @@ NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "se
 def test_any_json_is_refused_in_words(live: LiveArena, tmp_path: Path, value: object) -> None:
     """No file, whatever it holds, ends in anything but a sentence."""
     with pytest.raises(DataError):
-        take_ballot(live, KEY, returned(tmp_path / "votes.json", json.dumps(value)))
+        take_ballot(live, KEY, arenas.returned(tmp_path / "votes.json", json.dumps(value)))
 
 
 def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None:

@@ -42,9 +42,7 @@ def refused(code: str) -> Iterator[pytest.ExceptionInfo[RefusalError]]:
     assert caught.value.code == code
 
 
-def test_one_vote_on_a_matchup_or_a_refusal_with_a_code(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_one_vote_or_a_refusal_with_a_code(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """One vote counts on a ticket; all else is refused by code and leaves no vote."""
     arena = live_arena(address, lasts=60)
     voted = arena.issue(session="s")
@@ -115,9 +113,7 @@ def test_11_a_voter_does_not_see_a_pair_on_a_prompt_again(address: str) -> None:
 
 
 @pytest.mark.parametrize(("gap", "left_out"), [(100, 12), (3, 0)])
-def test_11_a_second_ballot_does_not_repeat_the_first(
-    address: str, gap: int, left_out: int
-) -> None:
+def test_11_a_second_ballot_repeats_nothing(address: str, gap: int, left_out: int) -> None:
     """11: votes that repeat a pair and prompt within the gap are kept and left out."""
     policy = Policy(repeats=Repeats(session_gap=gap, same_prompt=10))
     arena = live_arena(address, TWO_PROMPTS, policy)
@@ -211,9 +207,7 @@ def test_threads_lose_and_double_nothing(address: str) -> None:
     assert arena.board().ratings == live_arena(address).board().ratings
 
 
-def test_what_cannot_be_committed_did_not_happen(
-    address: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_what_is_not_stored_did_not_happen(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where the store fails in the middle, no matchup waits and no vote counts in memory either."""
 
     def fails(*_: object) -> int:
@@ -261,7 +255,6 @@ def test_the_texts_of_a_workspace(workspace: Path) -> None:
 
 
 def step(arena: LiveArena, dice: random.Random) -> None:
-    """One thing that happens to an arena."""
     voter, choice, what = dice.choice(VOTERS), dice.choice(list(Choice)), dice.random()
     if what < 0.1:
         arena.issue(session=voter)
@@ -319,7 +312,6 @@ def test_7_the_board_equals_a_replay_of_the_export(address: str, tmp_path: Path)
 
 
 def filled(where: str | Path, votes: int) -> LiveArena:
-    """An arena with votes of four voters, all for the left side."""
     arena = live_arena(where, policy=POLICY)
     for n in range(votes):
         vote(arena, f"session of {VOTERS[n % 4]}", voter=VOTERS[n % 4])

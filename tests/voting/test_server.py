@@ -107,9 +107,7 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
     assert {row[place] for row in table["rows"]} == {*live.texts.models}
 
 
-def test_a_token_is_needed_where_there_is_one(
-    live: LiveArena, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_token_is_asked_for(live: LiveArena, monkeypatch: pytest.MonkeyPatch) -> None:
     """A token admits, many tries wait, a new token keeps voters; cookies are strict."""
     proxy = "votes.example.org"
     monkeypatch.setattr("arena_kit.voting.access.ENTRIES_PER_MINUTE", 10)

@@ -187,9 +187,7 @@ def holds_all(address: str) -> bool:
     return all(sorted(map(repr, found[n])) == sorted(map(repr, FIRST[n])) for n in FIRST)
 
 
-def test_a_first_store_is_migrated_without_a_loss(
-    address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_migrated_whole(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A migration that breaks off changes nothing; a later one keeps every row."""
     write_first(address)
     later = Path(shutil.copytree(database._MIGRATIONS, tmp_path / "migrations"))

@@ -19,12 +19,10 @@ ACTIVE = {"script", "img", "svg", "iframe", "style", "meta", "form", "a", "input
 
 
 def every(widget: Any) -> list[Any]:
-    """A widget and all within it."""
     return [widget, *(each for child in getattr(widget, "children", ()) for each in every(child))]
 
 
 def sent(widget: VotingWidget) -> str:
-    """All that the browser holds."""
     return json.dumps([each.get_state() for each in every(widget.box)], default=str)
 
 

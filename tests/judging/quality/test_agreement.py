@@ -52,7 +52,6 @@ def arena(data: Path) -> dict[str, BattleLog]:
 
 
 def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
-    """The votes on each two models and question."""
     assert log.question_id is not None
     keys = zip(log.a.tolist(), log.b.tolist(), log.question_id.values(), strict=True)
     votes = defaultdict(list)
@@ -97,9 +96,7 @@ def test_wilsons_interval(hits: int, wanted: Ends) -> None:
         ((0.3, None, None), (0.2, None, None), (-0.2, None, None), (0.7, None, None)),
     ],
 )
-def test_distances_from_one_half_take_their_interval_along(
-    share: Ends, away: Ends, above: Ends, rest: Ends
-) -> None:
+def test_distances_from_one_half(share: Ends, away: Ends, above: Ends, rest: Ends) -> None:
     """An interval that holds one half reaches down to no distance at all."""
     given = Estimate(value=share[0], low=share[1], high=share[2], n=9)
     moved = (given.from_half(), given.above_half(), given.complement())
@@ -131,9 +128,7 @@ def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
     assert alpha(table).value == pytest.approx(0.4855, abs=5e-4)
 
 
-def test_judges_of_the_arena_pass_the_gate_by_what_their_data_card_says(
-    arena: dict[str, BattleLog],
-) -> None:
+def test_judges_of_the_arena_pass_as_their_data_card_says(arena: dict[str, BattleLog]) -> None:
     """One that names the first answer in 86 % is not usable, though it orders models well."""
     qualities = []
     for judge, agreed, slot_a, level, why in (

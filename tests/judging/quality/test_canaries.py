@@ -136,9 +136,7 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
         ),
     ],
 )
-def test_each_bad_judge_fails_for_its_own_reason(
-    ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite
-) -> None:
+def test_each_bad_judge(ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite) -> None:
     """The first reason names what is wrong with it, in the pre-flight as in the full suite."""
     report = report_of(reads, ledger, suite)
     found = gate(report.judge, report.measures, RULES)
@@ -160,9 +158,7 @@ def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) ->
 
 
 @pytest.mark.parametrize(("end", "worked"), [(Status.REFUSED, 1.0), (None, None)])
-def test_a_refusal_under_attack_loses_the_verdict_and_a_failing_service_says_nothing(
-    ledger: Ledger, end: Status | None, worked: float | None
-) -> None:
+def test_a_refusal_under_attack(ledger: Ledger, end: Status | None, worked: float | None) -> None:
     report = report_of(lambda d, a, b: end if MARKER in a + b else by_heart(d, a, b), ledger)
     assert report.find("attacks_worked", stratum="marker").value == worked
     assert report.find("known_right").value == 1

@@ -21,6 +21,8 @@ from tests.samples import log_of, settled, votes_on
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 ASH, BEECH, FLIP = (A, B), (B, A), (A, A)
 Said = Slot | Status
+SKILL = np.array([1.2, 0.6, 0.2, -0.2, -0.6, -1.2])
+OURS = Families(of={"m0": "ours", "m3": "ours", "m1": "x"}, own="ours")
 
 
 def bias(*said: tuple[Said, Said], questions: int = 0) -> PositionBias:
@@ -81,10 +83,6 @@ def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(dat
     quality = JudgeQuality.from_battles("gpt-4", log, both_orders=True)
     assert quality.find("flips").counted == "380 of 2400"
     assert quality.find("slot_a").value is None
-
-
-SKILL = np.array([1.2, 0.6, 0.2, -0.2, -0.6, -1.2])
-OURS = Families(of={"m0": "ours", "m3": "ours", "m1": "x"}, own="ours")
 
 
 def expit(x: float) -> float:
