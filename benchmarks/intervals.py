@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 from arena_kit import BattleLog, BradleyTerry, PermutationElo
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import NORMAL_95, Ratings
 from arena_kit.rating.bradley_terry import bootstrap as refits
-from arena_kit.rating.bradley_terry.method import NORMAL_95
 from arena_kit.rating.elo import replay as elo_replay
 from arena_kit.rating.elo.method import k_sweep
 from arena_kit.rating.glicko2 import replay as glicko2_replay

@@ -16,20 +16,11 @@ from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, rate
+from arena_kit.runs.record import exports
 from arena_kit.runs.record.battles import battles_of
-from arena_kit.runs.record.exports import (
-    Provenance,
-    RatingRow,
-    Relationship,
-    file_provenance,
-    rating_rows,
-    record_provenance,
-    write_documents,
-    write_ratings_csv,
-)  # fmt: skip
 from arena_kit.runs.record.record import open_record
 
-_RELATIONSHIPS = get_args(Relationship)
+_RELATIONSHIPS = get_args(exports.Relationship)
 
 
 @click.command()
@@ -56,7 +47,7 @@ def export(
     dimension: str | None,
     methods: tuple[str, ...],
     organization: str,
-    relationship: Relationship | None,
+    relationship: exports.Relationship | None,
     how: HowToRead,
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
@@ -73,11 +64,11 @@ def export(
         )
     rows, provenance = _ratings(source, dimension, methods, how)
     if relationship is None or target == "csv":
-        write_ratings_csv(out, rows)
+        exports.write_ratings_csv(out, rows)
         echo(f"{len(rows)} ratings: {out}")
         return
     publisher: Any = {"organization": organization, "relationship": relationship}
-    files = write_documents(out, rows, provenance, **publisher, now=datetime.now(UTC))
+    files = exports.write_documents(out, rows, provenance, **publisher, now=datetime.now(UTC))
     if n := len({row.model for row in rows if "/" not in row.model}):
         echo(f"{n} models have no developer in their name and are filed under unknown", err=True)
     echo(f"{len(files)} documents: {out}")
@@ -94,7 +85,7 @@ def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRe
 
 def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
-) -> tuple[list[RatingRow], Provenance]:
+) -> tuple[list[exports.RatingRow], exports.Provenance]:
     """The ratings of a record or file, and where they come from."""
     if source.is_dir():
         if methods:
@@ -103,15 +94,17 @@ def _ratings(
         if not (source / BOARD).is_file():
             kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
             raise DataError(f"{source}: {kind}, without ratings")
-        rows = list(rating_rows(Board.read(source)))
+        rows = list(exports.rating_rows(Board.read(source)))
         kept = [row for row in rows if dimension in (None, row.dimension)]
         if not kept:
             found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
-        return kept, record_provenance(source)
+        return kept, exports.record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
-    return [row for board in boards for row in rating_rows(board)], file_provenance(source, battles)
+    return [row for board in boards for row in exports.rating_rows(board)], exports.file_provenance(
+        source, battles
+    )
 
 
 def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:

@@ -13,16 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, Outcome, read_outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.matchmaking import lanes
 from arena_kit.matchmaking.decide import Cast, OpenNeighbours
-from arena_kit.matchmaking.lanes import (
-    PROPOSE,
-    PromptGaps,
-    Proposal,
-    Table,
-    best_prompt,
-    explored_prompt,
-    lane_weights,
-)
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.repeats import Meetings, Sessions, ordered
 from arena_kit.policy.constants import Policy
@@ -78,7 +70,7 @@ class Scheduler:
     ) -> None:
         self.policy = policy
         self.rng = rng
-        weights = lane_weights(policy)
+        weights = lanes.lane_weights(policy)
         self._lanes, self._limits = tuple(weights), list(accumulate(weights.values()))[:-1]
         self._available = _available(available, len(set(models)), len(set(prompts)))
         self._meetings, self._sessions = Meetings(policy.repeats), Sessions(policy.repeats)
@@ -161,12 +153,12 @@ class Scheduler:
             raise MatchmakingError(f"no matchup can be served: {self._cause}")
         table = self._updated(ratings)
         drawn = bisect(self._limits, self.rng.random())
-        lanes = self._lanes[drawn:] + self._lanes[:drawn]
-        for tried, lane in enumerate(lanes):
-            for proposal in PROPOSE[lane](table):
+        turns = self._lanes[drawn:] + self._lanes[:drawn]
+        for tried, lane in enumerate(turns):
+            for proposal in lanes.PROPOSE[lane](table):
                 prompt = self._prompt_for(lane, table, proposal, session)
                 if prompt is not None:
-                    matchup = self._matchup(lane, proposal, prompt, lanes[:tried], session)
+                    matchup = self._matchup(lane, proposal, prompt, turns[:tried], session)
                     pair = ordered(proposal.first, proposal.second)
                     self._wait(matchup, pair, prompt, table.band)
                     return matchup
@@ -250,7 +242,7 @@ class Scheduler:
             shared = (cells @ cells.T).astype(np.int64)
         mates: Bools = shared > 0
         np.fill_diagonal(mates, False)  # noqa: FBT003
-        self._table = Table(
+        self._table = lanes.Table(
             policy=self.policy,
             tally=self._tally,
             names=self._names,
@@ -259,7 +251,7 @@ class Scheduler:
             asked=np.flatnonzero(can.sum(axis=0) >= 2),
             shared=shared,
             open_neighbours=self._open_neighbours,
-            gaps=PromptGaps(self.policy.prompts, can, active, self._tally.by_prompt),
+            gaps=lanes.PromptGaps(self.policy.prompts, can, active, self._tally.by_prompt),
         )
         self._by_name = np.argsort(np.argsort(np.array(self._names, object)))
         self._n_enabled = int(enabled.sum())
@@ -317,7 +309,7 @@ class Scheduler:
             self._meetings.add(pair, prompt)
             self._sessions.add(session, pair, prompt)
 
-    def _updated(self, ratings: Mapping[str, GlickoState]) -> Table:
+    def _updated(self, ratings: Mapping[str, GlickoState]) -> lanes.Table:
         """The table as the next matchup finds it."""
         table, tally = self._table, self._tally
         table.rng, (table.rating, table.rd) = self.rng, self._states(ratings)
@@ -344,7 +336,7 @@ class Scheduler:
         return self._ranked(*self._states(ratings))[: self.policy.contenders.band]
 
     def _prompt_for(
-        self, lane: Lane, table: Table, proposal: Proposal, session: str | None
+        self, lane: Lane, table: lanes.Table, proposal: lanes.Proposal, session: str | None
     ) -> int | None:
         """The prompt for a pair, None where there is none that may be asked now."""
         if proposal.prompt is not None:
@@ -360,13 +352,13 @@ class Scheduler:
         if not len(options):
             return None
         if lane is Lane.EXPLORATION:
-            return explored_prompt(table, proposal, options)
-        return best_prompt(table, proposal, options, self._tally.on_prompts(pair))
+            return lanes.explored_prompt(table, proposal, options)
+        return lanes.best_prompt(table, proposal, options, self._tally.on_prompts(pair))
 
     def _matchup(
         self,
         lane: Lane,
-        proposal: Proposal,
+        proposal: lanes.Proposal,
         prompt: int,
         through: tuple[Lane, ...],
         session: str | None,

@@ -24,18 +24,10 @@ from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.policy import rules
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.order import PairOrder, Verdict, order_status
 from arena_kit.policy.ratings import strengths
-from arena_kit.policy.rules import (
-    Badge,
-    PublicationLabel,
-    Standing,
-    publication_status,
-    ranked,
-    ranked_neighbours,
-    stability_badge,
-)
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.claims import claims
 
@@ -221,9 +213,9 @@ def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
     standings = coverage.standings(arena.ratings)
     fairness = coverage.fairness(arena.scheduler.exposure_due(arena.ratings))
     adjacent = coverage.adjacent(order[:top])
-    status = publication_status(policy, standings, coverage.pair)
-    official = status.status is PublicationLabel.OFFICIAL
-    named = (status.top or [s.model for s in ranked(policy, standings)])[:top]
+    status = rules.publication_status(policy, standings, coverage.pair)
+    official = status.status is rules.PublicationLabel.OFFICIAL
+    named = (status.top or [s.model for s in rules.ranked(policy, standings)])[:top]
     covered = [s.prompt_coverage for s in standings]
     fit = rated_or_none(lambda log: strengths(log, policy), battles)
     ranked_all = fit is not None and set(fit.models) == set(order)
@@ -290,15 +282,13 @@ def order_counts(policy: Policy, top: Sequence[str], fit: Ratings, truth: Truth)
 
 
 def badge_counts(
-    policy: Policy, standings: Sequence[Standing], fit: Ratings, truth: Truth
+    policy: Policy, standings: Sequence[rules.Standing], fit: Ratings, truth: Truth
 ) -> dict[str, int]:
     """How many models have the badge Stable, and for how many of them it is false."""
-    near = ranked_neighbours(policy, standings, fit)
-    stable = [
-        near[s.model]
-        for s in standings
-        if s.model in near and stability_badge(policy, s, near[s.model])[0] is Badge.STABLE
-    ]
+    near = rules.ranked_neighbours(policy, standings, fit)
+    badges = {s.model: rules.stability_badge(policy, s, near[s.model])[0]
+              for s in standings if s.model in near}  # fmt: skip
+    stable = [near[model] for model, badge in badges.items() if badge is rules.Badge.STABLE]
     margin = policy.publication.margin
     wrong = sum(any(_is_false(pair, truth, margin) for pair in each) for each in stable)
     return {"stable": len(stable), "wrongly_stable": wrong}

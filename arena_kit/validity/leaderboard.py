@@ -17,6 +17,7 @@ from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.policy import rules
 from arena_kit.policy.constants import Phase, Policy, PromptScores
 from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.order import (
@@ -27,21 +28,6 @@ from arena_kit.policy.order import (
     votes_per_week,
 )
 from arena_kit.policy.ratings import epoch_of, exposure_due, final_states, legacy_elo, rated
-from arena_kit.policy.rules import (
-    Badge,
-    PublicationStatus,
-    QualityFloor,
-    Standing,
-    confidence,
-    contender_band,
-    established,
-    publication_status,
-    quality_checks,
-    quality_floor,
-    ranked,
-    ranked_neighbours,
-    stability_badge,
-)
 from arena_kit.rating.base import RatingError, Ratings, expected_share, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
@@ -78,10 +64,10 @@ class Leaderboard:
     """
 
     rows: tuple[LeaderboardRow, ...]
-    status: PublicationStatus
+    status: rules.PublicationStatus
     order_decided: OrderStatus
     band: tuple[str, ...]
-    checks: tuple[QualityFloor, ...]
+    checks: tuple[rules.QualityFloor, ...]
     fairness: tuple[ExposureFairness, ...]
     movement: str
     adjacent: tuple[PairOrder, ...] = field(repr=False)
@@ -176,8 +162,8 @@ class Leaderboard:
 def earlier_of(board: Mapping[str, Any], source: str) -> Earlier:
     """What an earlier board's JSON says of its ranks."""
     try:
-        ranked = [row for row in board["rows"] if row["official_rank"] is not None]
-        ranks = {str(row["model"]): int(row["official_rank"]) for row in ranked}
+        official = [row for row in board["rows"] if row["official_rank"] is not None]
+        ranks = {str(row["model"]): int(row["official_rank"]) for row in official}
         return Earlier(epoch=str(board["epoch"]), ranks=ranks)
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{source}: not a leaderboard of this kind (epoch, rows)") from None
@@ -201,14 +187,14 @@ def leaderboard(
     coverage = Coverage.of(battles, policy, models=models, prompts=prompts)
     history, strengths = rated(battles, policy)
     states = _states(coverage, final_states(history))
-    standings = ranked(policy, coverage.standings(states))
+    standings = rules.ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(exposure_due(history, policy, order, battles))
     pace = votes_per_week(battles)
     metrics = _metrics(
         policy,
         standings,
-        ranked_neighbours(policy, standings, strengths, pace),
+        rules.ranked_neighbours(policy, standings, strengths, pace),
         {model: {"volatility": state.volatility} for model, state in states.items()},
         {model: {"pair_coverage": score} for model, score in coverage.pair_scores(order).items()},
         records(battles),
@@ -219,14 +205,14 @@ def leaderboard(
         _named("adjusted", prompt_scores(battles, policy.prompt_scores, strengths)),
     )
     movement = _movement(epoch_of(policy), earlier)
-    status = publication_status(policy, standings, coverage.pair)
+    status = rules.publication_status(policy, standings, coverage.pair)
     top = status.top or order[: policy.publication.top]
     return Leaderboard(
         rows=_published(policy, metrics, earlier.ranks if earlier and not movement else {}),
         status=status,
         order_decided=order_status(policy, top, strengths, pace),
-        band=contender_band(policy, standings),
-        checks=quality_checks(policy, standings),
+        band=rules.contender_band(policy, standings),
+        checks=rules.quality_checks(policy, standings),
         fairness=fairness,
         movement=movement,
         adjacent=neighbour_orders(policy, order, strengths, pace),
@@ -278,7 +264,7 @@ class LeaderboardRow:
     rd: float
     volatility: float
     confidence: int
-    badge: Badge
+    badge: rules.Badge
     badge_reasons: tuple[str, ...]
     provisional: bool
     provisional_reasons: tuple[str, ...]
@@ -335,7 +321,7 @@ def _published(
 
 def _metrics(
     policy: Policy,
-    standings: Sequence[Standing],
+    standings: Sequence[rules.Standing],
     neighbours: Mapping[str, Sequence[PairOrder]],
     *columns: Mapping[str, Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
@@ -351,14 +337,16 @@ def _metrics(
     return rows
 
 
-def _rules(policy: Policy, standing: Standing, neighbours: Sequence[PairOrder]) -> dict[str, Any]:
+def _rules(
+    policy: Policy, standing: rules.Standing, neighbours: Sequence[PairOrder]
+) -> dict[str, Any]:
     """What the rules say of a model."""
-    badge, badge_reasons = stability_badge(policy, standing, neighbours)
-    official, reasons = established(policy, standing)
-    floor = quality_floor(policy, standing)
+    badge, badge_reasons = rules.stability_badge(policy, standing, neighbours)
+    official, reasons = rules.established(policy, standing)
+    floor = rules.quality_floor(policy, standing)
     return asdict(standing) | {
         "conservative": standing.conservative(policy),
-        "confidence": confidence(policy, standing.rd),
+        "confidence": rules.confidence(policy, standing.rd),
         "badge": badge,
         "badge_reasons": badge_reasons,
         "provisional": not official,

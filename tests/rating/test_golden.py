@@ -102,9 +102,7 @@ def test_the_published_list(arena: BattleLog, method: BradleyTerry) -> None:
     assert largest < 3
 
 
-@pytest.mark.parametrize(
-    ("ties", "nll"), [("half", 0.6554), ("rao-kupper", 1.0095), ("davidson", 1.0100)]
-)
+@pytest.mark.parametrize(("ties", "nll"), [("half", 0.6554), ("davidson", 1.0100)])
 def test_the_published_likelihoods(ties: Any, nll: float, arena: BattleLog) -> None:
     """The mean negative log-likelihood is the one that leaderbot publishes, to four digits."""
     result = BradleyTerry(prior=0, ties=ties, both_bad="exclude")(arena)

@@ -124,7 +124,6 @@ def rated(log: BattleLog, method: BradleyTerry) -> NDArray[np.float64]:
         BradleyTerry(),
         BradleyTerry(prior_when="always"),
         BradleyTerry(ties="davidson", prior_when="always"),
-        BradleyTerry(ties="rao-kupper"),
         BradleyTerry(prior=0, covariates=("length",)),
     ],
 )
@@ -248,7 +247,7 @@ def test_a_weight_is_a_number_of_votes() -> None:
 def test_the_percentile_interval_is_that_of_the_replicates() -> None:
     """Interval and error come from the shown replicates, which are centred like the ratings."""
     log = simulated(25, 4)
-    found, mirror = PERCENTILE(log), replace(PERCENTILE, interval="basic")(log)
+    found = PERCENTILE(log)
     assert found.replicates.shape == (100, 4)
     np.testing.assert_allclose(found.replicates.mean(axis=1), 1000, atol=1e-8)
     for n, model in enumerate(found.models):
@@ -260,7 +259,6 @@ def test_the_percentile_interval_is_that_of_the_replicates() -> None:
         rating = found[model].rating
         assert found[model].ci_low == pytest.approx(rating + wider * (low - rating), abs=1e-4)
         assert found[model].extra["se"] == pytest.approx(np.std(ordered, ddof=1), abs=1e-9)
-        assert mirror[model].ci_high == pytest.approx(2 * rating - found[model].ci_low)
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
@@ -328,7 +326,7 @@ def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior
         assert 5 < swept < 30
 
 
-@pytest.mark.parametrize("ties", ["half", "rao-kupper"])
+@pytest.mark.parametrize("ties", ["half", "davidson"])
 def test_with_a_spare_prior_no_resample_is_lost(ties: str) -> None:
     """With the default prior every resample of a rarely seen model has a rating."""
     log = with_a_rare_model()

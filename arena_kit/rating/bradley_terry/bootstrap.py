@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from arena_kit.fanout import fan_out
 from arena_kit.rating.base import RatingError, strong_groups
 from arena_kit.rating.bradley_terry.clusters import Votes
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted, gradient
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.compiled import Kernel, numba_pays
 from arena_kit.rating.resampling import LANES
@@ -240,7 +240,7 @@ def refitted(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
         if not largest <= _FAR * abs(shrink) or not shrink:
             break
         step = step / shrink
-        theta = moved(theta, step, fit.n_models, fit.ties)
+        theta = theta + step
         if largest < _TOLERANCE * abs(shrink):
             return theta
         taken.append(step)

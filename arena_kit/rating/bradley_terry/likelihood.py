@@ -222,7 +222,7 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
         if number == 0 and start is None and not largest < _FAR:
             theta = _level(cells, n_models, ties)
             continue
-        theta = moved(theta, step * damping(largest), n_models, ties)
+        theta = theta + step * damping(largest)
         next_step = largest * (largest / before) ** 2  # as Newton's method converges
         done = largest < _TOLERANCE or (largest < _NEAR and next_step < _TOLERANCE / 100)
         if done or before / 2 < largest < _ROUNDING:
@@ -283,14 +283,6 @@ def damping(largest: float) -> float:
     logistic model's curvature changes no faster with gaps (Sun and Tran-Dinh 2019).
     """
     return 1.0 if largest < _SURE else log1p(2 * largest) / (2 * largest)
-
-
-def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
-    """The parameters after a step, the tie parameter kept where it may be."""
-    new = theta + step
-    if ties.positive and new[n_models] <= 0:
-        new[n_models] = theta[n_models] / 4
-    return new
 
 
 def _terms(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Terms:

@@ -12,18 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    NORMAL_95,
-    RatingError,
-    Ratings,
-    check_connected,
-    check_counted,
-    check_separation,
-    check_settings,
-    counted,
-    ranked,
-)
+from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
 from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes
 from arena_kit.rating.bradley_terry.likelihood import (
@@ -73,7 +62,7 @@ class BradleyTerry:
         likelihood.
     ties
         A tie is `half` a win for each side, or an outcome of its own under the model of
-        `davidson` or of `rao-kupper`, whose parameter is fitted too (`fit["tie"]`).
+        `davidson`, whose parameter is fitted too (`fit["tie"]`).
     both_bad
         A both-bad vote counts as a `tie`, or is left out (`exclude`).
     inconsistent
@@ -83,8 +72,8 @@ class BradleyTerry:
         coefficient in `fit` is what a typical difference (its root mean square) is worth in
         rating points; a rating's `uncontrolled` is what it would be without them.
     interval
-        `sandwich` needs no resampling; `percentile` and `basic` draw whole questions again
-        (single votes where questions have one battle each) `resamples` times, from `seed`.
+        `sandwich` needs no resampling; `percentile` draws whole questions again (single votes
+        where questions have one battle each) `resamples` times, from `seed`.
     cluster
         What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; a log
         without voters, or with fewer than ten, goes by question), or each `battle` by itself.
@@ -97,11 +86,11 @@ class BradleyTerry:
     center_on: tuple[str, ...] = ()
     prior: float = 0.5
     prior_when: Literal["needed", "always"] = "needed"
-    ties: Literal["half", "davidson", "rao-kupper"] = "half"
+    ties: Literal["half", "davidson"] = "half"
     both_bad: BothBad = "tie"
     inconsistent: Inconsistent = "drop"
     covariates: tuple[str, ...] = ()
-    interval: Literal["sandwich", "percentile", "basic"] = "sandwich"
+    interval: Literal["sandwich", "percentile"] = "sandwich"
     cluster: Cluster = "both"
     resamples: int = 500
     seed: int = 0
@@ -111,7 +100,7 @@ class BradleyTerry:
             if isinstance(given := getattr(self, name), str):
                 raise ValueError(f"{name} must be several names, not {given!r}")  # noqa: TRY004
             object.__setattr__(self, name, tuple(given))
-        check_settings(
+        base.check_settings(
             self,
             ("scale", 0 < self.scale < float("inf"), "a finite number above 0"),
             ("center", abs(self.center) < float("inf"), "a finite number"),
@@ -121,20 +110,20 @@ class BradleyTerry:
             ("seed", self.seed >= 0, "0 or more"),
         )
 
-    def __call__(self, battles: BattleLog) -> Ratings:
+    def __call__(self, battles: BattleLog) -> base.Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
         with one_thread():
             return self._rated(battles)
 
-    def _rated(self, battles: BattleLog) -> Ratings:
+    def _rated(self, battles: BattleLog) -> base.Ratings:
         log, dropped = self.kept(battles)
-        check_counted(battles, log, dropped)
+        base.check_counted(battles, log, dropped)
         evidence = Evidence.of(log, self._x(log), self.cluster)
         pairs = Pairs.of(evidence.rows, len(log.models))
         pooled = pairs.pooled(evidence.rows)
         same = unanimous(evidence.rows, pairs, pooled)
         if same.any():  # else wins connect all
-            check_connected(log.models, pairs.low, pairs.high)
+            base.check_connected(log.models, pairs.low, pairs.high)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
         draws = np.empty((0, fit.n_models))
         spread = covariance(fit, evidence, same)
@@ -155,7 +144,7 @@ class BradleyTerry:
         spread: Floats,
         draws: Floats,
         same: NDArray[np.bool_],
-    ) -> Ratings:
+    ) -> base.Ratings:
         """A fit, its covariance and its resamples (none for a sandwich) as ratings; `same` are the
         models whose spread says nothing.
         """
@@ -166,7 +155,7 @@ class BradleyTerry:
         shown_spread: Floats = unit**2 * _beyond(_beyond(spread[:n, :n], anchors).T, anchors)
         shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
         df = np.maximum(1.0, evidence.seen - 1)
-        hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
+        hidden = (evidence.seen < base.MIN_QUESTIONS) | (evidence.pieces < 2)
         if self.interval != "sandwich":
             hidden |= same  # drawing the same again and again shows no spread
         figures = [*self._interval(rating, shown_spread, shown_draws, df), df]
@@ -176,10 +165,10 @@ class BradleyTerry:
             extra["uncontrolled"] = replace(self, covariates=())(log).values()
         rows = evidence.rows
         n_battles = np.bincount(np.append(rows.a, rows.b), np.tile(rows.games, 2))
-        return Ratings(
+        return base.Ratings(
             method="bradley-terry",
             settings=asdict(self),
-            ratings=ranked(log.models, rating, (low, high), n_battles, extra),
+            ratings=base.ranked(log.models, rating, (low, high), n_battles, extra),
             n_battles=round(pooled.outcomes.sum()),
             dropped=dropped,
             models=log.models,
@@ -193,7 +182,7 @@ class BradleyTerry:
         """The battles that count under these settings, and how many of each kind do not."""
         dropping = {"both_bad"} if self.both_bad == "exclude" else set()
         dropping |= {"inconsistent"} if self.inconsistent == "drop" else set()
-        keep, dropped = counted(battles, dropping)
+        keep, dropped = base.counted(battles, dropping)
         whole = not any(dropped.values()) and battles.per_model().all()
         return battles if whole else battles.select(keep), dropped
 
@@ -201,13 +190,15 @@ class BradleyTerry:
         for model in self._named_anchors():
             if model not in log.models:
                 what = "baseline" if self.baseline else "center_on:"
-                raise RatingError(
+                raise base.RatingError(
                     f"{what} {model!r} has no battle; models: {', '.join(log.models)}"
                 )
         if self.ties != "half" and log.share_a is not None:
-            raise RatingError(f"ties={self.ties!r} needs wins, losses and ties, not soft outcomes")
+            raise base.RatingError(
+                f"ties={self.ties!r} needs wins, losses and ties, not soft outcomes"
+            )
         if self.ties != "half" and log.decisive().all():
-            raise RatingError(f"ties={self.ties!r} cannot be fitted: no battle is a tie")
+            raise base.RatingError(f"ties={self.ties!r} cannot be fitted: no battle is a tie")
 
     def _x(self, log: BattleLog) -> Floats:
         """The covariates, each with a typical difference of 1; 0 stays no difference."""
@@ -216,9 +207,9 @@ class BradleyTerry:
         for name in self.covariates:
             if name not in given:
                 known = ", ".join(given) or "none"
-                raise RatingError(f"no covariate {name!r} in the battles; known: {known}")
+                raise base.RatingError(f"no covariate {name!r} in the battles; known: {known}")
             if not np.ptp(given[name]):
-                raise RatingError(f"covariate {name!r} is the same in every battle")
+                raise base.RatingError(f"covariate {name!r} is the same in every battle")
             columns.append(given[name] / np.sqrt(np.average(given[name] ** 2, weights=weight)))
         return np.array(columns).reshape(len(columns), len(log)).T
 
@@ -227,7 +218,7 @@ class BradleyTerry:
         self._check(log)
         n = len(log.models)
         if not self.prior:
-            check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
+            base.check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
         if self.covariates:
             check_identified(rows, n)
         priors = self.priors(pooled, pairs)
@@ -238,7 +229,9 @@ class BradleyTerry:
         """The strengths of each resample."""
         draws = replicates(fit, votes, priors, self.resamples)[:, : fit.n_models]
         if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
-            raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
+            raise base.RatingError(
+                f"{lost} of {self.resamples} resamples have no finite {self._why()}"
+            )
         return draws
 
     def priors(self, pooled: Cells, pairs: Pairs) -> Priors:
@@ -290,12 +283,10 @@ class BradleyTerry:
         """Standard error and 95 % interval of every rating."""
         if self.interval == "sandwich":
             se = np.sqrt(np.maximum(0, np.diag(spread)))
-            half = t_score(NORMAL_95, df) * se
+            half = t_score(base.NORMAL_95, df) * se
             return se, rating - half, rating + half
         se, low, high = interval(draws)
         low, high = (rating + widening(df) * (end - rating) for end in (low, high))
-        if self.interval == "basic":
-            low, high = 2 * rating - high, 2 * rating - low
         pinned = np.diag(spread) == 0 if self.baseline else np.zeros(len(rating), bool)
         return (
             np.where(pinned, 0.0, se),

@@ -19,16 +19,7 @@ from arena_kit.battles.battle import A_WINS, B_WINS
 from arena_kit.battles.cells import CellTable, Rows, Share, Stream, Way, whole_clusters
 from arena_kit.battles.log import BattleLog, Ints
 from arena_kit.fanout import cluster, fan_out
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    RatingError,
-    Ratings,
-    check_kept,
-    each_rated,
-    kinds,
-    questions_seen,
-    together,
-)
+from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, unanimous
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
@@ -89,15 +80,15 @@ def rate_boards(
     *,
     only: str | None = None,
     start: Callable[[str], None] = lambda _: None,
-) -> tuple[dict[str, Ratings], dict[str, str]]:
+) -> tuple[dict[str, base.Ratings], dict[str, str]]:
     """Ratings of every dimension (or of one `only`) that has one, and why the others have none;
     `start` hears of every pass.
     """
     if method.covariates:
-        raise RatingError("covariates are not streamed; rate fewer battles in memory")
+        raise base.RatingError("covariates are not streamed; rate fewer battles in memory")
     rows = stream.cells.log.dimension_rows()
     rows = {name: rows[name] for name in rows if only in (None, name)}
-    boards, unrated = each_rated(
+    boards, unrated = base.each_rated(
         rows, lambda name: _board(method, stream.cells, rows[name]), none_allowed=True
     )
     ways = _ways(stream, method.cluster)
@@ -120,9 +111,9 @@ def _board(method: BradleyTerry, cells: CellTable, rows: NDArray[np.intp]) -> Bo
     kept, _ = method.kept(replace(log, covariates={"number": number.astype(float)}))
     own = np.asarray((kept.covariates or {})["number"], np.intp)
     out = np.isin(number, own, invert=True)
-    dropped = {kind: int(count[out & mask].sum()) for kind, mask in kinds(log).items()}
+    dropped = {kind: int(count[out & mask].sum()) for kind, mask in base.kinds(log).items()}
     kept = replace(kept, covariates=None, dimension=None)
-    check_kept(log, kept, dropped)
+    base.check_kept(log, kept, dropped)
     votes, counts = Cells.summed(kept).single_votes()
     cell_of = np.full(len(cells), -1, np.int32)
     cell_of[rows[own]] = _cells_of(kept, votes)
@@ -147,7 +138,8 @@ def _ways(stream: Stream, cluster: Cluster) -> tuple[Way, ...]:
     """By what battles are clustered, as `Evidence` has it."""
     asked: tuple[Way, ...] = ("question", "voter") if cluster == "both" else (cluster,)  # type: ignore[assignment]
     ways = [way for way in asked if way in stream.ways]
-    if cluster == "both" and "voter" in ways and stream.voters(MIN_QUESTIONS) < MIN_QUESTIONS:
+    least = base.MIN_QUESTIONS
+    if cluster == "both" and "voter" in ways and stream.voters(least) < least:
         ways.remove("voter")
     return tuple(ways)
 
@@ -168,7 +160,7 @@ def _by_rows(
     boards: Sequence[Board],
     ways: tuple[Way, ...],
     start: Callable[[str], None],
-) -> Iterator[Ratings]:
+) -> Iterator[base.Ratings]:
     """Ratings whose certainty comes from the rows: from resamples, from a sandwich, or both."""
     pooled = [board.pairs.pooled(board.rows) for board in boards]
     peaks = [
@@ -259,7 +251,7 @@ def _added(
     for chunk in stream.rows(share, way):
         for board, total, sketch in zip(boards, sums, sketches, strict=True):
             cell, clusters, weight = board.own(chunk)
-            order = together(cell)
+            order = base.together(cell)
             cell, clusters = cell[order], clusters[order]
             add_drawn(total, cell, clusters, weight[order], weights)
             votes, hashes = board.votes, mix(clusters)
@@ -301,7 +293,7 @@ def _meats(
             cells = board.votes.at(cell)
             clusters = np.unique(hashes, return_inverse=True)[1].astype(np.int32)
             meats[i] += meat_of_clusters(cells, scores[i][:, cell] * weight, clusters, board.n)
-            seen[i] += questions_seen(cells.a, cells.b, clusters, board.n)
+            seen[i] += base.questions_seen(cells.a, cells.b, clusters, board.n)
             pieces[i] += int(clusters.max()) + 1
     return [
         Passed(s, float(p), m * (p / max(1, p - 1)))

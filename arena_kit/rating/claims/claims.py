@@ -57,8 +57,6 @@ def gaps(ratings: Ratings) -> Gaps:
     gap, df = _gap(ratings), _freedom(ratings)
     if len(ratings.replicates):
         claims = _from_replicates(ratings.replicates, gap, df)
-        if ratings.settings.get("interval") == "basic":
-            claims = Gaps(gap, 2 * gap - claims.high, 2 * gap - claims.low, claims.above)
     elif ratings.covariance is not None:
         claims = _from_covariance(ratings.covariance, gap, df)
     else:

@@ -10,18 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    Rating,
-    Ratings,
-    check_kept,
-    check_settings,
-    check_unweighted,
-    counted,
-    ranked,
-    scores,
-    why_no_interval,
-)
+from arena_kit.rating import base, resampling
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import stretched
@@ -29,15 +18,6 @@ from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import true_variance
 from arena_kit.rating.critical_values import normal_cdf, widening
 from arena_kit.rating.elo.replay import EloRule, Engine, engine_for, replay_in_order, replay_orders
-from arena_kit.rating.resampling import (
-    ORDERS,
-    RESAMPLED_ORDERS,
-    Games,
-    denoised,
-    evidence_sets,
-    interval,
-    split_seed,
-)
 
 Floats = NDArray[np.float64]
 Treatment = Literal["drop", "half"]
@@ -95,7 +75,7 @@ class PermutationElo:
 
     def __post_init__(self) -> None:
         replicates = self.evidence_replicates
-        check_settings(
+        base.check_settings(
             self,
             ("k", 0 < self.k < inf, "a number above 0"),
             ("initial", isfinite(self.initial), "a finite number"),
@@ -109,7 +89,7 @@ class PermutationElo:
              f"at most {MAX_EVIDENCE_REPLAYS:,} / evidence_replicates"),
         )  # fmt: skip
 
-    def __call__(self, battles: BattleLog) -> Ratings:
+    def __call__(self, battles: BattleLog) -> base.Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
         return k_sweep(self, battles, [self.k])[self.k]
 
@@ -117,29 +97,29 @@ class PermutationElo:
         """The battles that count under these settings, and how many of each kind do not."""
         kinds = ("tie", "both_bad", "inconsistent")
         treatments = zip(kinds, (self.ties, self.both_bad, self.inconsistent), strict=True)
-        keep, dropped = counted(battles, [kind for kind, each in treatments if each == "drop"])
+        keep, dropped = base.counted(battles, [kind for kind, each in treatments if each == "drop"])
         return battles.select(keep), dropped
 
 
 def k_sweep(
     method: PermutationElo, battles: BattleLog, ks: Iterable[float]
-) -> dict[float, Ratings]:
+) -> dict[float, base.Ratings]:
     """The same rating for several K; every K sees the same orders and resamples."""
     methods = [replace(method, k=float(k)) for k in ks]
     log, dropped = method.kept(battles)
-    check_kept(battles, log, dropped)
-    check_unweighted(log, "permutation-elo")
-    games = Games(a=log.a, b=log.b, score=scores(log), n_models=len(log.models))
+    base.check_kept(battles, log, dropped)
+    base.check_unweighted(log, "permutation-elo")
+    games = resampling.Games(a=log.a, b=log.b, score=base.scores(log), n_models=len(log.models))
     rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
     replays = method.n_perms + method.evidence_replicates * method.evidence_orders
     engine = engine_for(len(log) * replays) if method.shuffle else "numpy"
     if method.shuffle:
-        seeds = split_seed(method.seed, method.n_perms, ORDERS)
+        seeds = resampling.split_seed(method.seed, method.n_perms, resampling.ORDERS)
         traces = replay_orders(games, rules, seeds, compiled=engine == "numba")
     else:
         traces = np.stack([replay_in_order(games, rule) for rule in rules])
     order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
-    replicates = denoised(
+    replicates = resampling.denoised(
         _replicates(method, games, rules, log.clusters(), engine),
         order_variance / method.evidence_orders,
     )
@@ -147,9 +127,9 @@ def k_sweep(
         replicates = _two_way(log, replicates, traces.mean(axis=1))
     reasons = [""] * len(log.models)
     if method.evidence_replicates:
-        reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
+        reasons = base.why_no_interval(log, games.score, base.MIN_QUESTIONS)
     rated = {
-        each.k: Ratings(
+        each.k: base.Ratings(
             method="permutation-elo",
             settings=asdict(each),
             ratings=_ranked(log, traces[n], replicates[n], reasons),
@@ -171,7 +151,7 @@ def k_sweep(
 
 def _replicates(
     method: PermutationElo,
-    games: Games,
+    games: resampling.Games,
     rules: list[EloRule],
     clusters: NDArray[np.int32],
     engine: Engine,
@@ -179,9 +159,9 @@ def _replicates(
     """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
     n, orders = method.evidence_replicates, method.evidence_orders
     out = [np.empty((len(rules), 0, games.n_models))]
-    seeds = split_seed(method.seed, n * orders, RESAMPLED_ORDERS)
+    seeds = resampling.split_seed(method.seed, n * orders, resampling.RESAMPLED_ORDERS)
     done = 0
-    for sets, sizes, rated in evidence_sets(games, clusters, n, seed=method.seed):
+    for sets, sizes, rated in resampling.evidence_sets(games, clusters, n, seed=method.seed):
         some = seeds[done * orders : (done + len(sets)) * orders]
         ratings = replay_orders(
             games, rules, some, sets=sets, sizes=sizes, compiled=engine == "numba"
@@ -207,25 +187,31 @@ def _two_way(log: BattleLog, replicates: Floats, mean: Floats) -> Floats:
 
 def _ranked(
     log: BattleLog, traces: Floats, replicates: Floats, reasons: list[str]
-) -> tuple[Rating, ...]:
+) -> tuple[base.Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
     seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
     if len(replicates):
         reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
-    se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
+    se, low, high = np.where(
+        [bool(why) for why in reasons], np.nan, resampling.interval(replicates)
+    )
     df = np.maximum(1.0, seen - 1)
     low, high = (mean + widening(df) * (end - mean) for end in (low, high))
     extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
-    return ranked(log.models, mean, (low, high), log.per_model(), extra, reasons)
+    return base.ranked(log.models, mean, (low, high), log.per_model(), extra, reasons)
 
 
 def _few_voters(seen: float) -> str:
     """Why a model that enough questions saw has no interval all the same; empty where it has."""
-    return f"{seen:.0f} voters saw it, {MIN_QUESTIONS} needed" if seen < MIN_QUESTIONS else ""
+    return (
+        f"{seen:.0f} voters saw it, {base.MIN_QUESTIONS} needed"
+        if seen < base.MIN_QUESTIONS
+        else ""
+    )
 
 
-def holding(elo: Ratings, strengths: Ratings) -> Floats:
+def holding(elo: base.Ratings, strengths: base.Ratings) -> Floats:
     """How probable it is that Elo's interval of each model holds the truth, given Bradley–Terry's
     rating of the same battles on the same center; NaN where either has no interval.
     """
@@ -240,7 +226,7 @@ def holding(elo: Ratings, strengths: Ratings) -> Floats:
     return np.asarray(above - below)
 
 
-def caution(elo: Ratings, strengths: Ratings) -> str:
+def caution(elo: base.Ratings, strengths: base.Ratings) -> str:
     """That Elo's intervals hold the truth too seldom and why, in a sentence; empty where they do
     not.
     """
@@ -288,7 +274,7 @@ class Stability(NamedTuple):
 
 
 def neighbour_stability(
-    sweep: Mapping[float, Ratings], method: PermutationElo, battles: BattleLog
+    sweep: Mapping[float, base.Ratings], method: PermutationElo, battles: BattleLog
 ) -> list[Stability]:
     """Every pair of neighbours in the ranking at the method's own K.
 

@@ -13,20 +13,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog, Strings
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    Rating,
-    RatingError,
-    Ratings,
-    check_counted,
-    check_kept,
-    check_settings,
-    check_unweighted,
-    counted,
-    ranked,
-    scores,
-    why_no_interval,
-)
+from arena_kit.rating import base
 from arena_kit.rating.glicko2.replay import (
     SCALE,
     Limits,
@@ -127,7 +114,7 @@ class Glicko2:
 
     def __post_init__(self) -> None:
         replicates = self.evidence_replicates
-        check_settings(
+        base.check_settings(
             self,
             ("initial", isfinite(self.initial), "a finite number"),
             ("volatility", 0 < self.volatility < inf, "a finite number above 0"),
@@ -140,7 +127,7 @@ class Glicko2:
             ("seed", self.seed >= 0, "0 or more"),
         )
 
-    def __call__(self, battles: BattleLog) -> Ratings:
+    def __call__(self, battles: BattleLog) -> base.Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
         log, dropped = self.kept(battles)
         self._check(battles, log, dropped)
@@ -151,8 +138,8 @@ class Glicko2:
         replicates = self._replicates(log, games, period)
         reasons = [""] * games.n_models
         if self.evidence_replicates:
-            reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
-        return Ratings(
+            reasons = base.why_no_interval(log, games.score, base.MIN_QUESTIONS)
+        return base.Ratings(
             method="glicko2",
             settings=asdict(self),
             ratings=_ranked(log, final, replicates, reasons),
@@ -165,7 +152,7 @@ class Glicko2:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count, in the order of replay, and how many of each kind do not."""
-        keep, dropped = counted(battles, self._dropping("both_bad"))
+        keep, dropped = base.counted(battles, self._dropping("both_bad"))
         return battles.select(replay_order(battles, keep)), dropped
 
     def history(self, battles: BattleLog) -> GlickoHistory:
@@ -173,7 +160,7 @@ class Glicko2:
         where models never met: each then stands where its own votes took it.
         """
         self._check(battles, *self.kept(battles), connected=False)
-        rows = replay_order(battles, counted(battles, self._dropping())[0])
+        rows = replay_order(battles, base.counted(battles, self._dropping())[0])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
         states = replay(
@@ -194,13 +181,13 @@ class Glicko2:
     def _check(
         self, given: BattleLog, kept: BattleLog, dropped: dict[str, int], *, connected: bool = True
     ) -> None:
-        (check_kept if connected else check_counted)(given, kept, dropped)
-        check_unweighted(kept, "glicko2")
+        (base.check_kept if connected else base.check_counted)(given, kept, dropped)
+        base.check_unweighted(kept, "glicko2")
         if self.period_days:
             times = given.timestamp
             missing = len(given) if times is None else int(np.isnat(times).sum())
             if missing:
-                raise RatingError(
+                raise base.RatingError(
                     "rating periods need a timestamp on every battle, "
                     f"but {missing} of {len(given)} have none"
                 )
@@ -258,15 +245,15 @@ class RunningGlicko2:
 
     def play(self, votes: Iterable[tuple[str, str, float]]) -> None:
         """Take in votes in their order: two models, and what the first got; NaN moves nothing."""
-        counted = [vote for vote in votes if not isnan(vote[2])]
-        names = dict.fromkeys(name for a, b, _ in counted for name in (a, b))
+        rated = [vote for vote in votes if not isnan(vote[2])]
+        names = dict.fromkeys(name for a, b, _ in rated for name in (a, b))
         for name in (name for name in names if name not in self._numbers):
             self._numbers[name] = len(self._numbers)
             for column, value in zip(self._state, self._new, strict=True):
                 column.append(value)
-        a = [self._numbers[first] for first, _, _ in counted]
-        b = [self._numbers[second] for _, second, _ in counted]
-        played = (list(range(len(a))), a, b, [vote[2] for vote in counted])
+        a = [self._numbers[first] for first, _, _ in rated]
+        b = [self._numbers[second] for _, second, _ in rated]
+        played = (list(range(len(a))), a, b, [vote[2] for vote in rated])
         replay_votes(played, self._method.limits(), self._state, ([], [], []))
         self.states |= {name: self._in_points(self._numbers[name]) for name in names}
 
@@ -305,14 +292,14 @@ def _by_name(names: Strings) -> NDArray[np.intp]:
 
 def _games(log: BattleLog) -> Games:
     """The battles as games; NaN is the score of one that moves nothing."""
-    score = np.where(log.outcome == BOTH_BAD, np.nan, scores(log))
+    score = np.where(log.outcome == BOTH_BAD, np.nan, base.scores(log))
     return Games(a=log.a, b=log.b, score=score, n_models=len(log.models))
 
 
 def _ranked(
     log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats, reasons: list[str]
-) -> tuple[Rating, ...]:
+) -> tuple[base.Rating, ...]:
     rating, rd, volatility = final
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
-    return ranked(log.models, rating, (low, high), log.per_model(), extra, reasons)
+    return base.ranked(log.models, rating, (low, high), log.per_model(), extra, reasons)
