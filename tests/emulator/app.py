@@ -177,10 +177,8 @@ class App:
         params = request.json()
         with self.lock:
             work = self.desk.prepare(params)
-            now = self.clock.now()
-            cached = self._cache.use(
-                work.prefixes, now, hit=lambda p: self._cache.warm(p, now), origin="messages"
-            )
+            now, cache = self.clock.now(), self._cache
+            cached = cache.use(work.prefixes, now, hit=lambda p: cache.warm(p, now), origin="live")
             usage = work.usage(cached, "standard")
         name = f"msg_01{next(self._numbers):022d}"
         message = message_object(name, work.model, work.output, usage)

@@ -126,8 +126,7 @@ def test_everything_that_could_change_an_answer_changes_the_key() -> None:
         *(key_of(REQUEST, settings={"effort": effort}) for effort in ("low", "high")),
         *(key_of(REQUEST._replace(**change)) for change in changes),
     ]
-    assert len(set(keys)) == len(keys)
-    assert key_of(REQUEST._replace()) == keys[0]
+    assert (len(set(keys)), key_of(REQUEST._replace())) == (len(keys), keys[0])
     one = {"effort": "low", "limits": {"tokens": 9, "seconds": 5}}
     other = {"limits": {"seconds": 5, "tokens": 9}, "effort": "low"}
     assert key_of(REQUEST, settings=one) == key_of(REQUEST, settings=other)
@@ -221,8 +220,7 @@ def test_a_restored_ledger_collects_what_it_lost(emulator: Emulator, restored: L
     judge_pairs(rigour, samples.TWO_RUBRICS, judge, restored, options=options(run="2"))
     emulator.faults.add(Fault(on="results", kind="short", times=2))
     judgments = samples.judged_by(judge, restored, run="3", say=sentences.append)
-    assert {*statuses(judgments)} == {Status.OK}
-    assert sizes(emulator) == [6, 6, 2]
+    assert ({*statuses(judgments)}, sizes(emulator)) == ({Status.OK}, [6, 6, 2])
     spent = sum(restored.spent(run) for run in ("first", "2", "3"))
     assert spent == pytest.approx(emulator.billing.total_usd)
     assert "holds 6 of these requests, and the ledger did not know it" in "".join(sentences)
@@ -234,9 +232,7 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Le
     material = replace(MATERIAL, rubrics={**samples.TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
     asked = options(run="2")
     judgments = judge_pairs(pairs, material, batch_judge(emulator), restored, options=asked)
-    assert {*statuses(judgments)} == {Status.OK}
-    assert sizes(emulator) == [6, 6, 2]
-    assert len(restored) == 12
+    assert ({*statuses(judgments)}, sizes(emulator), len(restored)) == ({Status.OK}, [6, 6, 2], 12)
 
 
 def test_others_batches_are_left_alone(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:

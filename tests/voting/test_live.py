@@ -137,8 +137,7 @@ def test_processes_and_restarts_share_a_store(address: str) -> None:
     waiting = one.issue(session="waits")
     again, drawn = live_arena(address), []
     for each in (one, two, again):
-        assert each.board().waiting == 1
-        assert each.issue(session="waits") == waiting
+        assert (each.board().waiting, each.issue(session="waits")) == (1, waiting)
         assert (each.board().ratings, each.board().elo) == (one.board().ratings, one.board().elo)
         each.arena.scheduler.rng = np.random.default_rng([5, 42])
         drawn.append(replace(each.arena.next_matchup("new"), matchup_id=""))
@@ -176,8 +175,7 @@ def test_a_ballot_is_taken_whole_or_not_at_all(address: str) -> None:
     first = arena.cast_ballot(good, session="c-1", voter="ann")
     second = arena.cast_ballot(answers(ballot, Choice.B), session="c-2", voter="bob")
     again = arena.cast_ballot(answers(ballot, Choice.B), session="c-2", voter="bob")
-    assert again == second
-    assert [each.ticket for each in first] == [each.ticket for each in second]
+    assert (again, [each.ticket for each in first]) == (second, [each.ticket for each in second])
     with refused("already_voted"):
         arena.cast_ballot(answers(ballot, Choice.TIE), session="c-1", voter="ann")
     votes = [(v.voter, v.choice, v.source) for v in arena.store.votes()]

@@ -83,8 +83,7 @@ def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
 def test_wilsons_interval(hits: int, wanted: Ends) -> None:
     """8 of 10 and 0 of 10, as tables of the score interval print them."""
     found = wilson([True] * hits + [False] * (10 - hits))
-    assert found.counted == f"{hits} of 10"
-    assert ends(found) == pytest.approx(wanted, abs=1e-4)
+    assert (found.counted, ends(found)) == (f"{hits} of 10", pytest.approx(wanted, abs=1e-4))
     assert wilson([]).value is None
 
 

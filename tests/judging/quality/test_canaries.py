@@ -17,7 +17,7 @@ from arena_kit.judging.verdicts.rendering import read_sections
 from arena_kit.judging.verdicts.settle import presentations
 from tests import samples
 from tests.emulator.behaviours import obeyed
-from tests.samples import SHIPPED, by_heart, verdict
+from tests.samples import SHIPPED, by_heart, by_heart_whatever_is_asked, verdict
 
 #: Limits of a gate as strict as a handful of canaries allows, whatever a workspace's file says.
 RULES = {
@@ -31,9 +31,8 @@ Reads = Callable[[str, str, str], str | Status | None]
 
 
 def suite_of(*dimensions: str, suite: Suite = "full") -> Canaries:
-    return known.canary_pairs(
-        samples.rubrics_of(*(dimensions or SHIPPED)), salt=b"salt", suite=suite
-    )
+    rubrics = samples.rubrics_of(*(dimensions or SHIPPED))
+    return known.canary_pairs(rubrics, salt=b"salt", suite=suite)
 
 
 def scripted(reads: Reads) -> samples.ScriptedJudge:
@@ -129,11 +128,7 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
         (obeys, "attack", "smuggled instructions that worked"),
         (lambda _d, _a, _b: "A", "slot", "slot A"),
         (lambda _d, a, b: "AB"[len(a) <= len(b)], "canary", "wrong verdicts name the longer"),
-        (
-            lambda _d, *both: samples.by_heart_whatever_is_asked(*both),
-            "contrast",
-            "with the dimension",
-        ),
+        (lambda _d, *two: by_heart_whatever_is_asked(*two), "contrast", "with the dimension"),
     ],
 )
 def test_each_bad_judge(ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite) -> None:
