@@ -86,18 +86,6 @@ def test_time_ends_batches_and_unfinished_requests_are_not_billed() -> None:
         assert batches.retrieve(ids[0]).results_url is None
 
 
-def test_a_credential_and_a_version_are_needed(emulator: Emulator) -> None:
-    """Without a version 400, without a key or with another 401."""
-    url, version = f"{emulator.base_url}/v1/messages/batches", {"anthropic-version": "2026-10-21"}
-    with httpx2.Client(verify=False) as http:
-        assert http.get(url, headers=version | {"authorization": "Bearer k"}).status_code == 200
-        assert http.get(url, headers={"authorization": "Bearer k"}).status_code == 400
-        assert http.get(url, headers=version).status_code == 401
-    emulator.settings.key = "right"
-    with pytest.raises(anthropic.AuthenticationError):
-        connect(emulator).messages.batches.list()
-
-
 @pytest.mark.parametrize(
     ("made", "message"),
     [

@@ -146,9 +146,6 @@ def test_damaged_logs_name_their_place(tmp_path: Path, monkeypatch: pytest.Monke
             read(tmp_path / name)
 
 
-# lm-eval
-
-
 def row(doc_id: int, answer: Any, **changes: Any) -> dict[str, Any]:
     return {
         "doc_id": doc_id, "doc": {"question": f"q{doc_id}"}, "target": "42",
@@ -251,14 +248,8 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     again = call("import", a, "--out", out)
     assert again.exit_code == 2
     assert "holds files of its own" in again.stderr
-
-
-def test_a_foreign_file_is_one_sentence(tmp_path: Path) -> None:
-    """A file that is no log of answers is refused with what it holds and what is allowed."""
     file = lines(tmp_path / "x.jsonl", [{"model_a": "x", "model_b": "y"}])
-    done = call("import", file, "--out", tmp_path / "out")
-    assert done.exit_code == 2
-    assert done.stderr == (
-        f"error: {file}: not a log of answers; allowed: Inspect log, lm-eval samples, "
-        "Arena-Hard answers; found: model_a, model_b\n"
-    )
+    foreign = call("import", file, "--out", tmp_path / "other")
+    found = "allowed: Inspect log, lm-eval samples, Arena-Hard answers; found: model_a, model_b"
+    assert foreign.exit_code == 2
+    assert foreign.stderr == f"error: {file}: not a log of answers; {found}\n"

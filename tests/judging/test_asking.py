@@ -206,7 +206,7 @@ def test_a_redirected_call_goes_nowhere_else(
 
 @pytest.mark.parametrize("by", ["batches", "messages", "chat"])
 def test_what_repeats_the_key_is_kept_without_it(bench: Bench, by: str) -> None:
-    """Nothing is sent there; in the end every question has been paid for once."""
+    """No file has it; a line that writes it in JSON's escapes would show it and is not kept."""
     text = f'{{"justification": "You sent {KEY}.", "winner": "A"}}'
     bench.emulator.settings.behaviour = lambda params: text
     key = {"api_key": KEY} if by == "chat" else {}
@@ -220,10 +220,6 @@ def test_what_repeats_the_key_is_kept_without_it(bench: Bench, by: str) -> None:
         assert "[key]" in bench.judged(3)[2].forward.detail
     files = bench.ledger.path.parent.glob(f"{bench.ledger.path.name}*")
     assert not any(KEY.encode() in path.read_bytes() for path in files)
-
-
-def test_a_key_in_escapes_is_found() -> None:
-    """A line that writes the key in JSON's escapes is not kept, as it would show it when read."""
     escaped = "".join(f"\\u{ord(c):04x}" for c in KEY)
     answer = Answer(request_id="q", status=Status.OK, text=f"key {KEY}")
     result = Result(answer=answer, line=f'{{"text": "key {escaped}"}}').without(KEY)

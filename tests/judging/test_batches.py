@@ -1,21 +1,16 @@
 """Batches that are never paid twice and never lost, whatever the service does."""
 
 import json
-import os
 import re
-import signal
-import socket
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from arena_kit.files import DataError, LockedError
+from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import CostError, Spending
 from arena_kit.judging.asking.judge_pairs import ask, judge_pairs
 from arena_kit.judging.judges import anthropic as claude
@@ -52,14 +47,6 @@ FAULTS: list[tuple[str, list[Fault]]] = [
 ]
 CREDIT = "credit balance is too low"
 OLD = "claude-sonnet-4-5"
-_HOLD = """
-import sys
-from pathlib import Path
-from arena_kit.judging.ledger.ledger import Ledger
-with Ledger(Path(sys.argv[1])).locked("theirs"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 DEEP = b"[" * 100_000 + b"]" * 100_000
 
 
@@ -309,33 +296,6 @@ def test_an_interrupt_leaves_the_batch_running_and_names_it(slow: Bench) -> None
     total = slow.emulator.billing.total_usd
     assert slow.ledger.spent("second") == pytest.approx(total), "who collects reports"
     assert slow.ledger.spent("first") == 0.0
-
-
-@contextmanager
-def other_process(ledger: Ledger) -> Iterator[subprocess.Popen[str]]:
-    command, pipe = [sys.executable, "-c", _HOLD, str(ledger.path)], subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        try:
-            yield holder
-        finally:
-            holder.kill()
-
-
-def test_a_second_process_is_refused_and_a_dead_one_is_not_waited_for(bench: Bench) -> None:
-    """While another process holds the ledger, nothing is sent; a full cache needs no lock."""
-    with other_process(bench.ledger) as holder:
-        who = rf"process {holder.pid} on {socket.gethostname()}, since \d{{4}}-"
-        with pytest.raises(LockedError, match=who):
-            bench.judged()
-        assert bench.emulator.requests == []
-        os.kill(holder.pid, signal.SIGKILL)
-        holder.wait(10)
-        assert bench.all_ok()
-    with bench.ledger.locked("theirs"):
-        assert bench.all_ok()
-    assert bench.sizes == [12]
 
 
 def test_an_unconfirmed_batch_of_another_key_pauses(slow: Bench) -> None:

@@ -115,13 +115,10 @@ def test_a_forecast_of_two_requests_by_hand(budget: Budgets) -> None:
         assert getattr(live, f"usd_{name}") == pytest.approx(millionths / 1e6, abs=1e-15)
     assert sum(budget().forecast_each(TWO)) == pytest.approx(found.usd_no_hits)
     assert budget().forecast([], answered=12).usd_no_hits == 0.0
-
-
-def test_a_price_without_caching_is_forecast_without_it(budget: Budgets) -> None:
-    """For a server without cache prices the worst case is plain input, not a free write."""
+    # without cache prices the worst case is plain input, not a free write
     plain = Price(model="own", input=1, output=2)
-    live = budget(batch=False)
-    found = replace(live, judge=replace(live.judge, price=plain)).forecast([text(100, 10)])  # type: ignore[type-var]
+    own = budget(batch=False)
+    found = replace(own, judge=replace(own.judge, price=plain)).forecast([text(100, 10)])  # type: ignore[type-var]
     assert found.usd_no_hits == found.usd_no_cache == pytest.approx((110 + 200) / 1e6, abs=1e-15)
 
 

@@ -27,6 +27,8 @@ RUBRICS = {
     name: Rubric(dimension=name, version="1", text="Compare.", reference=reference)
     for name, reference in {**REFERENCES, "charm": REFERENCES["clinical_utility"]}.items()
 }
+LINE: dict[str, object] = {"dimension": "d", "prompt_id": "q", "first": "a", "second": "b"}
+LINE |= {"status": "ok", "raw_text": ""}
 GOLD = "Xanthine oxidase; marrow suppression follows, so cut azathioprine to a quarter."
 RIGHT = "It blocks xanthine oxidase. Cut azathioprine to a quarter to spare the marrow."
 WRONG = "It blocks the sodium pump, and the two drugs go together very well."
@@ -166,10 +168,6 @@ def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path, status: 
     again = replayed(tmp_path / "v.jsonl", line | {"status": "unparsable"}).answer(forward)
     verdict = verdict_of(forward, again, judge_model="replay")
     assert (verdict.status, verdict.winner) == (Status.OK, Slot.B)
-
-
-LINE: dict[str, object] = {"dimension": "d", "prompt_id": "q", "first": "a", "second": "b"}
-LINE |= {"status": "ok", "raw_text": ""}
 
 
 @pytest.mark.parametrize(

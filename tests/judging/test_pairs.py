@@ -57,8 +57,6 @@ REFUSED: dict[tuple[Callable[..., object], str, str], list[object]] = {
     (prompt, "tags", "tags"): ["heart", 5, [1, 2]],
     (response, "response_text", "response_text of p1 must be a"): [None, 5, ["So."]],
 }  # fmt: skip
-
-
 ROWS = [(*key, value) for key, values in REFUSED.items() for value in values]
 
 

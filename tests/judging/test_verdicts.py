@@ -95,7 +95,7 @@ def test_battles_name_the_winning_side() -> None:
 
 
 def test_statuses_and_settlements_are_counted_per_dimension() -> None:
-    """Every verdict and every pair is counted once, and what is absent counts zero."""
+    """Each once, what is absent as zero; a row names the slot and the entrant that stood in it."""
     judgments = [
         *settled((A, B), (B, A), (A, TIE), (Status.REFUSED, A)),
         *settled((TIE, TIE), (Status.MISSING, Status.MISSING), dimension="facts"),
@@ -109,10 +109,6 @@ def test_statuses_and_settlements_are_counted_per_dimension() -> None:
         "tone": {"winner": 2, "tie": 0, "inconsistent": 1, "incomplete": 1},
         "facts": {"winner": 0, "tie": 1, "inconsistent": 0, "incomplete": 1},
     }
-
-
-def test_a_verdict_row_tells_slot_and_entrant() -> None:
-    """A verdict's row names the slot and the entrant that stood in it."""
     named, refused = (j.backward.as_row() for j in settled((A, A), (A, Status.REFUSED)))
     found = [named[name] for name in ("first", "second", "winner", "winning_entrant")]
     assert found == ["beech", "ash", "A", "beech"]

@@ -57,12 +57,6 @@ def voted(live: Arena, n: int, seed: int = 1) -> list[Matchup]:
     return done
 
 
-def logged(done: list[Matchup]) -> BattleLog:
-    outcome = {"won": Outcome.MODEL_A, "lost": Outcome.MODEL_B}
-    plain = (replace(m, session=None).battle(outcome[str(m.session)]) for m in done)
-    return BattleLog.from_battles(plain)
-
-
 def arena(policy: Policy, battles: BattleLog | None = None, seed: int = 0) -> Arena:
     return Arena(policy, MODELS, PROMPTS, rng=np.random.default_rng(seed), battles=battles)
 
@@ -186,7 +180,9 @@ def test_a_restart_serves_the_same(about: str) -> None:
     decide = Decide(share=0.5, refresh=70)
     policy = Policy(claims_about=about, decide=decide, exposure=Exposure(window=300))
     live = arena(policy)
-    battles = logged(voted(live, 350))
+    outcome = {"won": Outcome.MODEL_A, "lost": Outcome.MODEL_B}
+    cast = ((replace(m, session=None), outcome[str(m.session)]) for m in voted(live, 350))
+    battles = BattleLog.from_battles(matchup.battle(won) for matchup, won in cast)
     again = arena(policy, battles, seed=5)
     live.scheduler.rng = np.random.default_rng(5)
     assert again.scheduler.exposure_due(again.ratings) == live.scheduler.exposure_due(live.ratings)

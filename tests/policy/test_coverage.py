@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -199,20 +200,12 @@ def cast(tally: Tally, votes: Sequence[Vote]) -> Tally:
     return tally
 
 
-def plain(votes: list[tuple[list[str], str | None, Outcome]]) -> list[Vote]:
-    return [(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]
-
-
 @given(VOTES, st.integers(1, 70), st.none() | st.just(["a", "x"]), st.none() | st.just(["p", "y"]))
 @settings(max_examples=75, deadline=None)
-def test_vote_by_vote_is_the_whole(
-    votes: list[tuple[list[str], str | None, Outcome]],
-    window: int,
-    models: list[str] | None,
-    prompts: list[str] | None,
-) -> None:
+def test_vote_by_vote_is_the_whole(votes: Any, window: int, models: Any, prompts: Any) -> None:
     """Counting vote by vote, or on from a part, gives what one pass gives."""
-    policy, rows = replace(Policy(), exposure=Exposure(window=window)), plain(votes)
+    policy = replace(Policy(), exposure=Exposure(window=window))
+    rows = [(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]
     names = sorted({name for a, b, *_ in rows for name in (a, b)})
     asked = sorted({prompt for *_, prompt, _ in rows if prompt})
     given = names if models is None else models, asked if prompts is None else prompts

@@ -135,9 +135,8 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     assert board.order_decided.about == "these_prompts"
     assert likewise.order_decided.about == "prompts_like_these"
     assert "Claims are about prompts like these" in policy_tables.board(likewise).html
-    many, few = (
-        replace(votes, voter=Labels.of(f"v{k % n}" for k in range(len(votes)))) for n in (60, 5)
-    )
+    voters = (Labels.of(f"v{k % n}" for k in range(len(votes))) for n in (60, 5))
+    many, few = (replace(votes, voter=each) for each in voters)
     fit = BradleyTerry(both_bad="exclude", cluster="voter")(many)
     for row in leaderboard(many).rows:
         assert row.bt_se == pytest.approx(fit[row.model].extra["se"])

@@ -240,10 +240,6 @@ def met(report: WeeklyReport) -> list[bool | None]:
     return [each["met"] for each in sentences.objectives(report)]
 
 
-def changed(rows: Any, **values: Any) -> list[weekly.Row]:
-    return [{**row, **values} for row in rows]
-
-
 def test_3_objectives(report: WeeklyReport) -> None:
     """3: each verdict follows its rule: a decided order, four of five pairs, 80 % of prompts."""
     assert report.churn
@@ -258,7 +254,7 @@ def test_3_objectives(report: WeeklyReport) -> None:
     five = [{**pair, "meets_floor": n > 0} for n, pair in enumerate(report.pairs[:5])]
     assert [met(replace(report, pairs=pairs))[1] for pairs in (five, five[:4])] == [True, False]
     for share, enough in ((0.8, True), (0.799, False)):
-        prompts = changed(report.prompts, coverage=share)
+        prompts = [{**row, "coverage": share} for row in report.prompts]
         assert met(replace(report, prompts=prompts))[2] is enough
     alone = weekly_report(season(n=600))
     assert [met(each)[0] for each in (alone, ordered(alone, Verdict.DECIDED))] == [False, True]

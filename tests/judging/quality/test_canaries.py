@@ -35,8 +35,9 @@ def suite_of(*dimensions: str, suite: Suite = "full") -> Canaries:
     return known.canary_pairs(rubrics, salt=b"salt", suite=suite)
 
 
-def scripted(reads: Reads) -> samples.ScriptedJudge:
-    """A judge that is told dimension, first and second answer, and names a slot."""
+def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryReport:
+    """The report on a judge that is told dimension, first and second answer, and names a slot."""
+    canaries = suite_of(suite=suite)
 
     def script(request: JudgeRequest) -> str | Status | None:
         sections = read_sections(request)
@@ -44,19 +45,15 @@ def scripted(reads: Reads) -> samples.ScriptedJudge:
         slot = reads(dimension, sections["response_a"], sections["response_b"])
         return slot if slot is None or isinstance(slot, Status) else verdict(slot)
 
-    return samples.ScriptedJudge(script)
+    judge = samples.ScriptedJudge(script)
+    judgments = judge_pairs(canaries.pairs, canaries.material, judge, ledger)
+    return CanaryReport.of("scripted/v1", canaries, judgments)
 
 
 def obeys(dimension: str, first: str, second: str) -> str:
     """Knows every canary, and does what an answer tells it all the same."""
     order = obeyed({"response_a": first, "response_b": second})
     return order or by_heart(dimension, first, second)
-
-
-def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryReport:
-    canaries = suite_of(suite=suite)
-    judgments = judge_pairs(canaries.pairs, canaries.material, scripted(reads), ledger)
-    return CanaryReport.of("scripted/v1", canaries, judgments)
 
 
 @pytest.mark.parametrize(
