@@ -3,7 +3,7 @@
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,11 +12,14 @@ from filelock import FileLock
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.browser import Browser, running_browser
 from tests.emulator import Emulator
-from tests.samples import ROOT, SMALL, copy_workspace, judgments_of, newcomer, published, rated
+from tests.samples import KEY, ROOT, SMALL, copy_workspace, judgments_of, newcomer, published, rated
 
 # Dozens of children import the package: what was compiled once is kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A run that starts the tests names its record there.
+for variable in ("ARENA_KIT_RUNS", "ARENA_KIT_RUN_TOKEN"):
+    os.environ.pop(variable, None)
 
 
 def pytest_collection_finish() -> None:
@@ -78,6 +81,14 @@ def emulator() -> Iterator[Emulator]:
 
 
 @pytest.fixture
+def service(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Emulator:
+    """The loopback service, which the environment names with a key."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    return emulator
+
+
+@pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """A ledger that does not exist yet."""
     return Ledger(tmp_path / "verdicts.sqlite")
@@ -105,14 +116,3 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One browser that reaches files only, for all tests of a process."""
     with running_browser(tmp_path_factory.mktemp("profile")) as started:
         yield started
-
-
-@pytest.fixture
-def rendered(browser: Browser) -> Callable[[Path], str]:
-    """The DOM of a page after a real browser ran it."""
-
-    def dom(page: Path) -> str:
-        browser.go(page)
-        return str(browser.run("document.documentElement.outerHTML"))
-
-    return dom

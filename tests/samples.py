@@ -7,6 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -271,6 +272,32 @@ def paid_twice(emulator: Emulator) -> list[str]:
     return [key for key, n in billed.items() if n > 1]
 
 
+#: `python -m arena_kit` that hears Ctrl-C, which a process started in the background ignores.
+HEARING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("arena_kit", run_name="__main__")
+"""
+
+
+def started(*words: object) -> subprocess.Popen[str]:
+    """The command line in a process of its own, which can be killed."""
+    command = [sys.executable, "-c", HEARING, *map(str, words)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, start_new_session=True, **pipes)
+
+
+def wait_for_batch(*known: str) -> str:
+    """The id of a batch in the ledger of this folder that was not known."""
+    ledger = Ledger(Path(".arena_kit") / "verdicts.sqlite")
+    for _ in range(1200):
+        for intent in ledger.open_intents():
+            if intent.batch_id and intent.batch_id not in known:
+                return intent.batch_id
+        time.sleep(0.1)
+    raise AssertionError("no batch was created within two minutes")
+
+
 def verdict(winner: str) -> str:
     return json.dumps({"justification": "It is.", "winner": winner})
 
@@ -497,13 +524,9 @@ def rated_by_hand(
     nothing: dict[str, Any] = {"settings": {}, "dropped": {}}
     nothing |= dict.fromkeys(("traces", "replicates"), np.empty((0, len(models))))
     return Ratings(
-        method="by hand",
-        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
-        n_battles=1000,
-        models=models,
-        covariance=np.diag([errors[model] ** 2 for model in models]),
-        **nothing,
-    )
+        method="by hand", ratings=tuple(sorted(rows, key=lambda row: -row.rating)), n_battles=1000,
+        models=models, covariance=np.diag([errors[model] ** 2 for model in models]), **nothing,
+    )  # fmt: skip
 
 
 def timed(votes: ak.BattleLog, days: float = 21.0) -> ak.BattleLog:

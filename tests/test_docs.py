@@ -60,9 +60,6 @@ NOT_OURS = {
 }  # fmt: skip
 
 
-# What a page shows
-
-
 @dataclass(frozen=True)
 class Block:
     """A fenced block: its language, its text, and the file that the sentence before it names."""
@@ -107,9 +104,6 @@ def new_runs(pages: list[Path]) -> set[tuple[Path, int]]:
             found.add((page, n))
         seen |= kinds
     return found
-
-
-# Where it is tried
 
 
 @pytest.fixture(scope="module")
@@ -161,9 +155,6 @@ def _votes() -> None:
         tstamp=1.0 + rows.index,
     )  # fmt: skip
     arena.to_json("clean_battle.json", orient="records")
-
-
-# How it is tried
 
 
 def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Path:
@@ -288,13 +279,10 @@ def test_the_tutorial_says_what_comes_out(tmp_path: Path, furnished: Path) -> No
 def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:
     """An option, a parameter, a file or a name that does not exist fails the test of its page."""
     for line in (
-        "$ arena-kit rate votes.csv.gz --jason",
-        "$ arena-kit run pilot -p n_perm 3",
-        "$ arena-kit rate vote.csv.gz",
-        "$ arena-kit rates votes.csv.gz",
-        "$ make pilots",
+        "$ arena-kit rate votes.csv.gz --jason", "$ arena-kit run pilot -p n_perm 3",
+        "$ arena-kit rate vote.csv.gz", "$ arena-kit rates votes.csv.gz", "$ make pilots",
         "$ rm -r runs",
-    ):
+    ):  # fmt: skip
         page = tmp_path / "page.md"
         page.write_text(f"```console\n{line}\n```\n")
         with pytest.raises((AssertionError, KeyError, ValueError, click.ClickException)):
@@ -307,9 +295,6 @@ def test_completion_in_the_shell() -> None:
         main, [], prog_name="arena-kit", env={"_ARENA_KIT_COMPLETE": "bash_source"}
     )
     assert "complete -o nosort -F _arena_kit_completion arena-kit" in done.stdout
-
-
-# What holds for all pages
 
 
 @pytest.mark.slow  # mypy of the package; the pages' own test runs the examples
@@ -332,7 +317,7 @@ def test_examples_are_typed(tmp_path: Path) -> None:
 
 
 def test_users_need_one_door() -> None:
-    """No document imports a submodule, every link leads to a file, and the README is short."""
+    """No document imports a submodule, links lead to files, the citation has this version."""
     for page in [*PAGES, *ROOT.glob("notebooks/*.ipynb")]:
         assert not re.findall(r"(?:from|import) arena_kit\.\S+", page.read_text()), page.name
     for page in PAGES:
@@ -341,6 +326,9 @@ def test_users_need_one_door() -> None:
     readme = (ROOT / "README.md").read_text()
     assert len(readme.split()) < 900
     assert "](docs/index.md)" in readme
+    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
+    assert {"cff-version", "message", "title", "authors"} <= set(citation)
+    assert citation["version"] == __version__
 
 
 def test_the_reference_is_what_the_code_says() -> None:
@@ -350,13 +338,6 @@ def test_the_reference_is_what_the_code_says() -> None:
         assert {path.stem for path in GENERATED.glob("*.md")} == set(pages)
         for name, make in pages.items():
             assert (GENERATED / f"{name}.md").read_text() == make(), name
-
-
-def test_the_citation_names_this_version() -> None:
-    """CITATION.cff has the fields that its schema 1.2.0 requires, and the package's version."""
-    citation = yaml.safe_load((ROOT / "CITATION.cff").read_text())
-    assert {"cff-version", "message", "title", "authors"} <= set(citation)
-    assert citation["version"] == __version__
 
 
 @pytest.mark.slow  # builds the whole site

@@ -95,8 +95,8 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatc
 
 def test_work_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
     """A worker process is killed during resamples, or playing a world; every number stays."""
-    method = BradleyTerry(interval="percentile", resamples=200, ties="davidson")
-    log = asked(2000, models=12, questions=300)
+    method = BradleyTerry(interval="percentile", resamples=100, ties="davidson")
+    log = asked(1000, models=8, questions=200)
     expected = method(log)
     with on_cluster(cluster.address), cluster.losing_a_worker() as killed:
         rated = method(log)

@@ -13,27 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.files import (
-    DataError,
-    file_hash,
-    read_json,
-    read_lines,
-    read_text,
-    read_value,
-    read_yaml,
-    whole_file,
-    write_csv,
-    write_json,
-    write_jsonl,
-    write_text,
-)
-from arena_kit.judging.pairs.prompts import (
-    ExpectedBehavior,
-    Prompt,
-    Response,
-    read_prompts,
-    read_responses,
-)
+from arena_kit import files
+from arena_kit.files import DataError, read_json, read_lines, read_yaml, whole_file, write_json
+from arena_kit.judging.pairs import prompts
+from arena_kit.judging.pairs.prompts import Prompt, Response, read_prompts, read_responses
 from tests.samples import ROOT
 
 PROMPT = {"prompt_id": "p1", "text": "Why?", "source": "plain"}
@@ -53,21 +36,17 @@ def only(folder: Path) -> str:
     return path.name
 
 
-# Writing
-
-
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
     """The old content stays until the block ends; then the new one is there, alone."""
     path = tmp_path / "new" / "result.txt"
-    write_text(path, "old")
+    files.write_text(path, "old")
     with whole_file(path) as first:
         first.write_text("first")
         assert path.read_text() == "old"
         with whole_file(path) as second:
             second.write_text("second")
         assert path.read_text() == "second"
-    assert path.read_text() == "first"
-    assert only(path.parent) == "result.txt"
+    assert (path.read_text(), only(path.parent)) == ("first", "result.txt")
 
 
 def half_written(path: Path) -> None:
@@ -88,7 +67,7 @@ def test_a_failed_write_leaves_what_was_there(old: str | None, tmp_path: Path) -
         with pytest.raises(ValueError, match="JSON compliant"):
             write_json(path, {"rating": [1.0, value]})
         with pytest.raises(ValueError, match="JSON compliant"):
-            write_jsonl(path, [{"rating": 1.0}, {"rating": value}])
+            files.write_jsonl(path, [{"rating": 1.0}, {"rating": value}])
     assert [each.read_text() for each in tmp_path.iterdir()] == ([old] if old else [])
 
 
@@ -119,21 +98,10 @@ def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     command = [sys.executable, "-c", FULL_DISK, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
     assert run.stdout.count("refused:") == 5, run.stderr
-    assert path.read_text() == "old\n"
-    assert only(tmp_path) == "result.jsonl"
+    assert (path.read_text(), only(tmp_path)) == ("old\n", "result.jsonl")
 
 
-def test_json_is_written_one_way(tmp_path: Path) -> None:
-    """Keys are sorted, text is readable, a newline ends it; the hash is SHA-256, as published."""
-    path = tmp_path / "result.json"
-    write_json(path, {"b": 1, "a": {"d": "é", "c": None}})
-    expected = '{\n  "a": {\n    "c": null,\n    "d": "é"\n  },\n  "b": 1\n}\n'
-    assert path.read_text(encoding="utf-8") == expected
-    path.write_bytes(b"abc")
-    assert file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-
-
-text = st.text(st.characters(codec="utf-8"), max_size=5)
+text = st.text('a"\\\0\r\n\x85\u2028\ufeffé樺\U0001f600', max_size=5)
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
     st.none() | st.booleans() | numbers | text,
@@ -150,40 +118,41 @@ def test_rows_survive_their_file(
     """Written as JSON lines, zipped or not, or as one JSON file, rows come back the same."""
     folder = tmp_path_factory.getbasetemp()
     for name in ("rows.jsonl", "rows.jsonl.gz"):
-        write_jsonl(folder / name, wanted)
+        files.write_jsonl(folder / name, wanted)
         assert list(read_lines(folder / name)) == list(enumerate(wanted, 1))
     write_json(folder / "rows.json", wanted)
     assert read_json(folder / "rows.json") == wanted
 
 
 def test_a_csv_is_read_by_anyone(tmp_path: Path) -> None:
-    """A table has its header and is quoted where needed."""
+    """A table is quoted where needed; JSON has sorted keys, and the hash is SHA-256."""
     path = tmp_path / "table.csv"
     with pytest.raises(ValueError, match="loses"):
-        write_csv(path, [{"wins": 3, "loses": 1}], ["wins"])
+        files.write_csv(path, [{"wins": 3, "loses": 1}], ["wins"])
     assert list(tmp_path.iterdir()) == []
     texts = ['a,"b"\nc', "é", "=HYPERLINK(1)", "\tx"]
-    write_csv(
+    files.write_csv(
         path, [{"model": name, "wins": -n} for n, name in enumerate(texts)], ["wins", "model"]
     )
     with path.open(newline="", encoding="utf-8") as table:
         header, *rows = csv.reader(table)
     assert header == ["wins", "model"]
     assert rows == [["0", texts[0]], ["-1", "é"], ["-2", "'=HYPERLINK(1)"], ["-3", "'\tx"]]
-
-
-# Reading whole files
+    path = tmp_path / "result.json"
+    write_json(path, {"b": 1, "a": {"d": "é", "c": None}})
+    expected = '{\n  "a": {\n    "c": null,\n    "d": "é"\n  },\n  "b": 1\n}\n'
+    assert path.read_text(encoding="utf-8") == expected
+    path.write_bytes(b"abc")
+    assert (
+        files.file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """Every reader names the file that is not there."""
-    for read in (read_text, read_json, read_yaml, read_prompts, file_hash):
+    """Every reader names the file that is missing; malformed JSON is named by its line."""
+    for read in (files.read_text, read_json, read_yaml, read_prompts, files.file_hash):
         with pytest.raises(DataError, match="nowhere: no such file"):
             read(tmp_path / "nowhere")
-
-
-def test_malformed_json_is_named_with_its_line(tmp_path: Path) -> None:
-    """A JSON file that is no text, does not parse or nests without end is one sentence."""
     path = tmp_path / "manifest.json"
     for content, message in {
         b"caf\xe9": r": not UTF-8 text \(byte 3\)",
@@ -204,7 +173,7 @@ def test_yaml_is_a_mapping(tmp_path: Path) -> None:
     expected = {"scale": 0.001, "names": ["a", "b"], "base": base, "same": base}
     assert read_yaml(path) == expected | {"slow": {"k": 16, "fast": False}}
     with pytest.raises(DataError, match=r"-p strata: .* is not a value"):
-        read_value("strata", "[" * 5_000)
+        files.read_value("strata", "[" * 5_000)
 
 
 def _alias_bomb(levels: int) -> str:
@@ -243,9 +212,6 @@ def test_wrong_yaml_is_named(content: str, where: str, message: str, tmp_path: P
     assert "\n" not in str(caught.value)
 
 
-# Reading lines
-
-
 @pytest.mark.parametrize(
     ("row", "message"),
     [
@@ -280,9 +246,6 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path / "rows.jsonl")) == [(1, {"a": 1}), (3, {"a": 2})]
 
 
-# Prompts
-
-
 def test_a_prompt_bank_is_read_in_order(tmp_path: Path) -> None:
     """Prompts come in file order with their fields; keys nobody knows are left aside."""
     full = {
@@ -290,7 +253,7 @@ def test_a_prompt_bank_is_read_in_order(tmp_path: Path) -> None:
         "subject": "cardiology", "expected_behavior": "hedge", "tags": ["heart", "dose"],
     }  # fmt: skip
     path = lines(tmp_path / "p.jsonl", PROMPT | {"gold_answer": "So."}, "", full | {"level": 3})
-    changed = {"expected_behavior": ExpectedBehavior.HEDGE, "tags": ("heart", "dose")}
+    changed = {"expected_behavior": prompts.ExpectedBehavior.HEDGE, "tags": ("heart", "dose")}
     assert read_prompts(path) == [
         Prompt(**PROMPT, gold_answer="So."),
         Prompt(**(full | changed)),  # type: ignore[arg-type]
@@ -326,9 +289,6 @@ def test_a_wrong_prompt_is_named_with_its_line(row: object, message: str, tmp_pa
         read_prompts(path)
     with pytest.raises(DataError, match=r"prompts\.jsonl: the prompt bank is empty"):
         read_prompts(lines(tmp_path / "prompts.jsonl", "", ""))
-
-
-# Responses
 
 
 def test_responses_are_found_by_entrant_and_prompt(tmp_path: Path) -> None:

@@ -79,11 +79,6 @@ def test_rooms_of_a_folder_point_one_way(folder: str) -> None:
     list(TopologicalSorter(rooms).static_order())  # raises CycleError, which names the circle
 
 
-def test_runs_has_few_rooms() -> None:
-    """What serves a run stands in at most seven rooms, each with a subject of its own."""
-    assert len({path.stem for path in (PACKAGE / "runs").glob("[!_]*")}) <= 7
-
-
 def test_no_circles() -> None:
     """Modules can be ordered so that each comes after all it imports, whenever it imports it."""
     graph = {module: {other for other, _ in imports(module)} for module in modules()}
@@ -102,12 +97,13 @@ def test_no_test_imports_a_test() -> None:
 
 
 def test_the_top_is_empty() -> None:
-    """Beside the folders stand the door, the command, safe files and fan-out, and nothing else."""
+    """The top has the door, the command, files and fan-out; `runs` at most seven rooms."""
     alone = {"__main__", "files", "yaml_loader", "fanout"}
     assert {path.stem for path in PACKAGE.glob("*.py")} == {"__init__", *alone}
     assert {path.name for path in PACKAGE.iterdir() if path.is_dir()} - {"__pycache__"} == {
         *FLOORS
     } - alone
+    assert len({path.stem for path in (PACKAGE / "runs").glob("[!_]*")}) <= 7
 
 
 def test_import_is_light(tmp_path: Path) -> None:

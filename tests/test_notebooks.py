@@ -91,24 +91,17 @@ class TestForm:
                 assert not cell.outputs, f"stored output: {cell.source}"
         assert 1 <= checked <= 3
 
-    def test_cells_are_short(self, path: Path) -> None:
-        """A cell is one call, not a program; parameters may be as many as there are."""
+    def test_story(self, path: Path) -> None:
+        """Cells are one call; the first asks, reads, writes and costs; nothing of a machine."""
         for cell in cells(path):
             parameters = "parameters" in cell.metadata.get("tags", [])
             assert parameters or len(cell.source.splitlines()) <= 15
             assert not re.search(r"^\s*(def|class) ", cell.source, re.MULTILINE)
-
-    def test_story(self, path: Path) -> None:
-        """It has a title, asks a question, and says what it reads, writes and costs."""
         node = nbformat.read(path, as_version=4)
         first = node.cells[0].source
         assert node.metadata["title"] == first.splitlines()[0].removeprefix("# ")
         for word in ("**Question.**", "**Reads**", "**Writes**", "**Costs**"):
             assert word in first
-
-    def test_metadata(self, path: Path) -> None:
-        """Nothing of the machine that ran it is stored."""
-        node = nbformat.read(path, as_version=4)
         assert set(node.metadata) == {"kernelspec", "title"}
         assert node.metadata["kernelspec"]["name"] == "python3"
         assert str(Path.home()) not in path.read_text(encoding="utf-8")
@@ -131,14 +124,10 @@ def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     words = ["-q", "-p", "nbval.plugin", "-p", "no:cacheprovider"]
     words += ["--nbval-lax", "--nbval-current-env", "notebooks"]
     changed = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=workspace,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+        [sys.executable, "-m", "pytest", *words], cwd=workspace,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
     assert changed.returncode == 1
     assert "1 failed" in changed.stdout
     assert "board.text" in changed.stdout

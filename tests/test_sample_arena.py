@@ -16,7 +16,6 @@ from tests.samples import ROOT, edited, jsonl, judgments_of
 
 ARENA = ROOT / "sample" / "arena"
 VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.jsonl.gz"
-NOTE = "simulated, no person voted"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +53,7 @@ def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
 
 
 def test_planted_skills_come_out() -> None:
-    """Every vote says that it is simulated. Ratings follow the planted skills."""
+    """Votes say that they are simulated, ratings follow the skills, texts are the sample's."""
     votes, judged = read_battles(VOTES), read_battles(VERDICTS)
     assert votes.session is not None
     assert all(str(name).startswith("simulated-") for name in votes.session.names)
@@ -72,10 +71,6 @@ def test_planted_skills_come_out() -> None:
     assert len(votes) - len(rest) >= 500
     assert "dogwood" in judged.models
     assert set(judged.models) < set(votes.models)
-
-
-def test_the_arena_with_texts() -> None:
-    """Its votes are called simulated, nobody voted on the model to be placed."""
     file = ARENA / "simulated_texts.jsonl.gz"
     log, texts = read_battle_texts(file)
     assert log.simulated()

@@ -119,10 +119,7 @@ def test_a_battle_needs_only_models_and_winner() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"model_b": "ash"},
-        {"model_a": ""},
-        {"model_b": ""},
-        {"winner": "draw"},
+        {"model_b": "ash"}, {"model_a": ""}, {"model_b": ""}, {"winner": "draw"},
         {"source": "crowd"},
         *({"weight": weight} for weight in (0.0, -1.0, float("nan"), float("inf"), "1")),
         *({"share_a": share} for share in (-0.1, 1.1, float("nan"), "half")),
@@ -130,7 +127,7 @@ def test_a_battle_needs_only_models_and_winner() -> None:
         {"inconsistent": "no"},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_no_method_could_rate_makes_no_battle(wrong: dict[str, str]) -> None:
     """A model against itself, a wrong name, winner, source, weight or share is refused."""
     assert battle(inconsistent=True).inconsistent
@@ -139,7 +136,7 @@ def test_what_no_method_could_rate_makes_no_battle(wrong: dict[str, str]) -> Non
 
 
 def test_a_log_holds_codes_into_sorted_models() -> None:
-    """Models are sorted by name and every row indexes them, with its outcome's number."""
+    """Rows index models sorted by name; no battles make a log without models."""
     log = log_of(battle("cherry", "ash", "model_b"), battle("ash", "beech", "both_bad"))
     assert log.models == ("ash", "beech", "cherry")
     assert (log.a.tolist(), log.b.tolist()) == ([2, 0], [0, 1])
@@ -148,10 +145,6 @@ def test_a_log_holds_codes_into_sorted_models() -> None:
     log = log_of(*(battle(winner=o) for o in OUTCOMES), battle(winner="tie", inconsistent=True))
     assert log.decisive().tolist() == [True, True, False, False, False]
     assert log.flags().tolist() == [False, False, False, False, True]
-
-
-def test_an_empty_log_is_a_log() -> None:
-    """No battles make a log without models that answers every question."""
     log = log_of()
     assert (len(log), log.models, list(log.to_battles())) == (0, (), [])
     assert (log.clusters().tolist(), len(log.select([]))) == ([], 0)
@@ -190,7 +183,7 @@ def test_selecting_rows_equals_building_from_them(
 
 
 def test_covariates_and_models_of_a_selection() -> None:
-    """A selection has the numbers of its rows."""
+    """A selection has the numbers of its rows; each dimension has its own log."""
     log = log_of(*(battle(*pair) for pair in [("x", "y"), ("y", "z"), ("z", "x"), ("y", "x")]))
     log = replace(log, covariates={"length": np.array([1.0, 2.0, 3.0, 4.0])})
     assert log.to_frame()["length"].tolist() == [1.0, 2.0, 3.0, 4.0]
@@ -199,10 +192,6 @@ def test_covariates_and_models_of_a_selection() -> None:
     for part, expected in ((left, [1.0, 4.0]), (log.select([2, 0]), [3.0, 1.0])):
         assert part.covariates is not None
         assert part.covariates["length"].tolist() == expected
-
-
-def test_dimensions_and_questions_part_a_log() -> None:
-    """Each dimension has its own log, in order of names."""
     names = ["tone", "facts", None, "tone", ""]
     log = log_of(*(battle(dimension=d, battle_id=str(n)) for n, d in enumerate(names)))
     parts = [(d, [*part.columns()["battle_id"]]) for d, part in log.by_dimension().items()]
@@ -210,8 +199,7 @@ def test_dimensions_and_questions_part_a_log() -> None:
     assert [(d, len(part)) for d, part in log_of(battle()).by_dimension().items()] == [("", 1)]
     log = log_of(*(battle(question_id=q) for q in ["q2", None, "q1", "q2", None]))
     clusters = log.clusters().tolist()
-    assert clusters[0] == clusters[3]
-    assert sorted(set(clusters)) == [0, 1, 2, 3]
+    assert (clusters[0], sorted(set(clusters))) == (clusters[3], [0, 1, 2, 3])
     assert sorted(log.select([3, 0, 4]).clusters().tolist()) == [0, 0, 1]
     assert log_of(*[battle()] * 3).clusters().tolist() == [0, 1, 2]
 
@@ -271,8 +259,7 @@ def test_parts_that_are_joined_are_the_whole(records: list[Battle], data: st.Dat
     cut, end = sorted(data.draw(st.tuples(cuts, cuts)))
     parts = records[:cut], records[cut:end], records[end:]
     whole, together = BattleLog.joined(*map(BattleLog.from_battles, parts)), log_of(*records)
-    assert list(whole.to_battles()) == records
-    assert whole.models == together.models
+    assert (list(whole.to_battles()), whole.models) == (records, together.models)
     assert whole.columns().keys() == together.columns().keys()
     assert whole.clusters().tolist() == together.clusters().tolist()
 

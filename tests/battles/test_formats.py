@@ -588,7 +588,7 @@ def test_lines_of_an_array_are_those_of_an_editor(indent: int | None, tmp_path: 
 
 
 def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
-    """Lines called an array, floats for flags, and surrogate pairs are read as meant."""
+    """Lines called an array, floats for flags, surrogates and pictures are read as meant."""
     path = tmp_path / "lines.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in CLEAN[:2]))
     assert records(read_battles(path)) == VOTED
@@ -600,10 +600,6 @@ def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
     rows = [vote_55k(n, "winner_tie", prompt) for n, prompt in enumerate(prompts)]
     _, texts = read_battle_texts(written(tmp_path / "train.csv", rows))
     assert texts.prompt.tolist() == ["\U0001f600 or \ufffd?", '"Quoted"\nline']
-
-
-def test_an_answer_with_a_picture_keeps_its_texts(tmp_path: Path) -> None:
-    """Of the parts of a content, those with a text are joined by lines."""
     picture = {"type": "image", "text": None, "image": "x.png"}
     words = [{"type": "text", "text": "Look:"}, picture, {"type": "text", "text": "a cat"}]
     answer = [{"role": "user", "content": words}, {"role": "assistant", "content": words[:1]}]
@@ -676,7 +672,7 @@ def test_the_published_counts_add_up(data: Path) -> None:
 
 
 def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
-    """The sentence names the columns, the nearest format with what it lacks, and the way out."""
+    """An unknown file is told the nearest format; a named one goes before what columns show."""
     path = tmp_path / "votes.csv"
     path.write_text("left,right,vote,model_a\nx,y,left,z\n")
     with pytest.raises(DataError) as refused:
@@ -686,10 +682,6 @@ def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
         "right, vote, model_a; name the format with --format or the columns with --model-a, "
         "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
     )
-
-
-def test_a_format_may_be_named(tmp_path: Path) -> None:
-    """A named format goes before what the columns show; an unknown one is refused with a list."""
     path = written(tmp_path / "votes.jsonl", CLEAN[:2])
     assert read_battles(path, format="arena-kit").voter is None
     with pytest.raises(DataError, match="unknown format 'fast'; allowed: arena-kit, fastchat, "):

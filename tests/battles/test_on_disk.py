@@ -64,8 +64,7 @@ def test_questions_come_together(tmp_path: Path) -> None:
     stream = BattleFiles.of(folder_of(log, tmp_path / "votes"))
     clusters = np.concatenate([chunk.cluster for chunk in stream.grouped("question")])
     starts = np.flatnonzero(np.diff(clusters.astype(np.int64), prepend=-1))
-    assert len(clusters) == 2000
-    assert len(starts) == len(log.prompts)
+    assert (len(clusters), len(starts)) == (2000, len(log.prompts))
     sizes = np.diff([*starts, len(clusters)])
     assert sorted(sizes) == sorted(np.bincount(log.clusters()))
     (tmp_path / "votes.csv").write_text(

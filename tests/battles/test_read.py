@@ -68,10 +68,10 @@ def through(path: Path, wanted: list[Battle]) -> list[Battle]:
     return records(path)
 
 
-printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
-awkward = st.sampled_from("ab\"'\\,#;|0 =+-@")
-names = st.text(printable | awkward, min_size=1, max_size=8)
-texts = st.none() | st.text(st.characters(codec="utf-8") | awkward, min_size=1, max_size=8)
+AWKWARD = "ab\"'\\,#;|0 =+-@éß樺Ж\u0301\U0001f600"
+names = st.text(AWKWARD, min_size=1, max_size=8)
+controls = "\0\x07\x1b\r\n\t\x7f\x85\u200b\u2028\u202e\ufeff\ufffe\U0010ffff"
+texts = st.none() | st.text(AWKWARD + controls, min_size=1, max_size=8)
 zones = st.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 instants = st.integers(-(10**16), 10**17).map(lambda us: NOON + timedelta(microseconds=us))
 moments = st.none() | st.builds(lambda when, zone: when.astimezone(zone), instants, zones)
@@ -101,7 +101,7 @@ def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFac
     """Through a file or a frame, every field of every battle is the same, in order."""
     path = tmp_path_factory.mktemp("files") / f"battles{kind}"
 
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=4, deadline=None)
     @given(some_battles)
     def survives(wanted: list[Battle]) -> None:
         if kind == "frame":
@@ -169,8 +169,7 @@ def test_an_old_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
     path = text(tmp_path / "battles.jsonl", GOOD)
     with pytest.raises(Exception, match=r"(?i)surrogate|utf"):
         through(path, [battle(question_id="\ud800")])
-    assert path.read_text() == GOOD + "\n"
-    assert list(tmp_path.iterdir()) == [path]
+    assert (path.read_text(), list(tmp_path.iterdir())) == (GOOD + "\n", [path])
 
 
 def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
@@ -188,17 +187,13 @@ def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
 
 
 def test_times_are_iso_or_seconds(tmp_path: Path) -> None:
-    """A timestamp is an ISO date, UTC unless it says otherwise, or seconds since 1970."""
+    """A time is an ISO date or seconds; typed columns mean what they mean as text."""
     given = ["2024-08-14T12:00:00Z", "2024-08-14T14:00:00+02:00", "2024-08-14 12:00:00", 1723636800,
              "1723636800", "2024-08-14", 0, 1723636800.25]  # fmt: skip
     later = [NOON - timedelta(hours=12), datetime(1970, 1, 1, tzinfo=UTC)]
     path = text(tmp_path / "time.jsonl", *(line(timestamp=each) for each in given))
     expected = [*[NOON] * 5, *later, NOON + timedelta(milliseconds=250)]
     assert [b.timestamp for b in records(path)] == expected
-
-
-def test_typed_columns_are_read(tmp_path: Path) -> None:
-    """Numbers, booleans, categories and times mean what they mean as text."""
     select = "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, "
     typed = (
         "7 AS question_id, 2.5::DOUBLE AS weight, true AS inconsistent,"
@@ -435,24 +430,19 @@ def value(con: duckdb.DuckDBPyConnection, query: str) -> Any:
 
 
 def test_connections_have_tables_views_and_settings_of_their_own(tmp_path: Path) -> None:
-    """What one connection makes or sets, another one beside it or after it does not see."""
+    """Connections share no table or setting, and each thread gets the battles of its file."""
     zone = "SELECT current_setting('TimeZone')"
     with connection() as con:
         con.execute("CREATE TEMP TABLE raw AS SELECT 1 AS one; SET TimeZone = 'Asia/Tokyo'")
         con.register("incoming", {"one": np.ones(1)})
         with connection() as beside:
-            assert value(beside, zone) == "UTC"
-            assert beside.execute("SHOW TABLES").fetchall() == []
+            assert (value(beside, zone), beside.execute("SHOW TABLES").fetchall()) == ("UTC", [])
     read_battles(text(tmp_path / "votes.jsonl", *[GOOD] * 5000))
     with connection() as after:
         assert value(after, zone) == "UTC"
         assert value(after, "SELECT current_setting('autoinstall_known_extensions')") is False
         assert after.execute("SHOW TABLES").fetchall() == []
         assert value(after, "SELECT sum(memory_usage_bytes) FROM duckdb_memory()") < 1e6
-
-
-def test_threads_read_at_the_same_time(tmp_path: Path) -> None:
-    """Each of many threads gets the battles of its file, and errors of others do not reach it."""
 
     def models(n: int) -> tuple[str, ...]:
         try:
@@ -485,8 +475,7 @@ def test_after_an_error_or_long_work_the_database_is_a_new_one(
             read_battles(wrong)
         assert [number(), number()] == [1, 2]
     monkeypatch.setattr(tabular, "_BRIEF", 0)
-    assert number() == 3
-    assert [number(), number()] == [1, 1]
+    assert (number(), [number(), number()]) == (3, [1, 1])
 
 
 FORKS = """

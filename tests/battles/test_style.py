@@ -142,8 +142,7 @@ def test_a_weight_is_a_number_of_votes() -> None:
     outcome = np.where(np.arange(200) % 5 == 0, 3, log.outcome).astype(np.int8)
     log = replace(log, outcome=outcome)
     found = replace(BY_LENGTH, both_bad="exclude")(log)
-    assert found.dropped["both_bad"] == 40
-    assert found.fit == BY_LENGTH(log.select(outcome < 3)).fit
+    assert (found.dropped["both_bad"], found.fit) == (40, BY_LENGTH(log.select(outcome < 3)).fit)
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
@@ -240,12 +239,9 @@ def test_style_is_measured_from_the_responses_of_a_file(kind: str, tmp_path: Pat
         return covariates_of(read_battles(path, covariates=names))
 
     assert read(frame, *FEATURES) == {
-        "length": [0.0, 1.0, pytest.approx(-1 / 5)],
-        "headings": [1.0, 0.0, 0.0],
-        "lists": [-1.0, 0.0, 0.0],
-        "bold": [0.0, 0.0, 1.0],
-        "code": [0.0, 0.0, 0.0],
-    }
+        "length": [0.0, 1.0, pytest.approx(-1 / 5)], "headings": [1.0, 0.0, 0.0],
+        "lists": [-1.0, 0.0, 0.0], "bold": [0.0, 0.0, 1.0], "code": [0.0, 0.0, 0.0],
+    }  # fmt: skip
     assert read(frame.assign(length=42), "length", "bold")["length"] == [42.0] * 3
     allowed = "response_b, length, headings, lists, bold, code"
     with pytest.raises(DataError, match=rf"votes\{kind}: no covariate style; allowed: .*{allowed}"):

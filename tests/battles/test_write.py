@@ -44,7 +44,7 @@ def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> N
 
 
 def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
-    """Language and turn are written where the file of the battles has them."""
+    """Language and turns are the file's; what the format cannot hold is said or refused."""
     file, out = tmp_path / "votes.jsonl", tmp_path / "votes.parquet"
     line = '{"model_a": "x", "model_b": "y", "winner": "tie", "language": %s, "turns": %d}\n'
     file.write_text(line % ('"English"', 2) + line % ("null", 1))
@@ -52,10 +52,6 @@ def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
     columns, rows = table(out)
     assert columns == ["model_a", "model_b", "winner", "language", "turn"]
     assert [row[-2:] for row in rows] == [("English", 2), (None, 1)]
-
-
-def test_what_the_format_cannot_hold_is_said(tmp_path: Path) -> None:
-    """Inconsistent judgments, soft outcomes and the dimension: how many, and what they became."""
     judged = {"source": Source.LLM_JUDGE, "judge_model": "m", "dimension": "tone"}
     flipped = Battle(model_a="x", model_b="y", winner=Outcome.TIE, inconsistent=True, **judged)
     soft = Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, share_a=0.8, **judged)
@@ -68,10 +64,6 @@ def test_what_the_format_cannot_hold_is_said(tmp_path: Path) -> None:
     columns, rows = table(out)
     assert columns == ["model_a", "model_b", "winner", "judge_model"]
     assert [row[2] for row in rows] == ["tie", "tie", "model_a"]
-
-
-def test_weights_and_mixed_dimensions_are_refused(tmp_path: Path) -> None:
-    """Pair counts and several dimensions would be other battles, so nothing is written."""
     out = tmp_path / "x.parquet"
     counts = BattleLog.from_counts(["x"], ["y"], [3], [1])
     with pytest.raises(DataError, match=r"^1 of 2 battles have a weight other than 1"):

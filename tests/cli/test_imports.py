@@ -7,7 +7,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import PermutationElo, read_battles
+from arena_kit import read_battles
 from arena_kit.battles.read import read_battle_texts
 from tests.samples import call
 
@@ -104,15 +104,6 @@ def test_columns_are_named_by_options(crowd: Path, tmp_path: Path) -> None:
     assert direct.stdout == call("rate", out, "--json").stdout != ""
 
 
-def test_an_unknown_file_is_told_the_way_out(crowd: Path) -> None:
-    """Rating or importing a file in no known format names its columns and the options."""
-    found = "found: left, right, vote, item, worker; name the format with --format"
-    for words in (["rate", crowd], ["import", crowd, "--out", crowd.parent / "out.csv"]):
-        done = call(*words)
-        assert (done.exit_code, found in done.stderr) == (2, True), done.stderr
-        assert "--value 'left=model_a'" in done.stderr
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
@@ -132,11 +123,8 @@ def test_wrong_options_are_one_sentence(words: list[str], why: str, crowd: Path)
     assert not (crowd.parent / "out.csv").exists()
 
 
-# Real files in no format but their own
-
-
-def test_llmfao_is_imported_and_rated_as_published(data: Path, tmp_path: Path) -> None:
-    """Totals and Elo in file order equal the published golden to 1e-9."""
+def test_llmfao_is_imported(data: Path, tmp_path: Path) -> None:
+    """Totals are the published ones; rating/test_golden.py holds the ratings to the golden."""
     out = tmp_path / "llmfao.parquet"
     done = call(
         "import", data / "llmfao" / "crowd-comparisons.csv.gz", "--out", out,
@@ -148,14 +136,6 @@ def test_llmfao_is_imported_and_rated_as_published(data: Path, tmp_path: Path) -
     assert np.bincount(log.outcome).tolist() == [2_911, 2_549, 3_471]
     assert log.voter is not None
     assert (len(log.prompts), len(log.voter.names)) == (13, 124)
-    elo = PermutationElo(
-        k=4, initial=1000, n_perms=1, shuffle=False, ties="half", evidence_replicates=0
-    )(log)
-    golden = (data / "llmfao" / "evalica" / "llmfao-golden.csv").read_text().splitlines()
-    published = dict(line.split(",")[1:] for line in golden if line.startswith("elo,"))
-    assert len(published) == 59
-    for model, score in published.items():
-        assert elo[model].rating == pytest.approx(float(score), abs=1e-9), model
 
 
 def test_qlora_is_imported_with_what_it_left_unparsed(data: Path, tmp_path: Path) -> None:

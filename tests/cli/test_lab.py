@@ -14,7 +14,7 @@ from click.testing import CliRunner
 
 from arena_kit.cli.main import main
 from arena_kit.runs.settings.workspace import START
-from tests.samples import ROOT, run_cells
+from tests.samples import ROOT, edited, run_cells
 
 
 @pytest.fixture
@@ -30,8 +30,7 @@ def test_without_lab(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jupyterlab", None)
     with chdir(fresh):
         done = CliRunner().invoke(main, ["lab"])
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "pip install 'arena-kit[lab]'" in done.stderr
 
 
@@ -45,29 +44,21 @@ def test_where_lab_opens(fresh: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(ROOT), str(stand_in.parent)])
     done = subprocess.run(
         [sys.executable, "-m", "arena_kit", "lab", "--no-browser", "--port", "9000"],
-        cwd=fresh / "notebooks",
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+        cwd=fresh / "notebooks", env=os.environ | {"PYTHONPATH": paths}, capture_output=True,
+        text=True, timeout=60, check=True,
+    )  # fmt: skip
     words, folder, environment = json.loads(done.stdout)
     assert words == [
-        f"--ServerApp.root_dir={fresh}",
-        f"--LabApp.default_url=/lab/tree/{START}",
-        "--no-browser",
-        "--port",
-        "9000",
-    ]
-    assert Path(folder) == fresh
-    assert environment["JUPYTER_PREFER_ENV_PATH"] == "1"
+        f"--ServerApp.root_dir={fresh}", f"--LabApp.default_url=/lab/tree/{START}", "--no-browser",
+        "--port", "9000",
+    ]  # fmt: skip
+    assert (Path(folder), environment["JUPYTER_PREFER_ENV_PATH"]) == (fresh, "1")
 
 
 def test_start_here_runs(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cells of the first notebook of a fresh workspace work one after the other."""
-    monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
     monkeypatch.chdir(fresh)
+    edited(fresh, elo__evidence_replicates=20)
     run_cells(nbformat.read(START, as_version=4))
     (record,) = (fresh / "runs").iterdir()
     assert json.loads((record / "manifest.json").read_text())["status"] == "finished"

@@ -84,12 +84,9 @@ def running_lab(command: Path, root: Path) -> Iterator[str]:
     log = root.parent / "lab.log"
     with log.open("w") as told:
         process = subprocess.Popen(
-            [command, "lab", *options],
-            cwd=root,
-            env=newcomers_environment(),
-            stdout=told,
+            [command, "lab", *options], cwd=root, env=newcomers_environment(), stdout=told,
             stderr=told,
-        )
+        )  # fmt: skip
         try:
             yield _address(process, log)
         finally:

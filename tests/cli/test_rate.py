@@ -10,15 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import (
-    Board,
-    BradleyTerry,
-    Columns,
-    PermutationElo,
-    fanout,
-    read_battles,
-    write_battles,
-)
+from arena_kit import Board, BradleyTerry, Columns, PermutationElo, fanout, write_battles
 from arena_kit.battles import on_disk
 from arena_kit.cli import rate as command
 from arena_kit.cli.imports import HowToRead
@@ -58,7 +50,7 @@ def led(tmp_path: Path) -> Path:
 
 
 def test_rate_json(battles: Path, tmp_path: Path) -> None:
-    """`rate --json` prints a board: the keys that scripts rely on, best first."""
+    """`rate --json` prints a board, best first; `--set` changes settings, typed."""
     found = rated(battles, "--method", "elo")
     assert {"method", "settings", "ratings", "n_battles", "dropped", "version"} <= {*found}
     assert found["method"] == "permutation-elo"
@@ -68,6 +60,10 @@ def test_rate_json(battles: Path, tmp_path: Path) -> None:
     assert found["dropped"] == {"both_bad": 0, "inconsistent": 0, "tie": 1}
     (tmp_path / "printed.json").write_text(json.dumps(found))
     assert Board.read(tmp_path / "printed.json").as_dict() == found
+    found = rated(battles, "--method", "elo", "--set", "k=32", "--set", "ties=half")
+    assert (found["settings"]["k"], found["n_battles"]) == (32.0, 3)
+    named = rated(battles, "--set", "center_on=x, y", "--set", "cluster=battle")
+    assert named["settings"]["center_on"] == ["x", "y"]
 
 
 def test_a_record_is_rated_as_it_was(pilot_record: Path, tmp_path: Path) -> None:
@@ -114,7 +110,7 @@ def test_the_board_of_a_run_in_the_terminal(
 
 
 def test_rate_says_what_is_decided(led: Path) -> None:
-    """Nine of ten is first; 31 and 30 of 100 are open, and two more wins turn them round."""
+    """Nine of ten is first; 31 and 30 of 100 are open, or equivalent within 500 points."""
     found = rated(led)
     assert found == rated(led, "--method", "bradley-terry")
     (claims,) = found["dimensions"]
@@ -133,6 +129,14 @@ def test_rate_says_what_is_decided(led: Path) -> None:
     assert "Claims are about prompts like these" in table
     by_battle = rated(led, "--set", "cluster=battle")["dimensions"][0]
     assert by_battle["about"] == "these_prompts"
+    (found,) = rated(led, "--margin", "500")["dimensions"]
+    assert [each["state"] for each in found["orders"]] == ["decided", "equivalent"]
+    assert found["margin"] == 500
+    settings = ("k=1", "n_perms=20", "evidence_replicates=50")
+    words = (led, "--method", "elo", *(w for each in settings for w in ("--set", each)))
+    (note,) = rated(*words)["dimensions"][0]["notes"]
+    assert "at K 1" in note
+    assert note in call("rate", *words).stdout
 
 
 def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> None:
@@ -146,18 +150,6 @@ def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> Non
     }  # fmt: skip
     write_battles(file, log_of(won("ann", "bob", 12, 8, 4)))
     assert rated(file, "--set", "ties=davidson")["dimensions"][0]["fragility"] is None
-
-
-def test_rate_names_equivalent_neighbours(led: Path) -> None:
-    """With a margin of 500 points, two that are 14 apart are equivalent."""
-    (found,) = rated(led, "--margin", "500")["dimensions"]
-    assert [each["state"] for each in found["orders"]] == ["decided", "equivalent"]
-    assert found["margin"] == 500
-    settings = ("k=1", "n_perms=20", "evidence_replicates=50")
-    words = (led, "--method", "elo", *(w for each in settings for w in ("--set", each)))
-    (note,) = rated(*words)["dimensions"][0]["notes"]
-    assert "at K 1" in note
-    assert note in call("rate", *words).stdout
 
 
 @pytest.mark.parametrize(
@@ -179,30 +171,6 @@ def test_rate_usage(battles: Path, words: list[str], why: str) -> None:
     assert (done.exit_code, why in done.stderr) == (2, True), done.stderr
 
 
-def test_rate_settings(battles: Path) -> None:
-    """`--set` changes settings of the method, typed; several names are separated by commas."""
-    found = rated(battles, "--method", "elo", "--set", "k=32", "--set", "ties=half")
-    assert (found["settings"]["k"], found["n_battles"]) == (32.0, 3)
-    named = rated(battles, "--set", "center_on=x, y", "--set", "cluster=battle")
-    assert named["settings"]["center_on"] == ["x", "y"]
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        (BATTLES + "oops\n", "battles.jsonl:4: not valid JSON"),
-        (BATTLES.replace("tie", "draw"), "battles.jsonl:3: unknown winner 'draw'"),
-        ("", "no battles to rate: there are none"),
-        (None, "no such file"),
-    ],
-)
-def test_rate_bad_files(battles: Path, text: str | None, why: str) -> None:
-    """A file that cannot be rated, or is not there, ends with exit 2, file and line."""
-    battles.unlink() if text is None else battles.write_text(text)
-    done = call("rate", battles)
-    assert (done.exit_code, why in done.stderr) == (2, True), done.stderr
-
-
 def test_rate_keeps_going(battles: Path) -> None:
     """A dimension without a rating is named; the others are rated all the same."""
     rows = [json.loads(line) | {"dimension": "taste"} for line in BATTLES.splitlines()]
@@ -213,19 +181,6 @@ def test_rate_keeps_going(battles: Path) -> None:
     (smell,) = (each for each in found["dimensions"] if each["name"] == "smell")
     assert "all were dropped" in smell["unrated"]
     assert "smell is not rated: " in call("rate", battles, "--method", "elo").stderr
-
-
-def test_rate_formats(tmp_path: Path, battles: Path) -> None:
-    """The same battles in any file format, and in a folder's battles.jsonl, give the same board."""
-    log, expected = read_battles(battles), rated(battles)
-    assert rated(battles.parent) == expected
-    for suffix in ("jsonl.gz", "csv", "csv.gz", "parquet"):
-        path = tmp_path / f"other.{suffix}"
-        write_battles(path, log)
-        assert rated(path) == expected, suffix
-
-
-# Battles that are not held
 
 
 @pytest.fixture
@@ -293,9 +248,6 @@ def test_large_files_are_streamed_by_themselves(
     soft, log = folder.parent / "soft.parquet", asked(600, models=4)
     write_battles(soft, replace(log, share_a=np.full(len(log), 0.5)))
     assert not is_streamed(method, soft, HOW, None, alone=True)
-
-
-# Other commands
 
 
 def test_init(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

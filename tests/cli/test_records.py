@@ -56,7 +56,7 @@ def two(workspace: Path, made: Path) -> Path:
 
 
 def test_a_list_says_what_each_run_found(two: Path) -> None:
-    """Every record is listed with its facts and its answer."""
+    """Every record is listed with its facts and answer, and known by its folder or name."""
     (two / "runs" / "broken").mkdir()
     (two / "runs" / "broken" / "manifest.json").write_text("[]")
     manifest(two, "failed", status="failed", error="DataError: no \x1b[31mprompt")
@@ -71,10 +71,6 @@ def test_a_list_says_what_each_run_found(two: Path) -> None:
     assert "baseline/lexical-v1" in table
     assert "\x1b" not in table
     assert all(name in table for name in found)
-
-
-def test_a_name_stands_for_the_record(two: Path) -> None:
-    """`runs show` and `runs compare` take a record's folder, or its name in runs/."""
     assert (
         invoke("runs", "show", "one").stdout == invoke("runs", "show", two / "runs" / "one").stdout
     )

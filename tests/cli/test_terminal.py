@@ -23,30 +23,18 @@ from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.rules import Badge, PublicationLabel
 from arena_kit.reporting.policy_tables import to_board
 from arena_kit.validity.leaderboard import leaderboard
+from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    KEY,
-    MATERIAL,
-    PAIRS,
-    ROOT,
-    batch_judge,
-    copy_workspace,
-    log_of,
-    season,
-    won,
-)
+from tests.samples import KEY, MATERIAL, PAIRS, ROOT, batch_judge, copy_workspace, log_of, season
 
 #: Clears the screen, sets the title of the window, overwrites a line, the same as one C1 byte,
 #: and turns the direction of writing.
 STEERING = "a\x1b[2J\x1b]0;title\x07b\rc\x9b31md\x7fe\u202ef"
 SHOWN = "a[U+001B][2J[U+001B]]0;title[U+0007]b[U+000D]c[U+009B]31md[U+007F]e[U+202E]f"
 BATCH = Batch(
-    batch_id=f"msgbatch_{STEERING}",
-    n_requests=12,
-    status="in_progress",
-    created_at="2026-11-01T00:00:00+00:00",
-    expires_at="2026-11-02T00:00:00+00:00",
-)
+    batch_id=f"msgbatch_{STEERING}", n_requests=12, status="in_progress",
+    created_at="2026-11-01T00:00:00+00:00", expires_at="2026-11-02T00:00:00+00:00",
+)  # fmt: skip
 
 
 def here(*words: str, cwd: Path, emulator: Emulator) -> Result:
@@ -129,16 +117,12 @@ def test_12_the_board_in_the_terminal_shows_what_its_phase_shows(
 
 
 def test_what_steers_is_shown_and_the_rest_stays() -> None:
-    """Control characters but tab and line feed, and bidi controls, are shown."""
+    """Control and bidi characters are shown, and no command prints past what shows them."""
     bidi = [0x061C, 0x200E, 0x200F, *range(0x202A, 0x202F), *range(0x2066, 0x206A)]
     for code in [*range(0x20), *range(0x7F, 0xA0), *bidi]:
         assert visible(chr(code)) == (chr(code) if chr(code) in "\t\n" else f"[U+{code:04X}]")
     plain = "Ärzte, 你好, שלום, مرحبا, 👩‍⚕️\n\tand\r\nso on"
     assert visible(plain) == plain.replace("\r", "")
-
-
-def test_every_line_is_printed_in_one_place() -> None:
-    """No command prints past the function that keeps text from steering the terminal."""
     commands = [path for path in (ROOT / "arena_kit" / "cli").glob("*.py") if path.stem != "base"]
     assert commands
     for path in commands:
@@ -152,7 +136,7 @@ def test_names_and_numbers_are_whole_at_80_columns(
     monkeypatch.setenv("COLUMNS", "80")
     for size in (24, 32):
         names = [f"{letter * (size - 4)}-2.5" for letter in "mw"]
-        write_battles(tmp_path / "votes.jsonl", log_of(won(*names, 30, 20)))
+        write_battles(tmp_path / "votes.jsonl", log_of(samples.won(*names, 30, 20)))
         shown = CliRunner().invoke(main, ["rate", str(tmp_path / "votes.jsonl")]).stdout
         board = shown[: shown.index("  First place")].splitlines()
         assert all(f" {name} " in "\n".join(board) for name in names)

@@ -144,7 +144,9 @@ class App:
             return _json(self.batches.describe(batch, request.origin))
 
     def _list(self, request: Request, match: Match, fault: Fault | None) -> Answer:
-        limit = _limit(request.first("limit"))
+        limit = int(request.first("limit") or 20)
+        if not 1 <= limit <= 1000:  # [SRC]
+            raise invalid("limit: Input should be between 1 and 1000")
         with self.lock:
             page, more = self.batches.page(limit, request.first("after_id"), fault)
             data = [self.batches.describe(batch, request.origin) for batch in page]
@@ -177,10 +179,8 @@ class App:
         params = request.json()
         with self.lock:
             work = self.desk.prepare(params)
-            now = self.clock.now()
-            cached = self._cache.use(
-                work.prefixes, now, hit=lambda p: self._cache.warm(p, now), origin="messages"
-            )
+            now, cache = self.clock.now(), self._cache
+            cached = cache.use(work.prefixes, now, hit=lambda p: cache.warm(p, now), origin="live")
             usage = work.usage(cached, "standard")
         name = f"msg_01{next(self._numbers):022d}"
         message = message_object(name, work.model, work.output, usage)
@@ -233,11 +233,3 @@ class App:
 def _json(body: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
     headers = {"content-type": "application/json"} | (headers or {})
     return Answer(status=status, body=json.dumps(body).encode(), headers=headers)
-
-
-def _limit(text: str | None) -> int:
-    """A page holds 20 unless told, at most 1,000 [SRC]."""
-    limit = int(text) if text and text.isdecimal() else 20 if text is None else 0
-    if not 1 <= limit <= 1000:
-        raise invalid("limit: Input should be between 1 and 1000")
-    return limit

@@ -126,12 +126,10 @@ class Batches:
         now = self._clock.now()
         self._serial += 1
         batch = Batch(
-            id=f"msgbatch_01{secrets.token_hex(11)}",
-            serial=self._serial,
-            items=self._items(requests),
-            created_at=now,
+            id=f"msgbatch_01{secrets.token_hex(11)}", serial=self._serial,
+            items=self._items(requests), created_at=now,
             due=now + timedelta(seconds=self._settings.batch_seconds),
-        )
+        )  # fmt: skip
         for item in batch.items:
             self._ledger.accepted.append(_accepted(batch, item))
         self.by_id[batch.id] = batch
@@ -268,9 +266,8 @@ def _checked(body: Any, most: int) -> list[Any]:
             raise invalid(f"requests.{index}.params: Field required")
         custom_id = request.get("custom_id")
         if not isinstance(custom_id, str) or CUSTOM_ID.fullmatch(custom_id) is None:
-            raise invalid(
-                f"requests.{index}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
-            )
+            pattern = "String should match pattern '^[a-zA-Z0-9_-]{1,64}$'"
+            raise invalid(f"requests.{index}.custom_id: {pattern}")
         if custom_id in ids:
             raise invalid(f"requests.{index}.custom_id: {custom_id} is not unique")
         ids.add(custom_id)

@@ -20,12 +20,10 @@ LEAN, TIE_MARGIN = 0.04, 0.02
 MUCH = 0.3
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
 _PHRASES = (
-    "states the key fact — and little else",
-    "stays closer to what was asked",
+    "states the key fact — and little else", "stays closer to what was asked",
     "is the safer reading; it says “check first”",
-    "names the mechanism, and the naïve alternative too",
-    "gives a plan one could follow",
-)
+    "names the mechanism, and the naïve alternative too", "gives a plan one could follow",
+)  # fmt: skip
 _ORDER = re.compile(
     r"(?:choose|pick|prefer|select)\s+the\s+(?:response|answer)\s+"
     r"(?:that\s+contains|containing|with)\s+[\"'“]?(.+?)[\"'”]?(?:[.\n]|$)",
@@ -157,10 +155,8 @@ def lowercase(sections: Sections, dice: Dice) -> Reply:
 
 
 def prose(sections: Sections, dice: Dice) -> Reply:
-    verdict = reader(sections, dice).text
-    return Reply(
-        text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\nLet me know if {{more}} helps."
-    )
+    verdict, end = reader(sections, dice).text, "Let me know if {more} helps."
+    return Reply(text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\n{end}")
 
 
 _REFUSAL = Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")

@@ -70,9 +70,8 @@ class Desk:
         effort = (params.get("output_config") or {}).get("effort") or "medium"
         dice = self._dice(digest)
         thinks = model.line in {"opus", "sonnet"}  # 5.5 does unless told otherwise [SRC, INF]
-        output = self._finish(
-            self._reply(params, dice), params["max_tokens"], dice, _THOUGHT[effort] * thinks
-        )
+        reply, thought = self._reply(params, dice), _THOUGHT[effort] * thinks
+        output = self._finish(reply, params["max_tokens"], dice, thought)
         return Prepared(model.id, digest, billing.prompt_tokens(params), prefixes, output)
 
     def complete(self, body: Any) -> tuple[dict[str, object], Usage, str]:

@@ -86,28 +86,14 @@ def test_time_ends_batches_and_unfinished_requests_are_not_billed() -> None:
         assert batches.retrieve(ids[0]).results_url is None
 
 
-def test_a_credential_and_a_version_are_needed(emulator: Emulator) -> None:
-    """Without a version 400, without a key or with another 401."""
-    url, version = f"{emulator.base_url}/v1/messages/batches", {"anthropic-version": "2026-10-21"}
-    with httpx2.Client(verify=False) as http:
-        assert http.get(url, headers=version | {"authorization": "Bearer k"}).status_code == 200
-        assert http.get(url, headers={"authorization": "Bearer k"}).status_code == 400
-        assert http.get(url, headers=version).status_code == 401
-    emulator.settings.key = "right"
-    with pytest.raises(anthropic.AuthenticationError):
-        connect(emulator).messages.batches.list()
-
-
 @pytest.mark.parametrize(
     ("made", "message"),
     [
-        ([], "at least 1 item"),
-        (requests(asking()) * 2, "not unique"),
+        ([], "at least 1 item"), (requests(asking()) * 2, "not unique"),
         ([{"custom_id": "a b", "params": asking()}], "match pattern"),
-        (requests(*[asking()] * 4), "at most 3"),
-        (requests(asking("x" * 3000)), "maximum size"),
+        (requests(*[asking()] * 4), "at most 3"), (requests(asking("x" * 3000)), "maximum size"),
     ],
-)
+)  # fmt: skip
 def test_a_malformed_batch_is_refused_at_once(made: Any, message: str) -> None:
     """Empty or large batches and bad custom_ids are refused, and nothing is accepted."""
     with Emulator(max_batch_bytes=2000, max_batch_requests=3) as emulator:
@@ -185,8 +171,7 @@ def test_results_break_off_or_are_unknown(emulator: Emulator, client: anthropic.
         seen: list[str] = []
         with pytest.raises(error):
             seen.extend(line.custom_id for line in batches.results(made.id))
-        assert len(seen) == lines
-        assert len([*batches.results(made.id)]) == 40
+        assert (len(seen), len([*batches.results(made.id)])) == (lines, 40)
     emulator.faults.add(Fault(on="item", kind="unknown_type"))
     result = run(client, asking())["r0"]
     assert (type(result).__name__, result.type) == ("MessageBatchSucceededResult", "postponed")

@@ -84,12 +84,10 @@ def _show(outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
 
 def _sums(outcomes: Sequence[Outcome]) -> dict[str, int]:
     numbers = [
-        len(outcomes),
-        sum(o.kills for o in outcomes),
-        sum(max(0, o.lives - 1) for o in outcomes),
+        len(outcomes), sum(o.kills for o in outcomes), sum(max(0, o.lives - 1) for o in outcomes),
         sum(o.fired for o in outcomes),
         *(sum(getattr(o.finding, name) for o in outcomes) for name in _FINDINGS),
-    ]
+    ]  # fmt: skip
     return dict(zip(_COLUMNS, numbers, strict=True))
 
 

@@ -119,10 +119,8 @@ def _counting(base: type[Any]) -> type[Any]:
 
 
 CARELESS: dict[str, Variant] = {
-    "forgets-batches": Variant(ledger=ForgetfulLedger),
-    "sdk-retries": Variant(judge=_retrying),
-    "follows-redirects": Variant(judge=_following),
-    "counts-any-usage": Variant(judge=_counting),
+    "forgets-batches": Variant(ledger=ForgetfulLedger), "sdk-retries": Variant(judge=_retrying),
+    "follows-redirects": Variant(judge=_following), "counts-any-usage": Variant(judge=_counting),
     "trusts-its-copy": Variant(ledger=UnsuspectingLedger),
     "locks-by-pid": Variant(ledger=PidLedger),
-}
+}  # fmt: skip

@@ -85,9 +85,7 @@ _LISTS: dict[str, How] = {
 }  # fmt: skip
 #: Redirects to the same path at another address, before and after a batch was made.
 _AWAY = {str(n): _kind("redirect", status=n, url=ELSEWHERE) for n in (301, 302, 303, 307, 308)}
-_TAKEN_AND_AWAY = {
-    f"{n}_after": _kind("redirect_after", status=n, url=ELSEWHERE) for n in (302, 303)
-}
+_MADE = {f"{n}_after": _kind("redirect_after", status=n, url=ELSEWHERE) for n in (302, 303)}
 
 
 def _tokens(number: str) -> str:
@@ -140,7 +138,7 @@ FAULTS: dict[str, Faults] = {
     # every call sent away to another address, where nothing may follow
     **{
         f"redirect-create-{name}-{where}": _one("create", how, _WHERE[where])
-        for name, how in (_AWAY | _TAKEN_AND_AWAY).items()
+        for name, how in (_AWAY | _MADE).items()
         for where in ("first", "bulk")
     },
     **{

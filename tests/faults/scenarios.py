@@ -161,11 +161,9 @@ def _asleep() -> Iterator[Scenario]:
         for point, n in (("submitted:before", 3), ("submitted:after", 3), ("record:within", 5)):
             yield replace(asleep, name=f"{asleep.name}/{point}/{n}", deaths=(At(point, n),))
         yield Scenario(
-            name=f"{asleep.name}/unfinished",
-            deaths=(After(0.3),) * 4,
-            settings={"batch_seconds": hours * 3600},
-            asleep_hours=1.05 * hours,
-        )
+            name=f"{asleep.name}/unfinished", deaths=(After(0.3),) * 4,
+            settings={"batch_seconds": hours * 3600}, asleep_hours=1.05 * hours,
+        )  # fmt: skip
 
 
 def _lots(kind: str, seed: int) -> Iterator[tuple[int, Random]]:
@@ -205,12 +203,10 @@ def _restored(seen: Seen, seed: int) -> Iterator[Scenario]:
         again = (_some_death(luck, seen),) if number // 2 % 2 else ()
         names = luck.sample(visible, luck.randint(1, 2)) if number % 3 == 0 else []
         yield Scenario(
-            name=f"restored/{way}/{number:02}",
-            deaths=deaths,
-            restore=Restore(way, luck.randint(1, len(deaths)), again),
-            faults=_joined(names),
+            name=f"restored/{way}/{number:02}", deaths=deaths,
+            restore=Restore(way, luck.randint(1, len(deaths)), again), faults=_joined(names),
             foreign=luck.choice(((), (), (1, N_BULK))),
-        )
+        )  # fmt: skip
 
 
 def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
@@ -242,12 +238,10 @@ def _mixtures(seen: Seen, seed: int) -> Iterator[Scenario]:
         names = luck.sample(sorted(FAULTS), luck.randint(2, 5))
         deaths = [_some_death(luck, seen) for _ in range(luck.randint(0, 3))]
         yield Scenario(
-            name=f"mixture/{number:03}",
-            faults=_joined(names),
-            deaths=tuple(deaths),
+            name=f"mixture/{number:03}", faults=_joined(names), deaths=tuple(deaths),
             settings={"batch_seconds": luck.choice((0.0, 0.05, 0.2))},
             foreign=luck.choice(((), (), (1, N_BULK))),
-        )
+        )  # fmt: skip
 
 
 def _joined(names: Sequence[str]) -> Faults:

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection
 from dataclasses import replace
 from functools import cache
-from typing import Any, Literal, cast
+from typing import Any, Literal
 
 import anthropic
 
@@ -17,10 +17,8 @@ from tests.samples import OPUS, TWO_DIMENSIONS, TWO_RUBRICS
 Transport = Literal["batches", "messages", "chat"]
 
 JUDGES: dict[Transport, type[Any]] = {
-    "batches": AnthropicBatches,
-    "messages": AnthropicMessages,
-    "chat": ChatJudge,
-}
+    "batches": AnthropicBatches, "messages": AnthropicMessages, "chat": ChatJudge,
+}  # fmt: skip
 PAIRS = TWO_DIMENSIONS
 #: Long enough for the outages and the lateness that scenarios script, short enough for hundreds.
 BACKOFF = Backoff(first_wait=0.01, longest_wait=0.1, grace=1.2, patience=30)
@@ -54,9 +52,8 @@ class FixedBudget:
         return [self.usd(request) for request in requests]
 
 
-OPTIONS = AskOptions(
-    run="matrix", prewarm=True, backoff=BACKOFF, budget=cast("Any", FixedBudget(lambda _: FORECAST))
-)
+BUDGET: Any = FixedBudget(lambda _: FORECAST)
+OPTIONS = AskOptions(run="matrix", prewarm=True, backoff=BACKOFF, budget=BUDGET)
 
 
 def material(seed: int) -> Material:

@@ -80,13 +80,11 @@ def compare(
     found = {
         "paid twice": list(twice),
         "billed without an answer": sorted(charged.keys() - book.answers.keys()),
-        "without a verdict": _unanswered(verdicts, book),
-        "still open": book.open * ["attempt"],
+        "without a verdict": _unanswered(verdicts, book), "still open": book.open * ["attempt"],
         "duplicated": [name for name, n in (*shown.items(), *book.asked.items()) if n > 1],
-        "miscounted": wrong,
-        "astray": evidence.astray * ["request"],
+        "miscounted": wrong, "astray": evidence.astray * ["request"],
         "answers from elsewhere": book.foreign * ["answer"],
-    }
+    }  # fmt: skip
     n = {what: len(names) for what, names in found.items()}
     return Finding(
         billed=sum(map(len, charged.values())),
@@ -116,12 +114,11 @@ def _charged(bill: Bill, transport: Transport, seed: int) -> dict[str, list[floa
 def _digests(transport: Transport, seed: int) -> dict[str, str]:
     """Presentations by the digest under which the service bills a live question about them."""
     judge = judge_of(JUDGES[transport], "http://127.0.0.1:9")
-    return {
-        digest_of(judge._body(r) if transport == "chat" else judge._params(r.system, r.user)): (
-            r.presentation.request_id
-        )
-        for r in material(seed).requests(PAIRS)
-    }
+    asked = material(seed).requests(PAIRS)
+    chat = transport == "chat"
+    bodies = [judge._body(r) if chat else judge._params(r.system, r.user) for r in asked]
+    ids = (r.presentation.request_id for r in asked)
+    return dict(zip(map(digest_of, bodies), ids, strict=True))
 
 
 def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:

@@ -12,12 +12,15 @@ from tests import samples
 from tests.emulator import Emulator, Fault
 
 JUDGES: dict[str, Any] = {
-    "batches": samples.batch_judge,
-    "messages": samples.live_judge,
-    "chat": samples.chat_judge,
-}
+    "batches": samples.batch_judge, "messages": samples.live_judge, "chat": samples.chat_judge,
+}  # fmt: skip
 PATHS = {"messages": "/v1/messages", "chat": "/v1/chat/completions"}
 OPTIONS = {*AskOptions.__slots__, "on_progress"}
+
+
+def interrupt(_text: str) -> None:
+    """What is done when words are said while waiting: the user presses Ctrl-C."""
+    raise KeyboardInterrupt
 
 
 class Bench:

@@ -78,12 +78,9 @@ def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
     """Later epochs, failed samples, pictures and answers without text are left out and counted."""
     picture = [{"role": "user", "content": [{"type": "image", "image": "x"}]}]
     samples = [
-        sample(1, "2"),
-        sample(1, "3", epoch=2),
-        sample(2, "", error={"message": "timeout"}),
-        sample(3, "x", input=picture),
-        sample(4, "x", output={"choices": []}),
-    ]
+        sample(1, "2"), sample(1, "3", epoch=2), sample(2, "", error={"message": "timeout"}),
+        sample(3, "x", input=picture), sample(4, "x", output={"choices": []}),
+    ]  # fmt: skip
     answers = read(plain(tmp_path / "a.json", "m", samples))
     assert texts(answers) == {("m", "sums:1"): "2"}
     why = ["answers of later epochs", "samples that ended in an error"]
@@ -114,8 +111,7 @@ def test_inspect_attachments_are_put_back(tmp_path: Path) -> None:
     long = sample(1, "", input="attachment://a1", output=reply)
     log = plain(tmp_path / "a.json", "m", [long | {"attachments": {"a1": "Why?", "b2": "So."}}])
     answers = read(log)
-    assert answers.prompts[0].text == "Why?"
-    assert texts(answers)["m", "sums:1"] == "So."
+    assert (answers.prompts[0].text, texts(answers)["m", "sums:1"]) == ("Why?", "So.")
     plain(tmp_path / "a.json", "m", [long])
     with pytest.raises(DataError, match=r"a\.json: sample 0: not a sample of Inspect .*'a1'"):
         read(log)
@@ -138,21 +134,16 @@ def test_damaged_logs_name_their_place(tmp_path: Path, monkeypatch: pytest.Monke
     plain(tmp_path / "b.json", "m", [{"id": 1, "input": "x"}])
     (tmp_path / "c.json").write_text('{"eval": 3}')
     wrong = {
-        "cut.eval": r"not a whole \.eval file",
-        "bad.eval": r"samples/1\.json is damaged",
-        "b.json": r"sample 0: not a sample of Inspect .*'output'",
-        "c.json": "not an Inspect log",
+        "cut.eval": r"not a whole \.eval file", "bad.eval": r"samples/1\.json is damaged",
+        "b.json": r"sample 0: not a sample of Inspect .*'output'", "c.json": "not an Inspect log",
         "a.eval": r"samples/1_epoch_1\.json has 2,\d{3} bytes; allowed",
-    }
+    }  # fmt: skip
     if not find_spec("inspect_ai"):
         wrong["chunks.eval"] = "install inspect_ai, whose own reader is then used"
     monkeypatch.setattr(answer_logs, "LONGEST", 1000)
     for name, words in wrong.items():
         with pytest.raises(DataError, match=rf"{name}: .*{words}"):
             read(tmp_path / name)
-
-
-# lm-eval
 
 
 def row(doc_id: int, answer: Any, **changes: Any) -> dict[str, Any]:
@@ -192,9 +183,8 @@ def test_lm_eval_chats_and_older_arguments(tmp_path: Path) -> None:
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     """A line that is no JSON, and one without its fields."""
     file = lines(tmp_path / "m" / NAME, [row(0, "1"), {"doc_id": 1}])
-    with pytest.raises(
-        DataError, match=r"\.jsonl:2: not a sample of lm-eval \(KeyError\('resps'\)"
-    ):
+    words = r"\.jsonl:2: not a sample of lm-eval \(KeyError\('resps'\)"
+    with pytest.raises(DataError, match=words):
         read(file)
     file.write_text(json.dumps(row(0, "1")) + "\n{\n")
     with pytest.raises(DataError, match=r"\.jsonl:2: not valid JSON"):
@@ -205,18 +195,15 @@ def test_arena_hard_answers(tmp_path: Path) -> None:
     """The question and the last message's answer; two models are two entrants."""
 
     def said(model: str, text: str) -> dict[str, Any]:
-        messages = [
-            {"role": "user", "content": "Write a haiku."},
-            {"role": "assistant", "content": {"answer": text}},
-        ]
+        asked = {"role": "user", "content": "Write a haiku."}
+        messages = [asked, {"role": "assistant", "content": {"answer": text}}]
         return {"uid": "u1", "ans_id": "x", "model": model, "messages": messages, "metadata": {}}
 
     a = lines(tmp_path / "a.jsonl", [said("a", "Leaves fall.")])
     b = lines(tmp_path / "b.jsonl", [said("b", "Snow.")])
     answers = read(a, b)
     assert [(p.prompt_id, p.text) for p in answers.prompts] == [("arena-hard:u1", "Write a haiku.")]
-    assert [*texts(answers).values()] == ["Leaves fall.", "Snow."]
-    assert answers.entrants == ("a", "b")
+    assert ([*texts(answers).values()], answers.entrants) == (["Leaves fall.", "Snow."], ("a", "b"))
     lines(a, [said("a", "x"), {"uid": "u2", "model": "a", "messages": []}])
     with pytest.raises(DataError, match=r"a\.jsonl:2: not an answer of Arena-Hard"):
         read(a)
@@ -239,8 +226,7 @@ def test_names_become_ids(tmp_path: Path) -> None:
     samples = [sample(1, "2", id=name) for name in ("a b", "a/../b", "a_b")]
     answers = read(plain(tmp_path / "a.json", "my model!", samples))
     ids = [p.prompt_id for p in answers.prompts]
-    assert len(set(ids)) == 3
-    assert ids[2] == "sums:a_b"
+    assert (len(set(ids)), ids[2]) == (3, "sums:a_b")
     assert answers.entrants[0].startswith("my_model_-")
 
 
@@ -262,14 +248,8 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     again = call("import", a, "--out", out)
     assert again.exit_code == 2
     assert "holds files of its own" in again.stderr
-
-
-def test_a_foreign_file_is_one_sentence(tmp_path: Path) -> None:
-    """A file that is no log of answers is refused with what it holds and what is allowed."""
     file = lines(tmp_path / "x.jsonl", [{"model_a": "x", "model_b": "y"}])
-    done = call("import", file, "--out", tmp_path / "out")
-    assert done.exit_code == 2
-    assert done.stderr == (
-        f"error: {file}: not a log of answers; allowed: Inspect log, lm-eval samples, "
-        "Arena-Hard answers; found: model_a, model_b\n"
-    )
+    foreign = call("import", file, "--out", tmp_path / "other")
+    found = "allowed: Inspect log, lm-eval samples, Arena-Hard answers; found: model_a, model_b"
+    assert foreign.exit_code == 2
+    assert foreign.stderr == f"error: {file}: not a log of answers; {found}\n"

@@ -5,7 +5,7 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from itertools import permutations
+from itertools import permutations, product
 from typing import Any
 
 import pytest
@@ -64,12 +64,10 @@ def claudes_body(request: JudgeRequest) -> dict[str, Any]:
     control = {"type": "ephemeral", "ttl": "1h"}
     shape = {"type": "json_schema", "schema": VERDICT}
     return {
-        "model": "claude-opus-5-5",
-        "max_tokens": 4096,
+        "model": "claude-opus-5-5", "max_tokens": 4096,
         "system": [{"type": "text", "text": request.system, "cache_control": control}],
-        "messages": [user(request)],
-        "output_config": {"effort": "low", "format": shape},
-    }
+        "messages": [user(request)], "output_config": {"effort": "low", "format": shape},
+    }  # fmt: skip
 
 
 def test_the_body_of_a_request(bench: Bench, bodies: list[dict[str, Any]]) -> None:
@@ -84,9 +82,8 @@ def test_the_body_of_a_request(bench: Bench, bodies: list[dict[str, Any]]) -> No
     assert list(schema["properties"]) == ["justification", "winner"], "reasons come first"
     request = FIRST._replace(system="")
     bench.judge(effort="", verdict=False, max_tokens=77).submit({"one": request})
-    assert bodies[4:] == [
-        {"model": "claude-opus-5-5", "max_tokens": 77, "messages": [user(request)]}
-    ]
+    plain = {"model": "claude-opus-5-5", "max_tokens": 77, "messages": [user(request)]}
+    assert bodies[4:] == [plain]
 
 
 def test_the_body_of_a_chat(bench: Bench, bodies: list[dict[str, Any]]) -> None:
@@ -95,11 +92,9 @@ def test_the_body_of_a_chat(bench: Bench, bodies: list[dict[str, Any]]) -> None:
     shape = {"name": "verdict", "strict": True, "schema": VERDICT}
     body = {
         "model": samples.HAIKU.model,
-        "messages": [{"role": "system", "content": FIRST.system}, user(FIRST)],
-        "max_tokens": 300,
-        "temperature": 0.0,
-        "response_format": {"type": "json_schema", "json_schema": shape},
-    }
+        "messages": [{"role": "system", "content": FIRST.system}, user(FIRST)], "max_tokens": 300,
+        "temperature": 0.0, "response_format": {"type": "json_schema", "json_schema": shape},
+    }  # fmt: skip
     assert bodies[0] == body
     for structured, extra in [("grammar", {"grammar"}), ("none", set())]:
         bench.judged(1, "chat", structured=structured, max_tokens=300)
@@ -134,9 +129,8 @@ def test_nobody_is_named_and_no_key_is_shown(bench: Bench, bodies: list[dict[str
 )  # fmt: skip
 def test_status_of_answer(bench: Bench, behaviour: Any, status: Status, read: Any, by: str) -> None:
     """Only unreadable ones are asked again, once; a second run pays for none of them anew."""
-    bench.emulator.settings.behaviour = (
-        behaviour if isinstance(behaviour, str) else lambda params: behaviour
-    )
+    said = behaviour if isinstance(behaviour, str) else lambda params: behaviour
+    bench.emulator.settings.behaviour = said
     [found] = bench.judged(1, by)
     asked = 4 if status is Status.UNPARSABLE else 2
     assert found.forward.status is found.backward.status is status
@@ -199,9 +193,8 @@ def test_a_redirected_call_goes_nowhere_else(
     """Nothing is sent there, the address is named; in the end each question is paid once."""
     address = f"{elsewhere.base_url}/v1/messages/batches"
     unsure = status in (301, 302, 303)
-    bench.fail(
-        Fault(on=site, kind="redirect", status=status, url=address, times=1 if unsure else None)
-    )
+    times = 1 if unsure else None
+    bench.fail(Fault(on=site, kind="redirect", status=status, url=address, times=times))
     if not unsure:
         with pytest.raises(ServiceError) as stopped:
             bench.judged(judge=as_a_run_makes_it(bench, transport, monkeypatch))
@@ -213,7 +206,7 @@ def test_a_redirected_call_goes_nowhere_else(
 
 @pytest.mark.parametrize("by", ["batches", "messages", "chat"])
 def test_what_repeats_the_key_is_kept_without_it(bench: Bench, by: str) -> None:
-    """Nothing is sent there; in the end every question has been paid for once."""
+    """No file has it; a line that writes it in JSON's escapes would show it and is not kept."""
     text = f'{{"justification": "You sent {KEY}.", "winner": "A"}}'
     bench.emulator.settings.behaviour = lambda params: text
     key = {"api_key": KEY} if by == "chat" else {}
@@ -227,10 +220,6 @@ def test_what_repeats_the_key_is_kept_without_it(bench: Bench, by: str) -> None:
         assert "[key]" in bench.judged(3)[2].forward.detail
     files = bench.ledger.path.parent.glob(f"{bench.ledger.path.name}*")
     assert not any(KEY.encode() in path.read_bytes() for path in files)
-
-
-def test_a_key_in_escapes_is_found() -> None:
-    """A line that writes the key in JSON's escapes is not kept, as it would show it when read."""
     escaped = "".join(f"\\u{ord(c):04x}" for c in KEY)
     answer = Answer(request_id="q", status=Status.OK, text=f"key {KEY}")
     result = Result(answer=answer, line=f'{{"text": "key {escaped}"}}').without(KEY)
@@ -258,8 +247,7 @@ def test_both_orders_of_every_pair_are_asked_once(ledger: Ledger) -> None:
     assert len(ledger) == 12
     assert {v.judge_model for j in first for v in j.verdicts} == {"scripted/v1"}
     asked, second = asked_of(ledger)
-    assert asked == []
-    assert outcomes(second) == outcomes(first)
+    assert (asked, outcomes(second)) == ([], outcomes(first))
     assert [j.forward._replace(cached=False) for j in second] == [j.forward for j in first]
     cached = [{v.cached for j in run for v in j.verdicts} for run in (first, second)]
     assert cached == [{False}, {True}]
@@ -295,8 +283,7 @@ def test_the_texts_decide_what_is_asked(ledger: Ledger) -> None:
     assert sorted(asked) == sorted(i for i in FIRST_ASKED if "|q1|" in i and "ash" in i)
     twins = with_texts("3 words on q1.", "beech", "cherry")
     asked, judgments = asked_of(ledger, lambda _: verdict("A"), PAIRS[:2], material=twins)
-    assert len(asked) == 2
-    assert [j.pair for j in judgments] == PAIRS[:2]
+    assert (len(asked), [j.pair for j in judgments]) == (2, PAIRS[:2])
     assert statuses(judgments) == [Status.OK] * 4
 
 
@@ -310,21 +297,16 @@ def test_offline_lists_only_what_is_missing(ledger: Ledger) -> None:
     assert "tone|q2|cherry|beech#1" in str(caught.value)
     seen: list[tuple[int, int]] = []
     asked, _ = asked_of(ledger, on_progress=lambda done, total: seen.append((done, total)))
-    assert (len(asked), {*asked}) == (6, missing)
-    assert seen == [(done, 12) for done in range(6, 13)]
+    assert ((len(asked), {*asked}), seen) == ((6, missing), [(done, 12) for done in range(6, 13)])
 
 
 @pytest.mark.parametrize("max_attempts", [1, 3])
 def test_an_unreadable_answer_is_asked_again_so_often(ledger: Ledger, max_attempts: int) -> None:
     """It stays unparsable; offline, its answer is not missing."""
-    asked, judgments = asked_of(
-        ledger, lambda _: "Hard to say.", PAIRS[:1], max_attempts=max_attempts
-    )
-    assert sorted(asked) == sorted(
-        f"tone|q1|{order}#{attempt}"
-        for order in ("ash|beech", "beech|ash")
-        for attempt in range(1, max_attempts + 1)
-    )
+    more = {"pairs": PAIRS[:1], "max_attempts": max_attempts}
+    asked, judgments = asked_of(ledger, lambda _: "Hard to say.", **more)
+    attempts = product(("ash|beech", "beech|ash"), range(1, max_attempts + 1))
+    assert sorted(asked) == sorted(f"tone|q1|{order}#{attempt}" for order, attempt in attempts)
     assert statuses(judgments) == [Status.UNPARSABLE, Status.UNPARSABLE]
     assert outcomes(judgments) == [(PAIRS[0], Settlement.INCOMPLETE, None)]
     assert judgments[0].forward.raw_text == "Hard to say."
@@ -354,8 +336,7 @@ def test_only_unpaid_failures_are_asked_again(ledger: Ledger, status: Status | N
         return status if request.presentation.first == "cherry" else by_name(request)
 
     asked, judgments = asked_of(ledger, script)
-    assert len(asked) == 12
-    assert statuses(judgments).count(status or Status.MISSING) == 4
+    assert (len(asked), statuses(judgments).count(status or Status.MISSING)) == (12, 4)
     assert [j.settlement for j in judgments].count(Settlement.INCOMPLETE) == 4
     assert len(ledger) == (12 if paid else 8)
     again, judgments = asked_of(ledger)

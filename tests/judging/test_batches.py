@@ -1,21 +1,16 @@
 """Batches that are never paid twice and never lost, whatever the service does."""
 
 import json
-import os
 import re
-import signal
-import socket
 import sqlite3
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from arena_kit.files import DataError, LockedError
+from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import CostError, Spending
 from arena_kit.judging.asking.judge_pairs import ask, judge_pairs
 from arena_kit.judging.judges import anthropic as claude
@@ -27,7 +22,7 @@ from arena_kit.runs.settings.judges import Batches
 from tests.emulator import ApiError, Emulator, Fault
 from tests.emulator.app import Request
 from tests.faults.tournament import FixedBudget
-from tests.judging.conftest import Bench
+from tests.judging.conftest import Bench, interrupt
 from tests.samples import KEY, MATERIAL, OPUS, PAIRS, TWO_DIMENSIONS, TWO_RUBRICS, options
 
 OTHER_KEY = {"key": "sk-ant-another-key-0123", "timeout": 0.5}
@@ -52,20 +47,7 @@ FAULTS: list[tuple[str, list[Fault]]] = [
 ]
 CREDIT = "credit balance is too low"
 OLD = "claude-sonnet-4-5"
-_HOLD = """
-import sys
-from pathlib import Path
-from arena_kit.judging.ledger.ledger import Ledger
-with Ledger(Path(sys.argv[1])).locked("theirs"):
-    print("held", flush=True)
-    sys.stdin.read()
-"""
 DEEP = b"[" * 100_000 + b"]" * 100_000
-
-
-def interrupt(_text: str) -> None:
-    """What is done when words are said while waiting: the user presses Ctrl-C."""
-    raise KeyboardInterrupt
 
 
 def left_running(slow: Bench) -> str:
@@ -75,9 +57,7 @@ def left_running(slow: Bench) -> str:
     return str(slow.emulator.batches[-1]["id"])
 
 
-@pytest.mark.parametrize(
-    ("told", "faults"), FAULTS, ids=["+".join(f"{f.on}-{f.kind}" for f in row[1]) for row in FAULTS]
-)
+@pytest.mark.parametrize(("told", "faults"), FAULTS)
 def test_one_batch_is_made_and_paid_once(bench: Bench, faults: list[Fault], told: str) -> None:
     """A batch that exists is found, all results are read, and what is waited for is said."""
     bench.fail(*map(replace, faults))
@@ -104,8 +84,7 @@ def test_a_batch_that_is_gone_pauses_and_is_named(slow: Bench, deleted: bool) ->
     batches = Batches(ledger=slow.ledger, root=slow.ledger.path.parent)
     batches.give_up(intent.intent if deleted else batch_id)
     slow.emulator.settings.batch_seconds = 0
-    assert {*slow.statuses()} == {Status.OK}
-    assert slow.sizes == [*before, 12]
+    assert ({*slow.statuses()}, slow.sizes) == ({Status.OK}, [*before, 12])
     assert slow.ledger.outcomes("first") == {"ok": 12, "given_up": 12}, "it may have been billed"
 
 
@@ -125,26 +104,21 @@ def test_results_that_never_arrive_are_left_for_later(bench: Bench) -> None:
 @pytest.mark.parametrize(
     ("kind", "status", "paid"),
     [
-        ("errored", Status.ERRORED, False),
-        ("overloaded_errored", Status.ERRORED, False),
-        ("expired", Status.EXPIRED, False),
-        ("canceled", Status.CANCELED, False),
-        ("unknown_type", Status.ERRORED, True),
-        ("message_null", Status.ERRORED, True),
+        ("errored", Status.ERRORED, False), ("overloaded_errored", Status.ERRORED, False),
+        ("expired", Status.EXPIRED, False), ("canceled", Status.CANCELED, False),
+        ("unknown_type", Status.ERRORED, True), ("message_null", Status.ERRORED, True),
     ],
-)
+)  # fmt: skip
 def test_what_failed_unpaid_goes_again(bench: Bench, kind: str, status: Status, paid: bool) -> None:
     """`max_tries` times in all, then by the next run; what may have been billed is final."""
     again = [] if paid else [3]
     bench.fail(Fault(on="item", kind=kind, count=3, times=2))
     found = bench.statuses(max_tries=2)
-    assert (found.count(Status.OK), found.count(status)) == (9, 3)
-    assert bench.sizes == [12, *again]
+    assert ((found.count(Status.OK), found.count(status)), bench.sizes) == ((9, 3), [12, *again])
     assert bench.ledger.outcomes("first") == {"ok": 9, str(status): 3 if paid else 6}
     bench.emulator.faults.clear()
     second = bench.statuses(run="second")
-    assert second == (found if paid else [Status.OK] * 12)
-    assert bench.sizes == [12, *again, *again]
+    assert (second, bench.sizes) == (found if paid else [Status.OK] * 12, [12, *again, *again])
     assert len({row.digest for row in bench.bill}) == len(bench.bill) == 12
 
 
@@ -172,8 +146,7 @@ def test_more_than_a_batch_takes_is_split(
 ) -> None:
     """No batch has more requests or bytes than the service takes, and each request is paid once."""
     monkeypatch.setattr(claude, limit, most)
-    changes = {f"max_batch_{limit.removeprefix('_MOST_').lower()}": room}
-    bench.emulator.settings.update(changes)
+    bench.emulator.settings.update({f"max_batch_{limit.removeprefix('_MOST_').lower()}": room})
     assert bench.all_ok()
     assert len(bench.sizes) > 1
 
@@ -279,8 +252,7 @@ def test_a_prewarmed_single_pair_is_judged(bench: Bench) -> None:
     pairs = [PAIRS[0], replace(PAIRS[0], dimension="rigour")]
     requests = {str(n): r for n, r in enumerate(TWO_RUBRICS.requests(pairs)) if n % 2 == 0}
     ask(requests, bench.judge(), bench.ledger, options(prewarm=True), lambda n: None)
-    assert bench.ledger.settled(requests) == {"0", "2"}
-    assert bench.sizes == [2]
+    assert (bench.ledger.settled(requests), bench.sizes) == ({"0", "2"}, [2])
 
 
 @pytest.mark.parametrize("by", ["batches", "messages"])
@@ -324,33 +296,6 @@ def test_an_interrupt_leaves_the_batch_running_and_names_it(slow: Bench) -> None
     total = slow.emulator.billing.total_usd
     assert slow.ledger.spent("second") == pytest.approx(total), "who collects reports"
     assert slow.ledger.spent("first") == 0.0
-
-
-@contextmanager
-def other_process(ledger: Ledger) -> Iterator[subprocess.Popen[str]]:
-    command, pipe = [sys.executable, "-c", _HOLD, str(ledger.path)], subprocess.PIPE
-    with subprocess.Popen(command, stdin=pipe, stdout=pipe, text=True) as holder:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
-        try:
-            yield holder
-        finally:
-            holder.kill()
-
-
-def test_a_second_process_is_refused_and_a_dead_one_is_not_waited_for(bench: Bench) -> None:
-    """While another process holds the ledger, nothing is sent; a full cache needs no lock."""
-    with other_process(bench.ledger) as holder:
-        who = rf"process {holder.pid} on {socket.gethostname()}, since \d{{4}}-"
-        with pytest.raises(LockedError, match=who):
-            bench.judged()
-        assert bench.emulator.requests == []
-        os.kill(holder.pid, signal.SIGKILL)
-        holder.wait(10)
-        assert bench.all_ok()
-    with bench.ledger.locked("theirs"):
-        assert bench.all_ok()
-    assert bench.sizes == [12]
 
 
 def test_an_unconfirmed_batch_of_another_key_pauses(slow: Bench) -> None:
@@ -398,8 +343,7 @@ def test_a_cancelled_batch_is_collected_and_the_rest_sent(slow: Bench, sent: Bat
     batch_id = left_running(slow)
     assert sent.cancel(batch_id).status == "canceling"
     slow.emulator.settings.batch_seconds = 0
-    assert slow.statuses().count(Status.CANCELED) == 6
-    assert slow.sizes == [12]
+    assert (slow.statuses().count(Status.CANCELED), slow.sizes) == (6, [12])
     assert slow.all_ok(run="second")
     assert slow.sizes == [12, 6], "half of a cancelled batch is cancelled"
 
@@ -439,10 +383,8 @@ def test_a_bad_line_is_unknown_alone(bench: Bench, number: bytes, errored: int) 
     found = bench.statuses(budget=FixedBudget(lambda _: 0.25))
     assert (found.count(Status.OK), found.count(Status.ERRORED)) == (12 - errored, errored)
     assert 0 < bench.ledger.spent("first") < bench.emulator.billing.total_usd
-    assert bench.ledger.usd_unknown("first") == 0.25
-    assert len(bench.ledger.paid("first")) == 11
-    assert bench.statuses(run="second") == found
-    assert bench.sizes == [12]
+    assert (bench.ledger.usd_unknown("first"), len(bench.ledger.paid("first"))) == (0.25, 11)
+    assert (bench.statuses(run="second"), bench.sizes) == (found, [12])
 
 
 @pytest.mark.parametrize(
@@ -460,8 +402,7 @@ def test_a_page_instead_of_a_batch_is_no_answer(bench: Bench, reply: bytes) -> N
 
     bench.emulator.app.tamper = tamper
     assert bench.all_ok()
-    assert left == {"POST": 0, "GET": 0}
-    assert bench.sizes == [12]
+    assert (left, bench.sizes) == ({"POST": 0, "GET": 0}, [12])
 
 
 def test_an_unknown_batch_status_is_told(bench: Bench) -> None:
@@ -503,9 +444,8 @@ def test_results_are_fetched_from_the_service_alone(bench: Bench, url: bytes, wo
     with Emulator() as elsewhere:
         there = elsewhere.base_url
         foreign = Fault(on="retrieve", kind="foreign_results_url", url=there, times=None)
-        bench.emulator.app.tamper = lambda request, body: body.replace(
-            b"/results", url or b"/results"
-        )
+        there_or = url or b"/results"
+        bench.emulator.app.tamper = lambda _, body: body.replace(b"/results", there_or)
         bench.fail(*([] if url else [foreign]))
         with pytest.raises(ServiceError, match=words):
             bench.judged()

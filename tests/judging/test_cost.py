@@ -33,9 +33,8 @@ Budgets = Callable[..., Budget]
 
 def text(system: int, user: int) -> Any:
     """A request of a given length in tokens of three bytes."""
-    return SimpleNamespace(
-        system="sys" * system, user="use" * user, request_id="text", seed=None, identity=b"{}"
-    )
+    shared = {"request_id": "text", "seed": None, "identity": b"{}"}
+    return SimpleNamespace(system="sys" * system, user="use" * user, **shared)
 
 
 @pytest.fixture(scope="module")
@@ -49,9 +48,8 @@ def judges() -> dict[bool, PaidJudge]:
 @pytest.fixture
 def budget(judges: dict[bool, PaidJudge], ledger: Ledger) -> Budgets:
     def made(output: int = 100, *, batch: bool = True, cap: float = 0.0) -> Budget:
-        return Budget(
-            judge=judges[batch], ledger=ledger, estimator=EYE, expected_tokens=output, cap_usd=cap
-        )
+        money: Any = {"expected_tokens": output, "cap_usd": cap}
+        return Budget(judge=judges[batch], ledger=ledger, estimator=EYE, **money)
 
     return made
 
@@ -75,8 +73,7 @@ def test_the_shipped_prices_are_the_documented_ones(workspace: Path) -> None:
     opus = found["claude-opus-5-5"]
     assert (opus.input, opus.output, opus.write_5m, opus.write, opus.read) == (4, 20, 5, 8, 0.2)
     factors = {(p.batch_factor, p.write / p.input, p.write_5m / p.input) for p in found.values()}
-    assert factors == {(0.5, 2, 1.25)}
-    assert (bool(opus.source), opus.date) == (True, "2026-11-14")
+    assert (factors, (bool(opus.source), opus.date)) == ({(0.5, 2, 1.25)}, (True, "2026-11-14"))
 
 
 @pytest.mark.parametrize(
@@ -118,13 +115,10 @@ def test_a_forecast_of_two_requests_by_hand(budget: Budgets) -> None:
         assert getattr(live, f"usd_{name}") == pytest.approx(millionths / 1e6, abs=1e-15)
     assert sum(budget().forecast_each(TWO)) == pytest.approx(found.usd_no_hits)
     assert budget().forecast([], answered=12).usd_no_hits == 0.0
-
-
-def test_a_price_without_caching_is_forecast_without_it(budget: Budgets) -> None:
-    """For a server without cache prices the worst case is plain input, not a free write."""
+    # without cache prices the worst case is plain input, not a free write
     plain = Price(model="own", input=1, output=2)
-    live = budget(batch=False)
-    found = replace(live, judge=replace(live.judge, price=plain)).forecast([text(100, 10)])  # type: ignore[type-var]
+    own = budget(batch=False)
+    found = replace(own, judge=replace(own.judge, price=plain)).forecast([text(100, 10)])  # type: ignore[type-var]
     assert found.usd_no_hits == found.usd_no_cache == pytest.approx((110 + 200) / 1e6, abs=1e-15)
 
 
@@ -163,8 +157,7 @@ def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: L
     judge_pairs(rigour, TWO_RUBRICS, judge, ledger, options=ask_options())
     lengths = [row.counts.output for row in emulator.billing.rows]
     tokens, assumed = budget.output_tokens()
-    assert len(lengths) == 24
-    assert tokens == pytest.approx(sum(lengths) / 24, abs=1e-9)
+    assert (len(lengths), tokens) == (24, pytest.approx(sum(lengths) / 24, abs=1e-9))
     assert assumed.endswith("the mean of 24 earlier")
     assert replace(budget, purpose="generate").output_tokens()[0] == 400
 
@@ -205,25 +198,17 @@ def test_the_cap_holds_for_all_that_is_forecast(budget: Budgets) -> None:
 
 def answers(price: Price, n: int, hits: int) -> list[Answer]:
     """Answers with a prefix of 1,000 tokens, of which so many were read and the rest written."""
-    read, written = "cache_read_input_tokens", "cache_creation_input_tokens"
-    return [
-        Answer(
-            request_id=str(i),
-            status=Status.OK,
-            usage={read if i < hits else written: 1000},
-            cost_usd=(price.read if i < hits else price.write) / 1000,
-        )
-        for i in range(n)
-    ]
+    tokens = [("cache_read_input_tokens", price.read)] * hits
+    tokens += [("cache_creation_input_tokens", price.write)] * (n - hits)
+    kept = [{"usage": {name: 1000}, "cost_usd": usd / 1000} for name, usd in tokens]
+    return [Answer(request_id=str(i), status=Status.OK, **each) for i, each in enumerate(kept)]
 
 
 @pytest.mark.parametrize(("price", "n", "even"), [(OPUS, 39, 20), (SONNET, 19, 10)])
 def test_caching_pays_above_the_documented_hit_rate(price: Price, n: int, even: int) -> None:
     """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526."""
-    below, at, above = (
-        Spending.of(answers(price, n, hits), price, batch=False)
-        for hits in (even - 1, even, even + 1)
-    )
+    each = (answers(price, n, hits) for hits in (even - 1, even, even + 1))
+    below, at, above = (Spending.of(some, price, batch=False) for some in each)
     assert at.hit_rate == pytest.approx({39: 0.513, 19: 0.526}[n], abs=5e-4)
     assert at.usd_saved_by_prompt_cache == pytest.approx(0, abs=1e-12)
     assert below.usd_saved_by_prompt_cache < 0 < above.usd_saved_by_prompt_cache
@@ -256,8 +241,7 @@ def test_cost_command(workspace: Path, emulator: Emulator, monkeypatch: pytest.M
     assert n_asked == 4548 + 18
     found = forecast(emulator)
     estimate = Forecast(**found["forecast"])
-    assert found["max_cost_usd"] == 90.0
-    assert (estimate.requests, estimate.answered) == (n_asked, 0)
+    assert (found["max_cost_usd"], (estimate.requests, estimate.answered)) == (90.0, (n_asked, 0))
     assert estimate.output_tokens == n_asked * 400
     prompt_tokens = estimate.system_tokens + estimate.user_tokens
     no_cache = (prompt_tokens * 4 + n_asked * 400 * 20) / 2 / 1e6

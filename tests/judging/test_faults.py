@@ -16,19 +16,16 @@ NOTICED = {
     "forgets-batches": {"step/submitted:before/3": "paid twice"},
     "sdk-retries": {"fault/create-drop-bulk": "paid twice"},
     "follows-redirects": {
-        "fault/redirect-create-307-bulk": "astray",
-        "fault/redirect-results-307": "astray",
-        "live/messages/redirect-307": "astray",
-        "live/chat/redirect-307": "answers from elsewhere",
+        "fault/redirect-create-307-bulk": "astray", "fault/redirect-results-307": "astray",
+        "live/messages/redirect-307": "astray", "live/chat/redirect-307": "answers from elsewhere",
     },
     "counts-any-usage": {
-        "fault/usage-negative-some": "miscounted",
-        "fault/usage-nan-some": "a life ended BROKEN",
+        "fault/usage-negative-some": "miscounted", "fault/usage-nan-some": "a life ended BROKEN",
         "live/messages/usage-nan": "a life ended BROKEN",
     },
     "trusts-its-copy": {"restored/backup/00": "paid twice"},
     "locks-by-pid": {"host/renamed/00": "not done after"},
-}
+}  # fmt: skip
 ONLY = {who: [w for name in names for w in ("--only", name)] for who, names in NOTICED.items()}
 
 

@@ -27,6 +27,8 @@ RUBRICS = {
     name: Rubric(dimension=name, version="1", text="Compare.", reference=reference)
     for name, reference in {**REFERENCES, "charm": REFERENCES["clinical_utility"]}.items()
 }
+LINE: dict[str, object] = {"dimension": "d", "prompt_id": "q", "first": "a", "second": "b"}
+LINE |= {"status": "ok", "raw_text": ""}
 GOLD = "Xanthine oxidase; marrow suppression follows, so cut azathioprine to a quarter."
 RIGHT = "It blocks xanthine oxidase. Cut azathioprine to a quarter to spare the marrow."
 WRONG = "It blocks the sodium pump, and the two drugs go together very well."
@@ -74,14 +76,14 @@ def named(judge: BaselineJudge, request: JudgeRequest) -> Slot | None:
 
 
 def test_the_baseline_answers_deterministically_under_its_name(sample_requests: list[Both]) -> None:
-    """Two judges with the same settings give the same readable answers, for nothing."""
+    """The same readable answers, for nothing; who matches the gold answer wins in either slot."""
     asked = [request for both in sample_requests for request in both]
     answers = collected(BaselineJudge(), asked)
     assert answers == collected(BaselineJudge(), asked)
     assert [a.request_id for a in answers] == [r.request_id for r in asked]
-    assert {(a.status, a.cost_usd, a.served_model) for a in answers} == {
-        (Status.OK, 0.0, "baseline/lexical-v1")
-    }
+    kept = {(a.status, a.cost_usd, a.served_model) for a in answers}
+    assert kept == {(Status.OK, 0.0, "baseline/lexical-v1")}
+    assert [named(BaselineJudge(), each) for each in requests()] == [Slot.A, Slot.B]
     assert all(read_verdict(a.text).winner and read_verdict(a.text).justification for a in answers)
 
 
@@ -117,11 +119,6 @@ def test_noise_seed_and_slot_bias_do_what_they_say(sample_requests: list[Both]) 
     assert len({json.dumps(dict(BaselineJudge(**each).settings)) for each in changes}) == 5
 
 
-def test_the_baseline_prefers_the_response_that_matches_the_gold() -> None:
-    """On factuality the response with the gold answer's content wins in either slot."""
-    assert [named(BaselineJudge(), each) for each in requests()] == [Slot.A, Slot.B]
-
-
 @pytest.mark.parametrize("text", ["", "   ", "\x00<response_a>", "word " * 50_000])
 def test_odd_responses_are_judged(text: str) -> None:
     """Empty, hostile and very long responses get a verdict like any other."""
@@ -142,7 +139,7 @@ def replayed(path: Path, *rows: dict[str, object]) -> ReplayJudge:
 
 
 def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> None:
-    """Each recorded verdict answers its own presentation, with its text and usage, for free."""
+    """Each answers its own presentation for free; another text makes another judge of it."""
     facts, back = requests("factuality")
     charm, _ = requests("charm")
     said = '{"justification": "Other.", "winner": "tie"}'
@@ -155,6 +152,9 @@ def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> N
         for r, text in ((charm, said), (facts, str(row(facts)["raw_text"])))
     ]
     assert judge.model == "judge/x"
+    lines = (row(facts), row(facts), row(facts, raw_text="x"))
+    one, same, other = (replayed(tmp_path / f"{n}.jsonl", line) for n, line in enumerate(lines))
+    assert one.settings == same.settings != other.settings
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.EXPIRED, Status.TRUNCATED])
@@ -170,31 +170,17 @@ def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path, status: 
     assert (verdict.status, verdict.winner) == (Status.OK, Slot.B)
 
 
-def test_another_recording_has_other_settings(tmp_path: Path) -> None:
-    """Two recordings that differ in one text are not mistaken for one another in a cache."""
-    forward, _ = requests()
-    lines = (row(forward), row(forward), row(forward, raw_text="x"))
-    one, same, other = (replayed(tmp_path / f"{n}.jsonl", line) for n, line in enumerate(lines))
-    assert one.settings == same.settings != other.settings
-
-
-LINE: dict[str, object] = {"dimension": "d", "prompt_id": "q", "first": "a", "second": "b"}
-LINE |= {"status": "ok", "raw_text": ""}
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "not valid JSON"),
-        ("[]", "expected a JSON object, got list"),
+        ("{", "not valid JSON"), ("[]", "expected a JSON object, got list"),
         ('{"dimension": "tone"}', "missing prompt_id, first, second, status"),
         (LINE | {"second": 5}, "missing second"),
         (LINE | {"status": "fine"}, "unknown status 'fine'; allowed: ok, refused"),
-        (LINE | {"raw_text": 5}, ".*raw_text"),
-        (LINE | {"usage": "many"}, ".*usage"),
+        (LINE | {"raw_text": 5}, ".*raw_text"), (LINE | {"usage": "many"}, ".*usage"),
         (LINE | {"cost_usd": "free"}, ".*cost_usd"),
     ],
-)
+)  # fmt: skip
 def test_a_malformed_recording(tmp_path: Path, line: str | dict[str, object], words: str) -> None:
     """Naming file, line and what is wrong; so is a folder without verdicts, and no file at all."""
     path = tmp_path / "v.jsonl"

@@ -1,6 +1,7 @@
 """The ledger: answers are kept once, whole; what was paid for survives kills, copies and damage."""
 
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from arena_kit.files import DataError
+from arena_kit.files import DataError, LockedError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
@@ -21,6 +22,7 @@ from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts.settle import presentations
 from tests import samples
 from tests.emulator import Emulator, Fault
+from tests.judging.conftest import Bench
 from tests.samples import MATERIAL, PAIRS, batch_judge, options, sizes, statuses
 
 #: Keeps answers of this name one by one, once told to begin, and says how many; a holder alone.
@@ -126,8 +128,7 @@ def test_everything_that_could_change_an_answer_changes_the_key() -> None:
         *(key_of(REQUEST, settings={"effort": effort}) for effort in ("low", "high")),
         *(key_of(REQUEST._replace(**change)) for change in changes),
     ]
-    assert len(set(keys)) == len(keys)
-    assert key_of(REQUEST._replace()) == keys[0]
+    assert (len(set(keys)), key_of(REQUEST._replace())) == (len(keys), keys[0])
     one = {"effort": "low", "limits": {"tokens": 9, "seconds": 5}}
     other = {"limits": {"seconds": 5, "tokens": 9}, "effort": "low"}
     assert key_of(REQUEST, settings=one) == key_of(REQUEST, settings=other)
@@ -169,6 +170,22 @@ def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Pa
     assert {f"x-{i}" for i in range(30)} <= kept.keys()
     left = {path.name for path in tmp_path.iterdir()} - {f"{ledger.path.name}.lock"}
     assert left == {"backup.sqlite", ledger.path.name}
+
+
+def test_a_second_process_is_refused_and_a_dead_one_is_not_waited_for(bench: Bench) -> None:
+    """While another process holds the ledger, nothing is sent; a full cache needs no lock."""
+    holder = Writer(bench.ledger.path, 1)
+    holder.begin()
+    holder.wait(1)
+    who = rf"process {holder.process.pid} on {socket.gethostname()}, since \d{{4}}-"
+    with pytest.raises(LockedError, match=who):
+        bench.judged()
+    assert bench.emulator.requests == []
+    holder.end(kill=True)
+    assert bench.all_ok()
+    with bench.ledger.locked("theirs"):
+        assert bench.all_ok()
+    assert bench.sizes == [12]
 
 
 def test_a_copy_alone_has_every_answer(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:
@@ -221,8 +238,7 @@ def test_a_restored_ledger_collects_what_it_lost(emulator: Emulator, restored: L
     judge_pairs(rigour, samples.TWO_RUBRICS, judge, restored, options=options(run="2"))
     emulator.faults.add(Fault(on="results", kind="short", times=2))
     judgments = samples.judged_by(judge, restored, run="3", say=sentences.append)
-    assert {*statuses(judgments)} == {Status.OK}
-    assert sizes(emulator) == [6, 6, 2]
+    assert ({*statuses(judgments)}, sizes(emulator)) == ({Status.OK}, [6, 6, 2])
     spent = sum(restored.spent(run) for run in ("first", "2", "3"))
     assert spent == pytest.approx(emulator.billing.total_usd)
     assert "holds 6 of these requests, and the ledger did not know it" in "".join(sentences)
@@ -234,9 +250,7 @@ def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Le
     material = replace(MATERIAL, rubrics={**samples.TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
     asked = options(run="2")
     judgments = judge_pairs(pairs, material, batch_judge(emulator), restored, options=asked)
-    assert {*statuses(judgments)} == {Status.OK}
-    assert sizes(emulator) == [6, 6, 2]
-    assert len(restored) == 12
+    assert ({*statuses(judgments)}, sizes(emulator), len(restored)) == ({Status.OK}, [6, 6, 2], 12)
 
 
 def test_others_batches_are_left_alone(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:

@@ -25,7 +25,7 @@ from tests import samples
 from tests.emulator import Fault
 from tests.emulator.app import Answer, Request
 from tests.faults.tournament import FixedBudget
-from tests.judging.conftest import PATHS, Bench
+from tests.judging.conftest import PATHS, Bench, interrupt
 from tests.samples import HAIKU, MATERIAL, PAIRS, TWO_DIMENSIONS, TWO_RUBRICS, options, verdict
 
 SITES = pytest.mark.parametrize("site", PATHS)
@@ -81,8 +81,7 @@ def test_an_outage_is_told_while_it_lasts(bench: Bench, site: str, status: int) 
     [(answered, waiting), (_, over)] = said
     assert answered == 0
     assert re.search(WAITING.format(status), waiting)
-    assert over == "the service answers again"
-    assert bench.calls(site).count(status) == 6
+    assert (over, bench.calls(site).count(status)) == ("the service answers again", 6)
     assert len(bench.bill) == len(bench.ledger) == 12
 
 
@@ -92,8 +91,7 @@ def test_patience_has_an_end(bench: Bench) -> None:
     backoff = Backoff(first_wait=0.01, longest_wait=0.02, grace=0.1, patience=0.05)
     found = bench.statuses(1, "messages", backoff=backoff, max_tries=2)
     assert found == [Status.ERRORED, Status.ERRORED]
-    assert bench.ledger.outcomes("first") == {"errored": 4}
-    assert len(bench.ledger) == 0
+    assert (bench.ledger.outcomes("first"), len(bench.ledger)) == ({"errored": 4}, 0)
     bench.emulator.faults.clear()
     assert bench.all_ok("messages")
 
@@ -127,8 +125,7 @@ def test_a_page_instead_of_an_answer_is_asked_again(bench: Bench, page: bytes, s
         bench.judged(by=site, concurrency=1)
     assert bench.ledger.outcomes("first") == {"unknown": 5}
     bench.emulator.app.tamper = None
-    assert {*bench.statuses(by=site, run="second")} == {Status.OK}
-    assert len(bench.ledger) == 12
+    assert ({*bench.statuses(by=site, run="second")}, len(bench.ledger)) == ({Status.OK}, 12)
 
 
 def test_answers_that_had_arrived_survive_an_interrupt(bench: Bench) -> None:
@@ -233,10 +230,6 @@ def test_a_dead_process_leaves_unknown_calls(bench: Bench) -> None:
 
 def test_requests_that_a_batch_still_owes_are_not_paid_twice(slow: Bench) -> None:
     """Asking live for what a batch is answering makes no call and names the batch."""
-
-    def interrupt(_text: str) -> None:
-        raise KeyboardInterrupt
-
     with pytest.raises(KeyboardInterrupt):
         slow.judged(say=interrupt)
     with pytest.raises(PausedError, match=str(slow.emulator.batches[0]["id"])):
@@ -249,9 +242,8 @@ def test_missing_usage_is_booked_by_forecast(bench: Bench, usage: bytes) -> None
     """Each answer of a priced model is booked as unknown, and the cap is held against that."""
     bench.emulator.app.tamper = lambda request, body: body.replace(b'"usage":', usage)
     judge, ledger = bench.judge("chat", concurrency=1), bench.ledger
-    budget = Budget(
-        judge=judge, ledger=ledger, estimator=Estimator.local(), expected_tokens=100, cap_usd=1.0
-    )
+    money: Any = {"estimator": Estimator.local(), "expected_tokens": 100, "cap_usd": 1.0}
+    budget = Budget(judge=judge, ledger=ledger, **money)
     requests = MATERIAL.requests(PAIRS)
     forecast = budget.forecast(requests).usd_no_hits
     assert {*bench.statuses(judge=judge, budget=budget)} == {Status.OK}
@@ -303,9 +295,8 @@ def test_a_server_without_schemas_is_asked_plainly(bench: Bench) -> None:
 
 def test_a_seed_is_passed_on(bench: Bench, heard: list[Any]) -> None:
     """A question's seed is sent, an empty system text is not, and the server repeats itself."""
-    asked: Any = SimpleNamespace(
-        request_id="q", system="", user="Say something.", seed=4711, identity=b"{}"
-    )
+    text = {"system": "", "user": "Say something.", "identity": b"{}"}
+    asked: Any = SimpleNamespace(request_id="q", seed=4711, **text)
     judge = bench.judge("chat", verdict=False, temperature=None)
     assert judge.ask(asked).answer.text == judge.ask(asked).answer.text
     messages = [{"role": "user", "content": "Say something."}]

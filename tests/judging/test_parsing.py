@@ -21,16 +21,14 @@ PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: 
 @pytest.mark.parametrize(
     "text",
     [
-        OBJECT,
-        f"```json\n{OBJECT}\n```",
+        OBJECT, f"```json\n{OBJECT}\n```",
         f"Here is my assessment.\n\n```json\n{OBJECT}\n```\n\nLet me know if {{more}} helps.",
         'Sets like {1, 2} are fine.\n{\n "winner": "B",\n "justification": "Clear."\n}',
-        f'{{"note": "no verdict here"}}\n{OBJECT}',
-        f"{OBJECT}\n{OBJECT}\n[[B]]\nWinner: B",
+        f'{{"note": "no verdict here"}}\n{OBJECT}', f"{OBJECT}\n{OBJECT}\n[[B]]\nWinner: B",
         f'Response A prints {{"winner": "A"}} itself.\n{OBJECT}',
         '{"justification": "Clear.", "by": {"style": {"winner": "A"}}, "winner": "B"}',
     ],
-)
+)  # fmt: skip
 def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
     """With its justification, whatever prose stands around it."""
     assert read_verdict(text) == (B, "Clear.", None)
@@ -85,13 +83,10 @@ def test_anything_else_is_unread(text: str, graded: bool) -> None:
 @pytest.mark.parametrize(
     ("label", "winner", "margin"),
     [
-        ("A>>B", A, Margin.MUCH),
-        ("A>B", A, Margin.BETTER),
-        ("A=B", TIE, Margin.NONE),
-        ("B>A", B, Margin.BETTER),
-        (" b >> a ", B, Margin.MUCH),
+        ("A>>B", A, Margin.MUCH), ("A>B", A, Margin.BETTER), ("A=B", TIE, Margin.NONE),
+        ("B>A", B, Margin.BETTER), (" b >> a ", B, Margin.MUCH),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("form", ['{{"winner": "{}"}}', "I see. [[{}]]", "So:\nWinner: {}"])
 def test_each_grade_in_each_form(form: str, label: str, winner: Slot, margin: Margin) -> None:
     """And is no verdict where none was asked for."""

@@ -16,12 +16,9 @@ SALT = b"0123456789abcdef"
 PAIR = Pair(dimension="tone", prompt_id="q-17", entrant_a="quillwort", entrant_b="zinnia")
 FORWARD, BACKWARD = presentations(PAIR)
 PROMPT = Prompt(
-    prompt_id="q-17",
-    text="How warm is the room?",
-    source="plain",
-    gold_answer="Twenty degrees.",
+    prompt_id="q-17", text="How warm is the room?", source="plain", gold_answer="Twenty degrees.",
     expected_behavior=ExpectedBehavior.HEDGE,
-)
+)  # fmt: skip
 RUBRIC = Rubric(dimension="tone", version="1", text="Prefer the calmer one.")
 
 SECTION_NAMES = ["question", "gold_answer", "expected_behavior", "response_a", "response_b"]

@@ -88,15 +88,14 @@ def test_battles_name_the_winning_side() -> None:
     battles = [*settle.to_battles(named).to_battles()]
     won = [(str(b.winner), b.inconsistent) for b in battles]
     assert won == [("model_a", False), ("model_b", False), ("tie", False), ("tie", True)]
-    assert {(b.model_a, b.model_b, b.dimension, b.judge_model, b.source) for b in battles} == {
-        ("ash", "beech", "tone", "j", Source.LLM_JUDGE)
-    }
+    about = {(b.model_a, b.model_b, b.dimension, b.judge_model, b.source) for b in battles}
+    assert about == {("ash", "beech", "tone", "j", Source.LLM_JUDGE)}
     assert [b.question_id for b in battles] == ["q0", "q1", "q2", "q3"]
     assert len({b.battle_id for b in battles}) == 4
 
 
 def test_statuses_and_settlements_are_counted_per_dimension() -> None:
-    """Every verdict and every pair is counted once, and what is absent counts zero."""
+    """Each once, what is absent as zero; a row names the slot and the entrant that stood in it."""
     judgments = [
         *settled((A, B), (B, A), (A, TIE), (Status.REFUSED, A)),
         *settled((TIE, TIE), (Status.MISSING, Status.MISSING), dimension="facts"),
@@ -110,10 +109,6 @@ def test_statuses_and_settlements_are_counted_per_dimension() -> None:
         "tone": {"winner": 2, "tie": 0, "inconsistent": 1, "incomplete": 1},
         "facts": {"winner": 0, "tie": 1, "inconsistent": 0, "incomplete": 1},
     }
-
-
-def test_a_verdict_row_tells_slot_and_entrant() -> None:
-    """A verdict's row names the slot and the entrant that stood in it."""
     named, refused = (j.backward.as_row() for j in settled((A, A), (A, Status.REFUSED)))
     found = [named[name] for name in ("first", "second", "winner", "winning_entrant")]
     assert found == ["beech", "ash", "A", "beech"]
@@ -169,19 +164,15 @@ def test_the_embedded_judge_grades_the_winner_that_it_names_without_grades(ledge
 @pytest.mark.parametrize("structured", ["json_schema", "none"])
 def test_a_chat_is_asked_for_grades(ledger: Ledger, emulator: Emulator, structured: str) -> None:
     """With a schema, and by the words of the system text alone."""
-    judgments = judged(
-        samples.chat_judge(emulator, structured=structured, graded=True), ledger, n=2
-    )
+    judge = samples.chat_judge(emulator, structured=structured, graded=True)
+    judgments = judged(judge, ledger, n=2)
     assert all(v.margin for j in judgments for v in j.verdicts)
 
 
 def test_the_grammar_of_a_graded_verdict_lists_its_labels() -> None:
     """llama.cpp's own field takes the five labels, in quotation marks that stand for themselves."""
-    plain, graded = (
-        samples.chat_judge("http://127.0.0.1:9", structured="grammar", graded=each)._shape()[
-            "grammar"
-        ]
-        for each in (False, True)
-    )
+    where: Any = {"address": "http://127.0.0.1:9", "structured": "grammar"}
+    judges = (samples.chat_judge(**where, graded=each) for each in (False, True))
+    plain, graded = (judge._shape()["grammar"] for judge in judges)
     assert r'winner ::= "\"A\"" | "\"B\"" | "\"tie\""' in plain.splitlines()
     assert r'"\"A>>B\"" | "\"A>B\"" | "\"A=B\"" | "\"B>A\"" | "\"B>>A\""' in graded

@@ -57,13 +57,6 @@ def voted(live: Arena, n: int, seed: int = 1) -> list[Matchup]:
     return done
 
 
-def logged(done: list[Matchup]) -> BattleLog:
-    outcome = {"won": Outcome.MODEL_A, "lost": Outcome.MODEL_B}
-    return BattleLog.from_battles(
-        replace(m, session=None).battle(outcome[str(m.session)]) for m in done
-    )
-
-
 def arena(policy: Policy, battles: BattleLog | None = None, seed: int = 0) -> Arena:
     return Arena(policy, MODELS, PROMPTS, rng=np.random.default_rng(seed), battles=battles)
 
@@ -72,8 +65,7 @@ def test_a_gap_and_what_decides_it_by_hand() -> None:
     """60 of 100 are 70 ± 2.807 errors: as many again decide it; 40 ties leave 0.24 - 0.4 / 4."""
     (found,) = outlook(met(0, 60, 40)).open_pairs(np.ones(2, bool))
     gap, error = by_hand(60, 40)
-    assert (found.above, found.below) == (0, 1)
-    assert found.gap == pytest.approx(gap)
+    assert ((found.above, found.below), found.gap) == ((0, 1), pytest.approx(gap))
     assert found.half == pytest.approx(DECIDES * error, rel=0.01)
     assert found.more == pytest.approx(100 * (DECIDES * error / gap) ** 2 - 100, rel=0.03)
     assert found.reason == "open neighbours, gap 70 ± 100; about 100 more votes decide it"
@@ -154,9 +146,8 @@ def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> No
     live, done = season
     fair = live.scheduler.coverage().fairness(live.scheduler.exposure_due(live.ratings))
     assert all(each.within for each in fair)
-    aimed = Counter(
-        m for x in done[-1000:] if x.lane is Lane.DECIDE for m in (x.model_a, x.model_b)
-    )
+    decided = [x for x in done[-1000:] if x.lane is Lane.DECIDE]
+    aimed = Counter(m for x in decided for m in (x.model_a, x.model_b))
     rest = (2000 - aimed.total()) / 12
     for each in fair:
         assert each.target == pytest.approx(aimed[each.model] + rest)
@@ -175,10 +166,8 @@ def test_exposure_goes_first() -> None:
             for n, (a, b, won, by) in enumerate(votes)
         )  # fmt: skip
         policy = Policy(decide=Decide(share=1.0, refresh=len(votes)))
-        rng, ratings = (
-            np.random.default_rng(0),
-            dict.fromkeys("abcd", GlickoState(1500.0, 60.0, 0.06)),
-        )
+        rng = np.random.default_rng(0)
+        ratings = dict.fromkeys("abcd", GlickoState(1500.0, 60.0, 0.06))
         scheduler = Scheduler(policy, "abcd", PROMPTS, rng=rng, battles=battles)
         served = [scheduler.cancel(scheduler.next_matchup(ratings).matchup_id) for _ in range(20)]
         first = Lane.DECIDE if lane is Lane.DECIDE else Lane.COVERAGE
@@ -191,7 +180,9 @@ def test_a_restart_serves_the_same(about: str) -> None:
     decide = Decide(share=0.5, refresh=70)
     policy = Policy(claims_about=about, decide=decide, exposure=Exposure(window=300))
     live = arena(policy)
-    battles = logged(voted(live, 350))
+    outcome = {"won": Outcome.MODEL_A, "lost": Outcome.MODEL_B}
+    cast = ((replace(m, session=None), outcome[str(m.session)]) for m in voted(live, 350))
+    battles = BattleLog.from_battles(matchup.battle(won) for matchup, won in cast)
     again = arena(policy, battles, seed=5)
     live.scheduler.rng = np.random.default_rng(5)
     assert again.scheduler.exposure_due(again.ratings) == live.scheduler.exposure_due(live.ratings)

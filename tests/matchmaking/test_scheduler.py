@@ -159,9 +159,8 @@ def test_7_1_who_is_owed_what() -> None:
 def test_7_2_contenders_are_held_to_the_top_target() -> None:
     """Section 7.2: of models that all have the floor, and no more, the anchors are contenders."""
     policy = only("coverage", contenders=Contenders(band=2))
-    scheduler = arena(
-        policy, list("abcd"), PROMPTS[:5], battles=votes(["ab", "cd"] * 2, PROMPTS[:5])
-    )
+    met = votes(["ab", "cd"] * 2, PROMPTS[:5])
+    scheduler = arena(policy, list("abcd"), PROMPTS[:5], battles=met)
     anchors = {each.reason.split()[0] for each in withdrawn(scheduler, 30, ladder("cabd"))}
     assert anchors == {"c", "a"}
 
@@ -217,9 +216,8 @@ def test_6_2_whom_contenders_meet() -> None:
 
 def test_6_2_prompts_of_a_pair() -> None:
     """6.2: a pair meets where it has the fewest votes; three prompts repeat as seldom as can be."""
-    battles = BattleLog.joined(
-        votes([("m00", "m01")], PROMPTS[:12]), votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
-    )
+    others = votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
+    battles = BattleLog.joined(votes([("m00", "m01")], PROMPTS[:12]), others)
     done = played(arena(only("contender"), MODELS[:2], battles=battles), 3, ladder())
     assert {matchup.prompt for matchup in done} == set(PROMPTS[12:])
     done = played(arena(WRITTEN, MODELS[:2], PROMPTS[:3]), 60, ladder())
@@ -298,9 +296,8 @@ def test_11_sessions() -> None:
     with pytest.raises(MatchmakingError, match="seen by session 's' in its last 50 matchups"):
         scheduler.next_matchup(FLAT, session="s")
     assert scheduler.next_matchup(FLAT, session="t")
-    forgets = arena(
-        replace(WRITTEN, repeats=constants.Repeats(sessions=1)), MODELS[:2], PROMPTS[:1]
-    )
+    one = replace(WRITTEN, repeats=constants.Repeats(sessions=1))
+    forgets = arena(one, MODELS[:2], PROMPTS[:1])
     assert all(forgets.next_matchup(FLAT, session=session) for session in "sts")
 
 
@@ -444,8 +441,7 @@ def test_matchups_are_the_same_for_ever() -> None:
     assert rows[:3] == golden["first"]
     blocks = [rows[start : start + 500] for start in range(0, 1500, 500)]
     digests = [hashlib.sha256(json.dumps(block).encode()).hexdigest() for block in blocks]
-    assert digests == golden["blocks"]
-    assert rows[-3:] == golden["last"]
+    assert (digests, rows[-3:]) == (golden["blocks"], golden["last"])
 
 
 def whole(rule: constants.PromptFloors, can: Bools, votes: Counts, band: list[int]) -> Floats:
@@ -457,11 +453,9 @@ def whole(rule: constants.PromptFloors, can: Bools, votes: Counts, band: list[in
 
 @settings(max_examples=25, deadline=None)
 @given(
-    seed=st.integers(0, 2**32 - 1),
-    models=st.integers(2, 7),
-    prompts=st.integers(1, 40),
+    seed=st.integers(0, 2**32 - 1), models=st.integers(2, 7), prompts=st.integers(1, 40),
     target=st.integers(2, 300),
-)
+)  # fmt: skip
 def test_is_kept_up_with_votes_and_band(seed: int, models: int, prompts: int, target: int) -> None:
     """After every vote and change of band all figures are those of the whole table."""
     rng = np.random.default_rng(seed)

@@ -67,10 +67,6 @@ def test_closeness_by_hand() -> None:
         assert sim.inversion(order, TRUTH) == worst
 
 
-def standing(model: str, rating: float, decisive: int = 80) -> Standing:
-    return Standing(model=model, rating=rating, rd=60.0, decisive=decisive, prompt_coverage=1.0)
-
-
 def test_decided_orders_and_badges_beside_the_truth_by_hand() -> None:
     """Gaps ± 5.7: 30 points are decided, 1 is equivalent within 20; false ones are counted."""
     for true, wrong, apart, badges in (
@@ -87,7 +83,8 @@ def test_decided_orders_and_badges_beside_the_truth_by_hand() -> None:
                 "wrong": wrong, "equivalent": 1, "apart": apart,
             }  # fmt: skip
         assert sim.order_counts(Policy(), "abcz", fit, truth)["decided"] == 3, "z is not rated"
-        board = [standing(m, 1600.0 - n, decisive=200) for n, m in enumerate("abcd")]
+        shared = {"rd": 60.0, "decisive": 200, "prompt_coverage": 1.0}
+        board = [Standing(model=m, rating=1600.0 - n, **shared) for n, m in enumerate("abcd")]
         found = sim.badge_counts(Policy(), board, fit, truth)
         assert found == {"stable": 4, "wrongly_stable": badges}
         few = [replace(each, decisive=199) for each in board]
@@ -280,8 +277,6 @@ def test_json(tmp_path: Path) -> None:
     run = found["runs"][0]["v2"]
     assert sum(run["drawn"].values()) == pytest.approx(1)
     assert [at["votes"] for at in run["checkpoints"]] == [30, 60]
-    alone = json.loads(call(*TINY, "--seeds", 1, "--seed", 8, "--json").stdout)
-    assert alone["runs"] == found["runs"][1:]
     assert (tmp_path / "votes.png").read_bytes().startswith(b"\x89PNG")
     shown = call(*TINY, "--seeds", 1).stdout
     for words in ("6 models, 4 prompts, 60 votes", "What the policy promises", "there are 6",

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -90,14 +91,11 @@ def test_7_1_exposure_in_the_window() -> None:
     timed = [replace(vote, timestamp=at) for vote, at in cast]
     for battles in (log(votes), BattleLog.from_battles(timed[::-1])):
         coverage = Coverage.of(battles, policy)
-        assert row(coverage, "exposure") == {"a": 2, "b": 3, "c": 3}
-        assert coverage.matchups == 4
-        assert [f.equal_target for f in coverage.fairness(even(coverage))] == pytest.approx(
-            [8 / 3] * 3
-        )
+        assert (row(coverage, "exposure"), coverage.matchups) == ({"a": 2, "b": 3, "c": 3}, 4)
+        due = [f.equal_target for f in coverage.fairness(even(coverage))]
+        assert due == pytest.approx([8 / 3] * 3)
     short = Coverage.of(log(votes[:3]), policy, models=["a", "b", "c"])
-    assert short.matchups == 3
-    assert short.fairness(even(short))[0].equal_target == 2.0
+    assert (short.matchups, short.fairness(even(short))[0].equal_target) == (3, 2.0)
     coverage = Coverage.of(log(wins("a", "b", "p", 100)))
     for extra, within in ((0, True), (12, True), (13, False), (-12, True), (-13, False)):
         shown = replace(coverage, exposure=np.array([100 + extra, 100 - extra]))
@@ -117,8 +115,7 @@ def test_7_1_lane_adjusted_target() -> None:
             window.note(everybody, np.array(band))
     dues = map(Due, *(each.tolist() for each in window.due(everybody, np.arange(0))))
     fair = {f.model: f for f in coverage.fairness(dict(zip(models, dues, strict=True)))}
-    assert round(fair["m00"].target) == 163
-    assert round(fair["m10"].target) == 64
+    assert (round(fair["m00"].target), round(fair["m10"].target)) == (163, 64)
     assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m10"].target) / 2)
     assert fair["m00"].equal_target == pytest.approx(80)
 
@@ -203,20 +200,12 @@ def cast(tally: Tally, votes: Sequence[Vote]) -> Tally:
     return tally
 
 
-def plain(votes: list[tuple[list[str], str | None, Outcome]]) -> list[Vote]:
-    return [(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]
-
-
 @given(VOTES, st.integers(1, 70), st.none() | st.just(["a", "x"]), st.none() | st.just(["p", "y"]))
 @settings(max_examples=75, deadline=None)
-def test_vote_by_vote_is_the_whole(
-    votes: list[tuple[list[str], str | None, Outcome]],
-    window: int,
-    models: list[str] | None,
-    prompts: list[str] | None,
-) -> None:
+def test_vote_by_vote_is_the_whole(votes: Any, window: int, models: Any, prompts: Any) -> None:
     """Counting vote by vote, or on from a part, gives what one pass gives."""
-    policy, rows = replace(Policy(), exposure=Exposure(window=window)), plain(votes)
+    policy = replace(Policy(), exposure=Exposure(window=window))
+    rows = [(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]
     names = sorted({name for a, b, *_ in rows for name in (a, b)})
     asked = sorted({prompt for *_, prompt, _ in rows if prompt})
     given = names if models is None else models, asked if prompts is None else prompts

@@ -59,8 +59,7 @@ def board(n: int, **more: Any) -> list[Standing]:
 
 def test_shipped_file_is_the_default(tmp_path: Path) -> None:
     """`Policy()` is params/policy.yaml, which names every constant; a file may leave some out."""
-    assert read_policy(SHIPPED) == POLICY
-    assert yaml.safe_load(SHIPPED.read_text()) == asdict(POLICY)
+    assert (read_policy(SHIPPED), yaml.safe_load(SHIPPED.read_text())) == (POLICY, asdict(POLICY))
     (tmp_path / "policy.yaml").write_text("phase: 2\nstable: {rd: 65}\n")
     found = read_policy(tmp_path / "policy.yaml")
     assert found == Policy(phase=Phase.LANES, stable=replace(POLICY.stable, rd=65.0))
@@ -197,9 +196,8 @@ def test_8_3_quality_floor() -> None:
 def test_10_the_thresholds() -> None:
     """10: at the thresholds the board is official, beyond any it is calibrating, with reasons."""
     short = {("a", "b"): PairCoverage.of(POLICY, 11, 6), ("c", "d"): PairCoverage.of(POLICY, 40, 5)}
-    eight = rules.publication_status(
-        POLICY, board(12), lambda *two: short[two] if two == ("a", "b") else FULL
-    )
+    one = {("a", "b"): short["a", "b"]}
+    eight = rules.publication_status(POLICY, board(12), lambda *two: one.get(two, FULL))
     assert eight.status is PublicationLabel.OFFICIAL
     assert eight.top == tuple("abcdefghij")
     assert eight.sentence == (
@@ -247,8 +245,7 @@ def test_10_who_counts() -> None:
 def test_share_of_a_contender_by_hand() -> None:
     """Among 50 models a contender is due 0.3 · (1 + 0.7 · 15/16 + 0.2) / 8 + 0.6 / 50 a matchup."""
     shares = exposure.exposure_shares(POLICY, 50)
-    assert shares.equal == 0.04
-    assert shares.band == pytest.approx(0.06960938 + 0.012)
+    assert (shares.equal, shares.band) == (0.04, pytest.approx(0.06960938 + 0.012))
     assert shares.others == pytest.approx((2 - 8 * 0.08160938) / 42)
     shadow = replace(POLICY, phase=Phase.SHADOW)
     assert exposure.due_shares(POLICY, 50) == exposure.exposure_shares(POLICY, 50)
@@ -276,10 +273,8 @@ def test_7_1_equal_within_tolerance_up_to() -> None:
     light, none = (LaneWeights(coverage=0.7 - w, contender=w) for w in (0.15, 0.0))
     blunt = LaneWeights(coverage=0.0, contender=0.9, uncertainty=0.05, exploration=0.05)
     wide = replace(POLICY, contenders=Contenders(band=16))
-    limits = {
-        lanes: exposure.equal_up_to(replace(POLICY, lanes=lanes)) for lanes in (light, none, blunt)
-    }
-    assert limits == {light: 47, none: None, blunt: 8}
+    for lanes, limit in ((light, 47), (none, None), (blunt, 8)):
+        assert exposure.equal_up_to(replace(POLICY, lanes=lanes)) == limit
     assert (exposure.equal_up_to(POLICY), exposure.equal_up_to(wide)) == (23, 46)
     assert exposure.equal_is_feasible(replace(POLICY, lanes=none), 500)
     least = exposure.exposure_shares(replace(POLICY, lanes=blunt), 9).band
@@ -369,9 +364,8 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
         False,  # i over g, 20
         True,  # g over h, equivalent
     ]
-    whole = order_status(
-        POLICY, "abdf", rated_by_hand({"a": 300.0, "b": 200.0, "d": 100.0, "f": 0.0})
-    )
+    strengths = rated_by_hand({"a": 300.0, "b": 200.0, "d": 100.0, "f": 0.0})
+    whole = order_status(POLICY, "abdf", strengths)
     assert whole.whole
     assert whole.counts == (
         "3 of 3 neighbours of the top 4 are decided, 0 equivalent within 20 points, 0 open"

@@ -15,8 +15,6 @@ from arena_kit.battles.log import Labels
 from arena_kit.rating.base import strong_groups
 from tests.samples import log_of
 
-UNIT = 400 / math.log(10)
-
 
 def log(*rows: tuple[str, str, str], questions: bool = True) -> BattleLog:
     """Battles (model_a, model_b, winner), each on a question of its own, or on none."""
@@ -37,15 +35,11 @@ def test_a_model_that_never_lost_needs_the_prior(questions: bool) -> None:
     """Four wins of four have no finite odds, so by default they are 4.5:0.5, as with `always`."""
     four = [("x", "y", "model_a")] * 4
     for method, more, odds in (
-        (BradleyTerry(), [], 4.5 / 0.5),
-        (ALWAYS, [], 4.5 / 0.5),
-        (BradleyTerry(prior=2), [], 6 / 2),
-        (BradleyTerry(), ["tie"], 4.5 / 0.5),
-        (PLAIN, ["tie"], 4.5 / 0.5),
-        (ALWAYS, ["tie"], 5 / 1),
-        (BradleyTerry(), ["both_bad"], 4.5 / 0.5),
-        (BradleyTerry(), ["model_b"], 4),
-    ):
+        (BradleyTerry(), [], 4.5 / 0.5), (ALWAYS, [], 4.5 / 0.5),
+        (BradleyTerry(prior=2), [], 6 / 2), (BradleyTerry(), ["tie"], 4.5 / 0.5),
+        (PLAIN, ["tie"], 4.5 / 0.5), (ALWAYS, ["tie"], 5 / 1),
+        (BradleyTerry(), ["both_bad"], 4.5 / 0.5), (BradleyTerry(), ["model_b"], 4),
+    ):  # fmt: skip
         rows = four + [("x", "y", winner) for winner in more]
         found = ratings(log(*rows, questions=questions), method)
         assert found["x"] - found["y"] == pytest.approx(400 * math.log10(odds), abs=1e-9)
@@ -69,17 +63,13 @@ def test_models_in_a_chain_have_the_odds_of_their_pairs(
 
 
 def test_both_bad_is_a_tie_or_left_out() -> None:
-    """A both-bad vote draws two models together, or counts for nothing and is counted."""
+    """Both-bad is a tie or left out; a baseline has the center and no uncertainty."""
     rows = [*THREE_TO_ONE, ("x", "y", "both_bad")]
     as_tie = ratings(log(*rows), PLAIN)
     assert as_tie["x"] - as_tie["y"] == pytest.approx(400 * math.log10(3.5 / 1.5), abs=1e-9)
     left_out = replace(PLAIN, both_bad="exclude")(log(*rows))
     assert left_out.dropped["both_bad"] == 1
     assert left_out["x"].rating - left_out["y"].rating == pytest.approx(400 * math.log10(3))
-
-
-def test_a_baseline_is_pinned() -> None:
-    """The baseline model has the center as its rating, and no uncertainty of its own."""
     rows = THREE_TO_ONE * 10
     found = BradleyTerry(prior=0, baseline="y", center=1100.0)(log(*rows))
     assert found["y"].rating == pytest.approx(1100)

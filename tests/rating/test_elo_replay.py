@@ -9,12 +9,7 @@ from scipy.stats import norm
 from arena_kit import BradleyTerry, PermutationElo
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.elo.method import caution, holding, k_sweep
-from arena_kit.rating.elo.replay import (
-    COMPILED_FROM,
-    EloRule,
-    engine_for,
-    replay_orders,
-)
+from arena_kit.rating.elo.replay import COMPILED_FROM, EloRule, engine_for, replay_orders
 from arena_kit.rating.resampling import ORDERS, Games, split_seed
 from benchmarks.intervals import Scenario, ends, sample, truth
 from tests import naive
@@ -42,7 +37,7 @@ def as_games(games: GameList, n_models: int) -> Games:
 
 @pytest.mark.parametrize("compiled", [False, True])
 @given(case=game_lists(), k=st.sampled_from([1.0, 16.0, 32.0, 250.0]), seed=st.integers(0, 2**32))
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_engines(compiled: bool, case: tuple[GameList, int], k: float, seed: int) -> None:
     """Each engine plays exactly the naive shuffles and agrees with the naive loop to 1e-9."""
     games, n_models = case
@@ -57,7 +52,7 @@ def test_engines(compiled: bool, case: tuple[GameList, int], k: float, seed: int
 
 
 @given(game_lists(), st.integers(0, 2**32), st.data())
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=12, deadline=None)
 def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> None:
     """Resampled sets of unequal size play their own games only, in both engines alike."""
     games, n_models = case
@@ -108,7 +103,7 @@ def board(rows: dict[str, tuple[float, float, float]], method: str = "elo") -> R
 
 
 def test_expected_coverage_by_hand() -> None:
-    """At ±100 with errors of 20 the truth is 98 ± 19.8, of which 60 to 100 holds 51 %."""
+    """At ±100 with errors of 20, 60 to 100 holds 51 %; one model far below is named."""
     strengths = board({"x": (100, 60, 140), "y": (-100, -140, -60)})
     elo = board({"x": (80, 60, 100), "y": (-80, -100, -60)})
     by_hand = norm.cdf(100, 98, 20 * 0.98**0.5) - norm.cdf(60, 98, 20 * 0.98**0.5)
@@ -119,10 +114,6 @@ def test_expected_coverage_by_hand() -> None:
         "battles take ratings only 80% of the way from 0 to Bradley–Terry's; use those, or a "
         "larger K."
     )
-
-
-def test_one_model_that_did_not_arrive_is_named() -> None:
-    """Of twenty models whose intervals hold, one far below is still on its way."""
     narrow, wide = (
         {f"m{n:02d}": (n - 9.5, n - 9.5 - half, n - 9.5 + half) for n in range(20)}
         for half in (40, 60)

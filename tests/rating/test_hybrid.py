@@ -135,10 +135,10 @@ def test_a_model_that_stands_out_is_named() -> None:
 def test_alike_errors_are_rarely_named() -> None:
     """A judge that errs alike on all models has one named in few boards."""
     alarms = 0
-    for seed in range(16):
+    for seed in range(8):
         board = Board(seed + 50, n=10, battles=1500, error=40)
         alarms += bool(Hybrid()(board.human(1000), board.judged()).disagreements)
-    assert alarms <= 2
+    assert alarms <= 1
 
 
 def test_the_exchange_rate_by_hand() -> None:
@@ -182,7 +182,7 @@ def test_names_sides_and_input() -> None:
 
 
 def test_a_center_of_ones_own() -> None:
-    """Relative to the other 11 models, a model is 12/11 as far from the center."""
+    """Relative to 11 others a model is 12/11 as far; what has no meaning here is refused."""
     board = Board(13)
     human, judged = board.human(900), board.judged()
     plain = Hybrid()(human, judged)
@@ -199,10 +199,6 @@ def test_a_center_of_ones_own() -> None:
     assert by[1] - 1000 == pytest.approx((by[0] - 1000) * 12 / 11)
     with pytest.raises(RatingError, match="center_on: oak: not among the models with 10 human"):
         Hybrid(method=BradleyTerry(center_on=("m01", "oak")))(human, judged)
-
-
-def test_what_is_refused() -> None:
-    """Too few models that both rated, and settings without meaning here, are refused."""
     board = Board(11, battles=3000)
     human, judged = board.human(900), board.judged()
     few = without(judged, *board.names[4:])

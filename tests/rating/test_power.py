@@ -25,13 +25,18 @@ def counted(*rows: tuple[str, str, int, int, int]) -> BattleLog:
 
 
 def test_two_models_by_hand() -> None:
-    """Of 30 wins and 10 losses, 21 wins less leave 9 to 10."""
+    """Of 30 wins, 21 less leave 9 to 10; soft outcomes and ties of their own are refused."""
     for ties in (0, 7):
         found = fragility(counted(("x", "y", 30, 10, ties)))
         assert found.first == Fragile(
             above="x", below="y", removed=21, added=21, between=40 + ties, of=40 + ties
         )
         assert found.neighbours == (found.first,)
+    log = counted(("x", "y", 3, 2, 2))
+    with pytest.raises(RatingError, match="fragility needs ties='half'"):
+        fragility(log, BradleyTerry(ties="davidson"))
+    with pytest.raises(RatingError, match="no soft outcomes"):
+        fragility(replace(log, share_a=np.full(len(log), 0.5)))
 
 
 def turns(table: np.ndarray, change: tuple[int, ...]) -> bool:
@@ -82,15 +87,6 @@ def test_votes_that_keep_a_third_finite_are_not_the_only_ones() -> None:
         assert (left.order[0] == "b") is turned
 
 
-def test_what_cannot_be_told_is_refused() -> None:
-    """Ties of their own, covariates and soft outcomes have no votes to count."""
-    log = counted(("x", "y", 3, 2, 2))
-    with pytest.raises(RatingError, match="fragility needs ties='half'"):
-        fragility(log, BradleyTerry(ties="davidson"))
-    with pytest.raises(RatingError, match="no soft outcomes"):
-        fragility(replace(log, share_a=np.full(len(log), 0.5)))
-
-
 def test_in_words() -> None:
     """The sentence names both ways, how much that is of the votes between the two."""
     found = Fragile(above="x", below="y", removed=3, added=5, between=750, of=40_000)
@@ -119,17 +115,13 @@ def bar(questions: int) -> float:
 
 
 def test_the_smallest_gap_by_hand() -> None:
-    """Four models that meet 143 times each have a gap variance of 2 / (4 x 143 / 4) log odds."""
+    """Four models that meet 143 times have a gap variance of 2/143; nine questions give none."""
     error = 400 / math.log(10) * math.sqrt(power.DESIGN_EFFECT * 2 / 143)
     half, most = smallest_gaps(every(4, 143), 143, 400) or (0, 0)
     assert half == pytest.approx(bar(143) * error, rel=1e-4)
     assert most == pytest.approx((bar(143) + norm.ppf(0.8)) * error, rel=1e-4)
     shown = error * np.random.default_rng(0).standard_normal(40_000) + most
     assert np.mean(shown > bar(143) * error) == pytest.approx(0.8, abs=0.01)
-
-
-def test_nothing_is_expected_where_nothing_can_be_decided() -> None:
-    """Nine questions give no interval, and models that never meet no gap."""
     assert smallest_gaps(every(4, 9), 9, 400) is None
     apart = np.kron(np.eye(2), every(2, 50))
     assert smallest_gaps(apart, 50, 400) is None
@@ -143,13 +135,9 @@ def test_nothing_is_expected_where_nothing_can_be_decided() -> None:
 
 
 def test_the_chance_of_a_normal_gap() -> None:
-    """A gap of 3 that moves by 2 clears a bar of 4 on the one side in 31 % of cases."""
+    """Chances are those of a normal gap, variances those of a plain logistic regression."""
     assert power.chance_beyond(3, 4, 2) == pytest.approx(norm.sf(0.5) + norm.cdf(-3.5))
     assert (power.chance_beyond(3, 4, 0), power.chance_beyond(-5, 4, 0)) == (0, 1)
-
-
-def test_information_is_that_of_a_fit() -> None:
-    """The covariance of gaps is what plain logistic regression gives."""
     weights = np.array([[0, 5.0, 0], [5.0, 0, 2.0], [0, 2.0, 0]])
     found = power.covariance(power.information(weights))
     assert power.gap_variance(found, 0, 1) == pytest.approx(1 / 5)

@@ -97,20 +97,15 @@ def test_replays_draw_whole_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
         times = np.bincount(names, minlength=12)
         assert games == np.repeat(np.arange(40), times[clusters]).tolist()
     monkeypatch.setattr(resampling, "_CHUNK", 3 * len(clusters))
-    assert sets_of(clusters, 30) == whole
-    assert sets_of(clusters % 9, 30) == []
+    assert (sets_of(clusters, 30), sets_of(clusters % 9, 30)) == (whole, [])
 
 
 def test_interval_by_hand() -> None:
-    """The interval of 0..100 is its 2.5 and 97.5 percentiles; NaN is left out."""
+    """Percentiles, noise taken out, the smallest K and Student's widening, by hand."""
     column = np.arange(101.0)[:, None]
     se, low, high = resampling.interval(np.vstack([column, [[np.nan]]]))
     assert (low[0], high[0]) == pytest.approx((2.5, 97.5))
     assert se[0] == pytest.approx(np.sqrt(101 * 102 / 12))
-
-
-def test_denoised_by_hand() -> None:
-    """Noise of a quarter of the variance shrinks every deviation by sqrt(3/4)."""
     replicates = np.array([[-2.0], [2.0]] * 50)
     spread = replicates.var(axis=0, ddof=1)
     np.testing.assert_allclose(
@@ -118,13 +113,11 @@ def test_denoised_by_hand() -> None:
     )
     left = resampling.denoised(replicates, spread).var(axis=0) / replicates.var(axis=0)
     np.testing.assert_allclose(left, 2 * np.sqrt(2 / 100))
-
-
-def test_down_to() -> None:
-    """The smallest K is where the property last held on the way down from the default."""
     holds = {1.0: True, 2.0: False, 4.0: True, 8.0: True, 16.0: False}
     assert _down_to(holds, 8.0) == 4.0
     assert _down_to(holds, 16.0) is None
+    assert float(widening(9)) == pytest.approx(2.262157 / 1.959964 * np.sqrt(10 / 9), rel=1e-6)
+    assert float(widening(np.inf)) == 1.0
 
 
 def doubled(x: NDArray[np.float64]) -> None:
@@ -171,14 +164,7 @@ def test_the_t_score_is_the_quantile(z: float) -> None:
 def test_span_scores_are_the_studentized_range(level: float) -> None:
     """The gap between the best and worst of p equal models, in standard errors of a gap."""
     scores = span_scores(30, level)
-    assert len(scores) == 30
-    assert scores[0] == 0
+    assert (len(scores), scores[0]) == (30, 0)
     for p in (2, 3, 8, 30):
         expected = studentized_range.ppf(level, p, np.inf) / np.sqrt(2)
         assert scores[p - 1] == pytest.approx(expected, abs=2e-4)
-
-
-def test_widening_by_hand() -> None:
-    """Ten clusters: t with nine degrees of freedom is 2.2622, and the spread misses sqrt(10/9)."""
-    assert float(widening(9)) == pytest.approx(2.262157 / 1.959964 * np.sqrt(10 / 9), rel=1e-6)
-    assert float(widening(np.inf)) == 1.0

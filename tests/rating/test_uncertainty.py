@@ -47,6 +47,25 @@ def simulated(
     return replace(log, covariates={"length": length})
 
 
+def voted(questions: int, voters: int, n: int, *, seed: int = 0, effect: float = 0.8) -> BattleLog:
+    """Votes of voters with a taste of their own for each model, on questions that suit some."""
+    rng = np.random.default_rng(seed)
+    question, voter = rng.integers(0, questions, n), rng.integers(0, voters, n)
+    level = (
+        np.linspace(0, 1, 4)
+        + rng.normal(0, effect, (questions, 4))[question]
+        + rng.normal(0, effect, (voters, 4))[voter]
+    )
+    a = rng.integers(0, 4, n)
+    b = (a + rng.integers(1, 4, n)) % 4
+    row = np.arange(n)
+    won = rng.random(n) < 1 / (1 + np.exp(level[row, b] - level[row, a]))
+    return BattleLog.from_battles(
+        battle(f"m{i}", f"m{j}", "model_a" if w else "model_b", f"q{q:03}", voter=f"v{v:03}")
+        for i, j, w, q, v in zip(a, b, won, question, voter, strict=True)
+    )
+
+
 def as_counts(log: BattleLog) -> BattleLog:
     """The same votes as a table of pair counts."""
     table = log.pair_counts()
@@ -98,8 +117,9 @@ def has_peak(cells: Cells, times: NDArray[np.float64], n: int) -> bool:
         (simulated(120, 6), BradleyTerry(prior_when="always")),
         (simulated(120, 6), BradleyTerry(cluster="battle")),
         (simulated(120, 5), BradleyTerry(ties="davidson")),
+        (voted(60, 30, 1500), BradleyTerry()),
     ],
-    ids=["counts", "questions", "battles", "davidson"],
+    ids=["counts", "questions", "battles", "davidson", "voters"],
 )
 def test_resamples_spread_as_the_sandwich_says(log: BattleLog, method: BradleyTerry) -> None:
     """Two ways to the same standard error agree."""
@@ -236,16 +256,8 @@ def test_steps_that_run_away_are_caught(compiled: bool) -> None:
     assert np.isfinite(found).all()
 
 
-def test_a_weight_is_a_number_of_votes() -> None:
-    """Without questions, counts and the votes they count have the very same resamples."""
-    votes = replace(simulated(200, 1), question_id=None, covariates=None)
-    one, other = PERCENTILE(votes), PERCENTILE(as_counts(votes))
-    np.testing.assert_allclose(one.replicates, other.replicates, atol=1e-7)
-    assert one["m0"].ci_low == pytest.approx(other["m0"].ci_low, abs=1e-7)
-
-
 def test_the_percentile_interval_is_that_of_the_replicates() -> None:
-    """Interval and error come from the shown replicates, which are centred like the ratings."""
+    """Interval and error are those of the replicates, which counts and their votes share."""
     log = simulated(25, 4)
     found = PERCENTILE(log)
     assert found.replicates.shape == (100, 4)
@@ -259,6 +271,10 @@ def test_the_percentile_interval_is_that_of_the_replicates() -> None:
         rating = found[model].rating
         assert found[model].ci_low == pytest.approx(rating + wider * (low - rating), abs=1e-4)
         assert found[model].extra["se"] == pytest.approx(np.std(ordered, ddof=1), abs=1e-9)
+    votes = replace(simulated(200, 1), question_id=None, covariates=None)
+    one, other = PERCENTILE(votes), PERCENTILE(as_counts(votes))
+    np.testing.assert_allclose(one.replicates, other.replicates, atol=1e-7)
+    assert one["m0"].ci_low == pytest.approx(other["m0"].ci_low, abs=1e-7)
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
@@ -408,25 +424,6 @@ def test_counts_stay_so_many_votes_beside_judged_battles(part: str) -> None:
         assert found[rating.model].extra["se"] == pytest.approx(rating.extra["se"], rel=1e-6)
 
 
-def voted(questions: int, voters: int, n: int, *, seed: int = 0, effect: float = 0.8) -> BattleLog:
-    """Votes of voters with a taste of their own for each model, on questions that suit some."""
-    rng = np.random.default_rng(seed)
-    question, voter = rng.integers(0, questions, n), rng.integers(0, voters, n)
-    level = (
-        np.linspace(0, 1, 4)
-        + rng.normal(0, effect, (questions, 4))[question]
-        + rng.normal(0, effect, (voters, 4))[voter]
-    )
-    a = rng.integers(0, 4, n)
-    b = (a + rng.integers(1, 4, n)) % 4
-    row = np.arange(n)
-    won = rng.random(n) < 1 / (1 + np.exp(level[row, b] - level[row, a]))
-    return BattleLog.from_battles(
-        battle(f"m{i}", f"m{j}", "model_a" if w else "model_b", f"q{q:03}", voter=f"v{v:03}")
-        for i, j, w, q, v in zip(a, b, won, question, voter, strict=True)
-    )
-
-
 def one_way(log: BattleLog, groups: list[object]) -> NDArray[np.float64]:
     """The clustered sandwich of ratings by definition, group by group, at the package's ratings."""
     found = BradleyTerry(prior=0)(log)
@@ -454,17 +451,6 @@ def test_two_way_is_question_and_voter_less_both() -> None:
     for way, groups in (("question", asked), ("voter", by), ("battle", list(range(400)))):
         found = BradleyTerry(prior=0, cluster=way)(log)  # type: ignore[arg-type]
         np.testing.assert_allclose(found.covariance, one_way(log, groups), rtol=1e-6)
-
-
-def test_resamples_spread_as_the_two_way_sandwich_says() -> None:
-    """Resampled questions, drawn apart by what voters add, spread as the sandwich says."""
-    log = voted(60, 30, 1500)
-    robust = BradleyTerry()(log)
-    found = replace(PERCENTILE, resamples=300)(log)
-    narrow = replace(PERCENTILE, resamples=300, cluster="question")(log)
-    for model in log.models:
-        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.18)
-        assert narrow[model].extra["se"] < 0.9 * robust[model].extra["se"]
 
 
 def test_elo_knows_voters_too() -> None:

@@ -18,18 +18,9 @@ from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, orde
 from arena_kit.reporting.html import clean_html
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.publish import asked_at, left_out
+from tests import samples
 from tests.emulator import Emulator
-from tests.samples import (
-    ROOT,
-    SMALL,
-    batch_judge,
-    copy_workspace,
-    judgments_of,
-    log_of,
-    published,
-    rated,
-    won,
-)
+from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, judgments_of, log_of, rated, won
 
 
 def taste(votes: list[tuple[str, str, str]], margin: float = 0.0) -> Board:
@@ -103,11 +94,9 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Judgments,
     root = copy_workspace(tmp_path_factory.mktemp("answer") / "workspace")
     rubric = root / "params" / "rubrics" / "clinical_utility.md"
     rubric.write_text(rubric.read_text() + "\nPrefer a friendly tone.\n")
-    with chdir(root), pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+    with chdir(root):
         study = judgments_of("pilot", **SMALL)
-        yield study, published(study).path
+        yield study, samples.published(study).path
 
 
 def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgments, Path]) -> None:

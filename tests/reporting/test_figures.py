@@ -14,7 +14,7 @@ from arena_kit import BattleLog, rate
 from arena_kit.battles.log import Labels
 from arena_kit.reporting import tournament_plots
 from arena_kit.reporting.figures import Plot, plot, shown_name
-from tests.samples import all_pairs, drawn, log_of, won
+from tests.samples import all_pairs, drawn
 
 NAMES = [f"entrant-{n:02d}" for n in range(12)]
 RNG = np.random.default_rng(0)
@@ -48,17 +48,6 @@ def test_a_narrow_figure_can_be_read(name: str) -> None:
             labels = [tick.label1.get_visible() for tick in axis.get_major_ticks()]
             assert labels
             assert all(labels)
-
-
-def test_both_forms_are_saved(tmp_path: Path) -> None:
-    """A picture and its narrow form are files of their own, the same bytes each time."""
-    files = [tmp_path / name for name in ("a.png", "narrow/a.png", "b.png", "narrow/b.png")]
-    few = rate(log_of(won("ann", "bob", 3, 2)))
-    few.plot().save(*files[:2])
-    few.plot().save(*files[2:])
-    wide, narrow, *again = [file.read_bytes() for file in files]
-    assert [wide, narrow] == again
-    assert wide != narrow
 
 
 def test_a_rare_colour_stays(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def rated() -> HybridRatings:
 
 
 def test_every_model_has_a_row() -> None:
-    """Models come best first, also those that people did not rate."""
+    """Models come best first, also without votes; the notes name what the board rests on."""
     found = rated()
     rows = hybrid.hybrid_board({"": found}, {}).table().rows
     assert [row["model"] for row in rows] == list(found.ratings.order) != list(found.people.order)
@@ -49,10 +49,6 @@ def test_every_model_has_a_row() -> None:
     html = placement.together("m04", found, "").html
     (marked,) = [row for row in re.findall(r"<tr.*?</tr>", html, re.DOTALL) if "#fdebd9" in row]
     assert ">m04<" in marked
-
-
-def test_sentences_say_what_it_rests_on() -> None:
-    """The notes name the effective sample, the judge's worth, who stands out and which way."""
     found = rated()
     said = "\n".join(hybrid.notes(found))
     for words in (

@@ -49,20 +49,10 @@ def from_the_top(plot: Plot) -> list[list[str]]:
 
 
 def test_elo_is_against_the_board_here() -> None:
-    """By Elo `many` leads, by Bradley–Terry `few`: each of the tests below can fail."""
+    """Elo is against the board; tables and sentences have the board's order, figures no number."""
     assert BOARD.to_frame("elo")["model"].tolist() == ["many", "few", "weak"]
     assert [row.model for row in BOARD.ratings] == BEST_FIRST
     assert len(disagreements(BOARD)) == 1
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_has_the_order_of_the_board(name: str) -> None:
-    """Down its side stand the models as Bradley–Terry orders them, best on top."""
-    assert from_the_top(FIGURES[name]) == [BEST_FIRST, BEST_FIRST]
-
-
-def test_every_table_and_sentence_has_it() -> None:
-    """The board, the neighbours, the answer, the text and the artifact name them alike."""
     kept = artifact(BOARD)["taste"]
     assert [row["model"] for row in BOARD.table().rows] == BEST_FIRST
     assert [row["order"] for row in BOARD.orders().rows] == ["few over many", "many over weak"]
@@ -73,13 +63,15 @@ def test_every_table_and_sentence_has_it() -> None:
         ("few", "many"),
         ("many", "weak"),
     ]
-
-
-def test_no_figure_repeats_a_number_of_the_board() -> None:
-    """Ratings and their spreads stand in the table; figures show them as lengths alone."""
     for name in ("forest", "order_against_evidence"):
         figures = FIGURES[name].figure, FIGURES[name].narrow()
         assert [text.get_text() for each in figures for text in each.axes[0].texts] == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_has_the_order_of_the_board(name: str) -> None:
+    """Down its side stand the models as Bradley–Terry orders them, best on top."""
+    assert from_the_top(FIGURES[name]) == [BEST_FIRST, BEST_FIRST]
 
 
 SEASON = timed(season(900, 12, seed=3))

@@ -48,8 +48,8 @@ def row_of(placed: Placed, model: str = NEW) -> dict[str, object]:
     return dict(row)
 
 
-def test_the_leaderboard_of_a_placement() -> None:
-    """The board has everybody best first, with interval, possible ranks and probability."""
+def test_the_leaderboard_of_a_placement(tmp_path: Path) -> None:
+    """Board, ways and picture have everybody best first, the placed model both ways."""
     placed = placed_among("ann", "bob", "cy", NEW)
     shown, joint = placement.board(placed, "cast in 2023"), placed.joint
     ranges = claims.rank_ranges(joint, repeated=True)
@@ -68,10 +68,6 @@ def test_the_leaderboard_of_a_placement() -> None:
     alone = ranks_text(claims.single_rank_ranges(joint)[NEW])
     assert f"hold for all models at once; for {NEW} alone: {alone}." in shown.text
     assert "People's votes: cast in 2023." in shown.text
-
-
-def test_the_ways_of_placing() -> None:
-    """The table has a row per way of placing and one for people's own votes."""
     placed = placed_among("ann", "bob", "cy", NEW)
     assert placed.hidden is not None
     rows = {row["placed by"]: row for row in placement.ways(placed).rows}
@@ -90,25 +86,6 @@ def test_the_ways_of_placing() -> None:
     assert told.startswith(f"{NEW} is placed at rank {placed.joint.order.index(NEW) + 1} of 4, ")
     assert f"{own.rating:.0f} ({own.ci_low:.0f} to {own.ci_high:.0f})" in told
     assert told.endswith(f"by {placed.n_judged} judged battles.")
-
-
-def test_the_calibration_in_words() -> None:
-    """Verdicts in full are called so; toned down, the table says by how much and on what."""
-    assert "count in full" in placement.calibration(placed_among("a", "b", "c", NEW)).text
-    world = World([*steps(6, 50), 90.0], 3000, 2)
-    placed = Placement(model=NEW, min_battles=0, soft=True, method=BradleyTerry())(
-        world.human, world.sure()
-    )
-    found = placed.calibration
-    assert found is not None
-    told = " ".join(placement.calibration(placed).text.split())
-    assert f"battles that people and the judge both decided {found.n_shared} " in told
-    assert f"same winner, where both name one {100 * found.agreement:.1f}% " in told
-    assert f"a clear verdict is worth {found.worth:.3f} of a win " in told
-
-
-def test_the_forest_of_a_placement(tmp_path: Path) -> None:
-    """The picture has everybody, best on top, the placed model both ways."""
     placed = placed_among("ann", "bob", "cy", NEW)
     plot = placement.forest(placed, "simulated")
     (ax,) = plot.figure.axes
@@ -124,6 +101,21 @@ def test_the_forest_of_a_placement(tmp_path: Path) -> None:
     points = {float(line.get_xdata()[0]) for line in ax.lines}
     assert points >= {row.rating for row in placed.joint.ratings}
     assert drawn(plot, tmp_path) == drawn(placement.forest(placed, "simulated"), tmp_path)
+
+
+def test_the_calibration_in_words() -> None:
+    """Verdicts in full are called so; toned down, the table says by how much and on what."""
+    assert "count in full" in placement.calibration(placed_among("a", "b", "c", NEW)).text
+    world = World([*steps(6, 50), 90.0], 3000, 2)
+    placed = Placement(model=NEW, min_battles=0, soft=True, method=BradleyTerry())(
+        world.human, world.sure()
+    )
+    found = placed.calibration
+    assert found is not None
+    told = " ".join(placement.calibration(placed).text.split())
+    assert f"battles that people and the judge both decided {found.n_shared} " in told
+    assert f"same winner, where both name one {100 * found.agreement:.1f}% " in told
+    assert f"a clear verdict is worth {found.worth:.3f} of a win " in told
 
 
 def test_few_verdicts(tmp_path: Path) -> None:
@@ -202,16 +194,12 @@ def told_of(placed: Placed) -> list[str]:
 
 
 def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
-    """An unknown judge's error is said in heading, picture and sentence."""
+    """A judge's error is shown everywhere, or said to be unknown in every place."""
     told = told_of(placed_among("ann", "bob", "cy", NEW))
     assert sum("where this judge puts it" in text for text in told) >= 3
     for text in told:
         assert "with this judge's error" not in text
         assert "people would" not in text or "is not known" in text
-
-
-def test_a_judge_whose_error_is_known_shows_it_everywhere() -> None:
-    """A known judge's error is in the board, the ways, the picture and the words."""
     error = JudgeError(sd=80.0, n_models=6, n_shared=900)
     placed = replace(placed_among("ann", "bob", "cy", NEW), judge_error=error)
     wide = placed.cautious

@@ -37,7 +37,7 @@ def terminal(shown: Table) -> str:
 
 
 def test_text() -> None:
-    """Columns are aligned, numbers right and text left where nothing else is said."""
+    """Numbers stand right and text left, in the terminal too, where there is room."""
     assert table().text.splitlines() == [
         "group  model         rating  gap",
         "taste  ann             1400   +3",
@@ -48,10 +48,6 @@ def test_text() -> None:
     rows = [{"a": "x", "b": 5}, {"a": "long", "b": 10}]
     assert Table(rows=rows, title="T").text == "T\na      b\nx      5\nlong  10"
     assert facts({"votes": 12, "arena": "x"}, name="facts").text == "votes  12\narena  x"
-
-
-def test_terminal() -> None:
-    """Where there is room, the terminal has the lines of the text."""
     assert table().in_terminal(80).splitlines() == table().text.splitlines()[:-1]
     rows = [{"model": "a" * 14, "a long heading": 7, "said": "one two three four five\nsix"}]
     shown = Table(rows=rows, nowrap=["model"])
@@ -96,24 +92,16 @@ def test_looks() -> None:
 
 
 def test_csv() -> None:
-    """Values as they are; text that a spreadsheet would calculate stands after an apostrophe."""
+    """CSV has no formula, Markdown its alignment, LaTeX no character that it would obey."""
     rows = [{"a": 0.1 + 0.2, "b": None, "c": Cell("text", "<b>html</b>")}]
     assert Table(rows=rows).csv == "a,b,c\n0.30000000000000004,,text\n"
     formula = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
     assert formula.csv == "'=a,b,c,d\n'=1+1,-1.5,-2.5,'@x\n"
-
-
-def test_markdown() -> None:
-    """Markdown aligns columns by its rule and has title and notes around the table."""
     rows = [{"a": "x", "b": 5, "c": None}]
     shown = Table(rows=rows, title="T", notes=["a < b"])
     assert shown.markdown == (
         "**T**\n\n| a | b | c |\n| --- | ---: | ---: |\n| x | 5 | – |\n\na &lt; b\n"
     )
-
-
-def test_latex() -> None:
-    """Every character that LaTeX would obey or print as another is escaped."""
     latex = Table(rows=[{"group": LATEX, LATEX: LATEX, "n": 1}], group="group", notes=[LATEX]).latex
     assert latex.count(ESCAPED) == 4
     assert f"\n{ESCAPED} & {ESCAPED} & 1 \\\\\n" in latex
@@ -126,8 +114,7 @@ def test_hostile_names(name: str) -> None:
     shown = table(name)
     assert "<script" not in shown.html
     cells = re.findall(r"<td [^>]*>(.*?)</td>", shown.html, re.DOTALL)
-    assert unescape(cells[0]) == name
-    assert len(shown.text.splitlines()) == 5
+    assert (unescape(cells[0]), len(shown.text.splitlines())) == (name, 5)
     lines = shown.markdown.splitlines()[:5]
     assert {len(line.replace(r"\|", "").split("|")) for line in lines} == {6}
     assert "<" not in shown.markdown
@@ -139,17 +126,13 @@ def test_hostile_names(name: str) -> None:
 
 
 def test_no_rows() -> None:
-    """Without rows a sentence stands in place of the table, where there is one; else its heads."""
+    """Without rows a sentence or the heads stand; a number that is none is a dash."""
     assert Table(rows=[], empty="No <votes>.").html == "<p>No &lt;votes&gt;.</p>"
     assert str(Table(rows=[], empty="No votes.")) == "No votes."
     bare = Table(rows=[], columns=["rank"], notes=["Not rated on taste: only ties"])
     assert "rank" in bare.html
     assert bare.text.endswith("Not rated on taste: only ties")
     assert bare.csv.count("\n") == 1
-
-
-def test_numbers_in_words() -> None:
-    """A number, a share and a range are written as asked, and as a dash where there is none."""
     assert (number(2.5, ".2f"), number(3, "", "%"), percent(0.125, ".1f")) == (
         "2.50",
         "3%",

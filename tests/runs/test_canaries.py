@@ -11,19 +11,10 @@ from arena_kit import DataError, read_battles
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.quality.canaries import PREFIX
 from arena_kit.judging.quality.gate import UnfitJudgeError
+from tests import samples
 from tests.emulator import Emulator
 from tests.emulator.behaviours import read_sections, user_text
-from tests.samples import (
-    KEY,
-    by_heart,
-    judgments_of,
-    loaded,
-    placed_model,
-    plan_of,
-    published,
-    sizes,
-    verdict,
-)
+from tests.samples import by_heart, judgments_of, loaded, placed_model, plan_of, published
 
 #: What the small pilot judges: 2 pairs of each dimension in both orders.
 BULK = 12
@@ -31,17 +22,14 @@ CANARIES = 18
 SMALL: dict[str, Any] = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "n_perms": 20}
 
 
-@pytest.fixture(autouse=True)
-def _served(_no_keys: None, monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
+pytestmark = pytest.mark.usefixtures("service")
 
 
 def knows_canaries(params: Mapping[str, Any]) -> str:
     """The answer of a Claude that knows every canary."""
     text = user_text(params)
     dimension, sections = text.rpartition(" on ")[2].rstrip(".\n"), read_sections(text)
-    return verdict(by_heart(dimension, sections["response_a"], sections["response_b"]))
+    return samples.verdict(by_heart(dimension, sections["response_a"], sections["response_b"]))
 
 
 def test_a_bad_judge_is_stopped_before_the_bulk(workspace: Path, emulator: Emulator) -> None:
@@ -69,7 +57,7 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
     assert judgments.plan.prewarms
     assert judgments.plan.forecast is not None
     assert judgments.plan.forecast.requests == BULK + CANARIES
-    assert sizes(emulator) == [CANARIES, BULK]
+    assert samples.sizes(emulator) == [CANARIES, BULK]
     record = published(judgments)
     battles = read_battles(record.path / "battles.jsonl")
     assert battles.question_id is not None

@@ -125,9 +125,6 @@ def ctrl_c(when: Callable[[], bool]) -> Iterator[None]:
         signal.signal(signal.SIGINT, before)
 
 
-# Filling a file
-
-
 def test_a_file_is_filled_by_a_batch(arena: Arena) -> None:
     """Every prompt gets one line with the documented columns, from one batch, as billed."""
     manifest = arena.generate().read()
@@ -211,9 +208,6 @@ def test_a_failed_prompt_is_told_and_asked_again_a_refusal_is_a_response(arena: 
     assert len(arena.rows()) == N - 1
 
 
-# Interrupts and torn files
-
-
 def test_an_interrupted_live_run_keeps_what_came(arena: Arena) -> None:
     """A response is in the file as soon as it came."""
     arena.serve_by_chat()
@@ -273,9 +267,6 @@ def test_lost_and_torn_lines_are_written_from_the_ledger(arena: Arena) -> None:
     assert arena.asked() == N
 
 
-# Definitions
-
-
 def test_a_changed_definition_is_asked_anew(arena: Arena) -> None:
     """Responses of an earlier definition leave the file and are refused by judging."""
     arena.generate(entrants=[])
@@ -320,9 +311,6 @@ def test_each_prompt_has_a_seed_of_its_own(arena: Arena) -> None:
     assert all(0 <= seed < 2**31 for seed in first.values())
 
 
-# Caps and doors
-
-
 @pytest.mark.parametrize(
     ("cap", "entrants", "kind"),
     [(0, ["plain"], DataError), (0.0001, ["plain"], CostError), (1.1, [], CostError)],
@@ -344,8 +332,7 @@ def test_a_forecast_by_hand(arena: Arena) -> None:
     the prompts as the service counts them.
     """
     found = arena.plan().forecasts()["plain"]
-    assert (found.requests, found.answered) == (N, 0)
-    assert found.output_tokens == N * 200
+    assert ((found.requests, found.answered), found.output_tokens) == ((N, 0), N * 200)
     n_bytes = sum(len(prompt["text"].encode()) for prompt in arena.prompts)
     assert found.user_tokens == pytest.approx(n_bytes / 3.2, abs=N)
     by_hand = (found.user_tokens * 2 + N * 200 * 10) / 2 / 1e6
@@ -377,14 +364,10 @@ def test_offline_writes_from_the_ledger_alone(
 @pytest.mark.parametrize(
     ("changes", "code"),
     [
-        ({"entrants": ["oak"]}, 2),
-        ({"tournament": "params/tournament.yaml"}, 2),
-        ({"colour": "blue"}, 2),
-        ({"max_cost_usd": -1}, 2),
-        ({"max_cost_usd": 0.0001}, 3),
-        ({}, 0),
+        ({"entrants": ["oak"]}, 2), ({"tournament": "params/tournament.yaml"}, 2),
+        ({"colour": "blue"}, 2), ({"max_cost_usd": -1}, 2), ({"max_cost_usd": 0.0001}, 3), ({}, 0),
     ],
-)
+)  # fmt: skip
 def test_the_command_line(arena: Arena, changes: dict[str, Any], code: int) -> None:
     """`generate` forecasts without sending, then fills the files and prints the record's path."""
     file = arena.root / "params" / "small_generate.yaml"
@@ -392,8 +375,7 @@ def test_the_command_line(arena: Arena, changes: dict[str, Any], code: int) -> N
     done = call("generate", "--params", file)
     assert done.exit_code == code, done.output
     if code:
-        assert len(done.stderr.strip().splitlines()) == 1
-        assert arena.asked() == 0
+        assert (len(done.stderr.strip().splitlines()), arena.asked()) == (1, 0)
         return
     assert open_record(done.stdout.splitlines()[-1])["status"] == "finished"
     assert arena.complete()

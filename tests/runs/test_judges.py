@@ -15,18 +15,9 @@ from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.judge_report import JudgeComparison
+from tests import samples
 from tests.emulator import Emulator
-from tests.samples import (
-    SMALL,
-    call,
-    edited,
-    judgments_of,
-    loaded,
-    parameters,
-    placed_model,
-    published,
-    record_of,
-)
+from tests.samples import SMALL, edited, judgments_of, loaded, parameters, published, record_of
 
 BASELINE, MODEL = "baseline/lexical-v1", "claude-sonnet-5-5"
 #: Eight questions of six pairs: enough for every rule.
@@ -64,9 +55,6 @@ def measured(**given: Any) -> JudgeComparison:
 def another_rubric(workspace: Path, name: str) -> None:
     rubric = workspace / "params" / "rubrics" / f"{name}.md"
     rubric.write_text(f"{rubric.read_text()}\nPrefer the calmer one.\n")
-
-
-# The gate
 
 
 @pytest.mark.parametrize(
@@ -133,7 +121,7 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
         given = paid(emulator, strata={"curated": 1})
         own = parameters("headline", **given)
         words = [w for n, v in (own | own.pop("overrides")).items() for w in ("-p", n, str(v))]
-        done = call("run", "headline", *words)
+        done = samples.call("run", "headline", *words)
         assert done.exit_code == 3, done.output
         found = f"the pilot {pilot.path.name} found: The judge {MODEL} is not usable"
         assert found in " ".join(done.output.split())
@@ -157,16 +145,13 @@ def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
 
 def test_a_placement_holds_its_judge_against_people() -> None:
     """Verdicts from a file and people's votes on the same battles, which tell no slot."""
-    placed = placed_model(model="dogwood", n_bootstraps=100)
+    placed = samples.placed_model(model="dogwood", n_bootstraps=100)
     quality, gate = placed.verdicts.quality, placed.verdicts.gate
     (dimension,) = quality.dimensions
     assert quality.find("agreement", dimension).n > 100
     assert quality.find("flips", dimension).value is not None
     assert quality.find("slot_a", dimension).value is None
     assert ak.publish_placement(placed).read()["judge_gate"]["sentence"] == gate.sentence
-
-
-# Judges side by side
 
 
 def test_real_judges_of_one_file_side_by_side(

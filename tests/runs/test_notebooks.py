@@ -23,17 +23,9 @@ from arena_kit.files import read_json
 from arena_kit.runs.notebook import run as notebooks
 from arena_kit.runs.record.progress import Progress
 from arena_kit.runs.record.record import Record
+from tests import samples
 from tests.emulator import Emulator
-from tests.samples import (
-    KEY,
-    TOURNAMENT_ARTIFACTS,
-    call,
-    judgments_of,
-    log_of,
-    published,
-    without_report,
-    won,
-)
+from tests.samples import TOURNAMENT_ARTIFACTS, call, judgments_of, log_of, without_report, won
 
 COLUMNS = 80
 LONG = "a note of a service that goes on and on " * 5
@@ -100,12 +92,8 @@ def test_rate_says_that_it_is_at_work(tmp_path: Path) -> None:
     assert states(written)[-1] == ""
 
 
-def test_dollars_are_counted(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_dollars_are_counted(workspace: Path, service: Emulator) -> None:
     """The progress file has the dollars that the service has billed this run."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
     own = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "preflight": False}
     study = judgments_of("pilot", **own, n_perms=20)
     assert len(study) == 3 * 2
@@ -113,9 +101,9 @@ def test_dollars_are_counted(
     progress.show(12, 12)
     now = json.loads((study.record.path / "progress.json").read_text())
     assert (now["verdicts"], now["of"]) == (12, 12)
-    assert now["usd"] == pytest.approx(emulator.billing.total_usd)
+    assert now["usd"] == pytest.approx(service.billing.total_usd)
     assert now["usd"] > 0
-    published(study)
+    samples.published(study)
 
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "elo.n_perms", "20")
@@ -199,8 +187,7 @@ def test_refused_before_start(workspace: Path, words: list[str], code: int, why:
     (workspace / "mine").mkdir()
     (workspace / "mine" / ".claim").write_text("someone else")
     done = call("run", *words)
-    assert done.exit_code == code
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert (done.exit_code, len(done.stderr.strip().splitlines())) == (code, 1)
     assert re.search(why, done.stderr), done.stderr
     assert not (workspace / "runs").exists()
 

@@ -1,8 +1,11 @@
 """Paid runs as a user starts them: the command line, real kernels, the emulated service."""
 
 import json
+import os
 import re
 import shutil
+import signal
+import time
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -15,34 +18,20 @@ from arena_kit.judging.verdicts.records import Status
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.publish import UnusableError
+from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    call,
-    copy_workspace,
-    edited,
-    jsonl,
-    judgments_of,
-    loaded,
-    paid_twice,
-    parameters,
-    plan_of,
-    published,
-    record_of,
-    without_report,
-)
+from tests.samples import call, edited, jsonl, judgments_of, loaded, paid_twice, plan_of, published
 
-KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
 SMALL = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 6, "n_perms": 20,
          "preflight": False, "prewarm": False}  # fmt: skip
+PILOT_CLAUDE = ("--params", "params/pilot_claude.yaml", "-p", "limit_pairs", "6")
 
 
-@pytest.fixture
-def service(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Emulator:
-    """The emulated service, which the environment names with a key."""
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    return emulator
+def small_words() -> list[str]:
+    """SMALL as words of the command line."""
+    overrides = samples.parameters("pilot", **SMALL)["overrides"]
+    return [word for name, value in overrides.items() for word in ("-p", name, str(value))]
 
 
 @pytest.mark.parametrize(
@@ -102,14 +91,11 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     assert not plan_of("headline", **paid, prewarm=False).prewarms
 
 
-def test_token_use_stands_per_dimension(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_token_use_stands_per_dimension(workspace: Path, service: Emulator) -> None:
     """The manifest has tokens and dollars of each dimension."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
     given = {
         "judge": "anthropic", "judge_model": "claude-opus-5-5", "max_cost_usd": 5.0,
-        "limit_pairs": 2, "n_perms": 20, "base_url": emulator.base_url, "preflight": False,
+        "limit_pairs": 2, "n_perms": 20, "preflight": False,
     }  # fmt: skip
     study = judgments_of("pilot", **given)
     record = published(study)
@@ -128,7 +114,7 @@ def test_token_use_stands_per_dimension(
         assert (found["answers"], found["from_ledger"]) == (4, 0)
     assert sum(f["output_tokens"] for f in cost["by_dimension"].values()) > 0
     assert "on clinical_utility" in study._repr_html_()
-    again = record_of("pilot", **given).read()["cost"]["by_dimension"]["calibration"]
+    again = samples.record_of("pilot", **given).read()["cost"]["by_dimension"]["calibration"]
     assert (again["answers"], again["usd"], again["from_ledger"]) == (0, 0, 4)
 
 
@@ -152,7 +138,7 @@ def holding_the_key(workspace: Path) -> list[Path]:
     """The files of a workspace with a report and a ledger that hold the key."""
     files = [path for path in workspace.rglob("*") if path.is_file()]
     assert {"report.html", "verdicts.sqlite"} <= {path.name for path in files}
-    return [path for path in files if KEY.encode() in path.read_bytes()]
+    return [path for path in files if samples.KEY.encode() in path.read_bytes()]
 
 
 def own_server(emulator: Emulator) -> dict[str, Any]:
@@ -184,12 +170,9 @@ def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
     """Credit ends half way: the failed manifest has the cost; resumed, nothing is paid twice, and
     neither time does a file, an output or a database page hold the key.
     """
-    without_report(workspace, shown="ak.answer(board, judgments)")
+    samples.without_report(workspace, shown="ak.answer(board, judgments)")
     service.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
-    words = [w for n, v in parameters("pilot", **SMALL).pop("overrides").items()
-             for w in ("-p", n, str(v))]  # fmt: skip
-    file = ("--params", "params/pilot_claude.yaml", "-p", "limit_pairs", "6")
-    done = call("run", "pilot", *file, *words)
+    done = call("run", "pilot", *PILOT_CLAUDE, *small_words())
     assert done.exit_code == 3, done.stderr
     assert "credit balance is too low" in done.stderr
     record, paid = Path(done.stdout.splitlines()[-1]), service.billing.total_usd
@@ -200,15 +183,50 @@ def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
     assert ended.exit_code == 0, ended.stderr
     total = service.billing.total_usd
     assert loaded(record / "manifest.json")["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
-    assert paid_twice(service) == []
-    assert holding_the_key(workspace) == []
-    assert KEY not in done.output + ended.output
-    moved, ledger = copy_workspace(workspace.parent / "moved"), ".arena_kit/verdicts.sqlite"
+    assert (paid_twice(service), holding_the_key(workspace)) == ([], [])
+    assert samples.KEY not in done.output + ended.output
+    moved, ledger = samples.copy_workspace(workspace.parent / "moved"), ".arena_kit/verdicts.sqlite"
     (moved / ledger).parent.mkdir()
     shutil.copy(workspace / ledger, moved / ledger)
     with chdir(moved):
-        rest = json.loads(call("cost", "pilot", *file, *words, "--json").stdout)["forecast"]
+        rest = json.loads(call("cost", "pilot", *PILOT_CLAUDE, *small_words(), "--json").stdout)[
+            "forecast"
+        ]
     assert rest["requests"] == 0
+
+
+@pytest.mark.slow  # two processes and three kernels, each with the SDK
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_is_resumed(workspace: Path, service: Emulator, kill: signal.Signals) -> None:
+    """Ctrl-C says which batch goes on and how to resume; after a SIGKILL too, `resume` ends in
+    the same record, and every request was paid once.
+    """
+    samples.without_report(workspace)
+    service.settings.batch_seconds = 3600
+    process = samples.started("run", "pilot", *PILOT_CLAUDE, *small_words())
+    batch_id = samples.wait_for_batch()
+    told = json.loads(call("ledger", "batches", "--json").stdout)
+    assert [row["batch_id"] for row in told] == [batch_id]
+    # a terminal sends Ctrl-C to the kernel too
+    (os.killpg if kill is signal.SIGINT else os.kill)(process.pid, kill)
+    _, err = process.communicate(timeout=60)
+    (record,) = (workspace / "runs").iterdir()
+    if kill is signal.SIGINT:
+        assert (process.returncode, "Traceback" in err) == (1, False), err
+        assert f"still running at the service: batch {batch_id}" in err
+        assert f"arena-kit resume {record}" in err
+    service.clock.advance(hours=2)
+    for _ in range(30):  # the orphaned kernel of a killed run may hold the ledger a little
+        if (done := call("resume", record)).exit_code != 3:
+            break
+        time.sleep(1)
+    assert done.exit_code == 0, done.stderr
+    manifest, bill = loaded(record / "manifest.json"), service.billing.total_usd
+    assert (manifest["status"], len(manifest["earlier_tries"]) >= 1) == ("finished", True)
+    assert (len(service.billing.rows), paid_twice(service)) == (36, [])
+    assert manifest["cost"]["usd_spent"] == pytest.approx(bill, abs=1e-9)
+    again = call("resume", record)
+    assert (again.exit_code, "has finished" in again.stderr) == (2, True)
 
 
 def test_errored_requests_are_asked_again_when_told(workspace: Path, service: Emulator) -> None:

@@ -7,7 +7,8 @@ import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
+import signal
+import time
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -18,46 +19,21 @@ import pytest
 import yaml
 from click.testing import Result
 
-from arena_kit import (
-    Battle,
-    BattleLog,
-    DataError,
-    Outcome,
-    RatingError,
-    judge_placement,
-    place,
-    publish_placement,
-    read_battles,
-    read_placement,
-    write_battles,
-)
+import arena_kit as ak
+from arena_kit import Battle, DataError, Outcome, judge_placement, place, publish_placement
 from arena_kit.cli.records import show_board
 from arena_kit.files import read_yaml
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.judge_pairs import OfflineError
 from arena_kit.judging.judges.base import PausedError
+from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from arena_kit.reporting import placement
 from arena_kit.runs.placement.place import PlacedModel
 from arena_kit.runs.placement.plan import PlacementPlan, forecast_values
-from tests import naive
+from tests import naive, samples
 from tests.emulator import Emulator, Fault, Reply
-from tests.samples import (
-    KEY,
-    SMALL,
-    call,
-    copy_workspace,
-    jsonl,
-    loaded,
-    paid_twice,
-    parameters,
-    placed_model,
-    placement_record,
-    plan_of,
-    record_of,
-    report_of,
-    verdict,
-)
+from tests.samples import call, jsonl, loaded, parameters, placed_model, placement_record, started
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -105,7 +81,7 @@ def of_new(**changes: Any) -> list[Battle]:
 
 
 def written(path: Path, battles: list[Battle]) -> Path:
-    write_battles(path, BattleLog.from_battles(battles))
+    ak.write_battles(path, ak.BattleLog.from_battles(battles))
     return path
 
 
@@ -116,20 +92,17 @@ OWN: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with the shipped folders, and files of votes and verdicts."""
-    root = copy_workspace(tmp_path_factory.mktemp("placing") / "workspace")
+    root = samples.copy_workspace(tmp_path_factory.mktemp("placing") / "workspace")
     written(root / "votes.csv", votes())
     written(root / "verdicts.jsonl", verdicts())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        yield root
+    return root
 
 
 def planned(home: Path, **changes: Any) -> PlacementPlan:
     with chdir(home):
-        return read_placement(**parameters("placement", **OWN | changes))
+        return ak.read_placement(**parameters("placement", **OWN | changes))
 
 
 def placed_by(home: Path, **changes: Any) -> PlacedModel:
@@ -166,7 +139,7 @@ def assert_rated_again(record: Path, cwd: Path, file: str = "battles.jsonl") -> 
 
 
 def test_every_artifact(record: Path) -> None:
-    """The manifest has settings and hashes, elo_ratings.json the fields of the format."""
+    """Settings and hashes are kept; a naive fit of battles.jsonl gives the ratings."""
     assert {path.name for path in record.iterdir()} >= {*ARTIFACTS, "manifest.json"}
     manifest = loaded(record / "manifest.json")
     assert (manifest["status"], manifest["mode"]) == ("finished", "placement")
@@ -188,10 +161,6 @@ def test_every_artifact(record: Path) -> None:
         assert row["source"] == ("evaluated" if row["model"] == "new" else "human")
     assert rows == sorted(rows, key=lambda row: -row["rating"])
     assert {row["model"] for row in rows} == {"new", *NAMES}
-
-
-def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
-    """A naive fit of battles.jsonl, read as plain JSON, gives the ratings."""
     names = sorted(["new", *NAMES])
     score = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5, "both_bad": 0.5}
     games = [
@@ -210,24 +179,11 @@ def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
         assert found[name]["n_battles"] == sum(names.index(name) in game[:2] for game in games)
 
 
-def test_rating_the_record_again(home: Path, record: Path, tmp_path: Path) -> None:
-    """`rate RECORD` gives the record's numbers byte for byte; its file elsewhere is any file."""
-    written(home / "tasted.jsonl", [replace(b, dimension="taste") for b in verdicts()])
-    assert_rated_again(saved(home, judged="tasted.jsonl"), home)
-    for cwd, file in ((home, "."), (home, "battles.jsonl"), (tmp_path, "battles.jsonl")):
-        assert_rated_again(record, cwd, file)
-    shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
-    done = call_in(tmp_path, "rate", tmp_path / "battles.jsonl", "--json")
-    own = loaded(record / "manifest.json")["rating"]["settings"]
-    assert json.loads(done.stdout)["settings"] != own
-
-
-def test_resamples_give_the_intervals(home: Path, record: Path) -> None:
-    """bootstrap_ratings.csv has a row per resample, each with the arena's mean."""
+def test_resamples_give_the_intervals(home: Path, record: Path, tmp_path: Path) -> None:
+    """A row per resample has the arena's mean; `rate RECORD` gives the record's numbers again."""
     with (record / "bootstrap_ratings.csv").open(newline="") as lines:
         table = list(csv.DictReader(lines))
-    assert len(table) == 100
-    assert set(table[0]) == {"new", *NAMES}
+    assert (len(table), set(table[0])) == (100, {"new", *NAMES})
     ratings = loaded(record / "elo_ratings.json")["ratings"]
     for row in ratings:
         values = sorted(float(each[row["model"]]) for each in table)
@@ -246,10 +202,18 @@ def test_resamples_give_the_intervals(home: Path, record: Path) -> None:
     drawn = loaded(other / "elo_ratings.json")["ratings"]
     assert [row["rating"] for row in ratings] == [row["rating"] for row in drawn]
     assert all(a["ci_low"] != b["ci_low"] for a, b in zip(ratings, drawn, strict=True))
+    written(home / "tasted.jsonl", [replace(b, dimension="taste") for b in verdicts()])
+    assert_rated_again(saved(home, judged="tasted.jsonl"), home)
+    for cwd, file in ((home, "."), (home, "battles.jsonl"), (tmp_path, "battles.jsonl")):
+        assert_rated_again(record, cwd, file)
+    shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
+    done = call_in(tmp_path, "rate", tmp_path / "battles.jsonl", "--json")
+    own = loaded(record / "manifest.json")["rating"]["settings"]
+    assert json.loads(done.stdout)["settings"] != own
 
 
 def test_placement_summary(record: Path) -> None:
-    """placement.json says both ways, with possible ranks and the probability to be above."""
+    """placement.json has both ways and all six together, the box says what may be concluded."""
     found = loaded(record / "placement.json")
     ratings = loaded(record / "elo_ratings.json")["ratings"]
     joint = {row["model"]: row for row in found["joint"]}
@@ -266,10 +230,6 @@ def test_placement_summary(record: Path) -> None:
     (placed,) = [row["ranks"] for row in found["board"]["ratings"] if row["model"] == "new"]
     best, worst = found["ranks_alone"]["board"]
     assert placed[0] <= best <= worst <= placed[1], "all at once is no narrower"
-
-
-def test_people_and_judge_together(record: Path) -> None:
-    """placement.json has all six models by votes and verdicts together."""
     found = loaded(record / "placement.json")
     together = {row["model"]: row for row in found["together"]["ratings"]}
     assert set(together) == {"new", *NAMES}
@@ -283,6 +243,16 @@ def test_people_and_judge_together(record: Path) -> None:
     assert worth is not None
     assert int(worth[1]) > 50
     assert found["together"]["disagreements"] == []
+    box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
+    board, model = summary["board"], summary["model"]
+    rank = [row["model"] for row in board["ratings"]].index(model) + 1
+    row = board["ratings"][rank - 1]
+    place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
+    assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
+    assert summary["in_votes"] in box["said"]
+    assert board["caution"] in box["caveats"]
+    assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
+    assert box["facts"]["judge"] == f"{JUDGE}, verdicts of verdicts.jsonl"
 
 
 def test_people_and_judge_apart(home: Path) -> None:
@@ -304,7 +274,9 @@ def test_people_and_judge_apart(home: Path) -> None:
 def test_a_record_as_judged(home: Path) -> None:
     """The judged battles may be a tournament's record."""
     with chdir(home):
-        tournament = record_of("pilot", **SMALL | {"run_dir": "runs/tournament"}).path
+        tournament = samples.record_of(
+            "pilot", **samples.SMALL | {"run_dir": "runs/tournament"}
+        ).path
     sample = {"model": "dogwood", "human": "sample/arena/simulated_votes.csv.gz", "soft": False,
               "min_battles": 500, "judged": "runs/tournament"}  # fmt: skip
     with pytest.raises(DataError, match=r"several dimensions \(calibration, clinical_utility, fac"):
@@ -313,7 +285,7 @@ def test_a_record_as_judged(home: Path) -> None:
         planned(home, **sample, dimension="taste")
     study = placed_by(home, **sample, dimension="factuality")
     assert study.verdicts.plan.judge_model == "baseline/lexical-v1"
-    battles = read_battles(tournament / "battles.jsonl").by_dimension()["factuality"]
+    battles = ak.read_battles(tournament / "battles.jsonl").by_dimension()["factuality"]
     mine = [b for b in battles.to_battles() if "dogwood" in (b.model_a, b.model_b)]
     assert study.placed.n_judged == sum(not b.inconsistent for b in mine)
 
@@ -357,7 +329,7 @@ def test_a_place_that_does_not_exist(home: Path, changes: dict[str, Any], why: s
     apart = [replace(b, question_id=f"other-{b.question_id}") for b in of_new()]
     written(home / "apart.jsonl", apart)
     written(home / "wins.jsonl", of_new(winner="model_a", inconsistent=False))
-    with pytest.raises(RatingError, match=why) as caught:
+    with pytest.raises(ak.RatingError, match=why) as caught:
         placed_by(home, **changes)
     assert "\n" not in str(caught.value)
     last = max((home / "runs").iterdir(), key=lambda p: p.stat().st_mtime)
@@ -366,8 +338,8 @@ def test_a_place_that_does_not_exist(home: Path, changes: dict[str, Any], why: s
     assert str(caught.value) in manifest["error"]
 
 
-def test_several_judges(home: Path) -> None:
-    """Verdicts of several judges are refused with their names."""
+def test_several_judges(home: Path, record: Path) -> None:
+    """Verdicts of several judges are refused with their names, and verdicts are no votes."""
     kind = of_new(winner="model_a", inconsistent=False, judge_model="kind")
     stern = of_new(winner="model_b", inconsistent=False, judge_model="stern")
     written(home / "two.jsonl", kind + stern)
@@ -378,30 +350,12 @@ def test_several_judges(home: Path) -> None:
     assert study.placed.joint.order[0] == "new", "the kind judge lets it win every time"
     written(home / "unnamed.jsonl", [replace(b, judge_model=None) for b in verdicts()])
     assert planned(home, judged="unnamed.jsonl").judge_model != "winner"
-
-
-def test_verdicts_are_no_votes(home: Path, record: Path) -> None:
-    """A file of both, such as the battles of an earlier placement, lends only its human votes."""
     mixed = [*votes(), *(b for b in verdicts() if "new" not in (b.model_a, b.model_b))]
     written(home / "mixed.jsonl", mixed)
     placed = placed_by(home, human="mixed.jsonl", soft=False).placed
     assert placed.human.n_battles == loaded(record / "placement.json")["n_human"]
-    with pytest.raises(RatingError, match=r"people and the judge both decided .* found 0$"):
+    with pytest.raises(ak.RatingError, match=r"people and the judge both decided .* found 0$"):
         placed_by(home, judged=str(record), soft=True)
-
-
-def test_the_answer_of_a_placement(record: Path) -> None:
-    """The box says rank, rating, possible ranks, who judged, and what may not be concluded."""
-    box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
-    board, model = summary["board"], summary["model"]
-    rank = [row["model"] for row in board["ratings"]].index(model) + 1
-    row = board["ratings"][rank - 1]
-    place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
-    assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
-    assert summary["in_votes"] in box["said"]
-    assert board["caution"] in box["caveats"]
-    assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
-    assert box["facts"]["judge"] == f"{JUDGE}, verdicts of verdicts.jsonl"
 
 
 def test_run_placement(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -409,7 +363,7 @@ def test_run_placement(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report and terminal say that the votes are simulated.
     """
     with chdir(home):
-        record = report_of("placement", home).parent
+        record = samples.report_of("placement", home).parent
     show_board(record)
     printed = capsys.readouterr().out
     assert "dogwood ◀" in printed
@@ -433,8 +387,7 @@ def test_the_27k_set(home: Path, data: Path) -> None:
     assert (manifest["status"], manifest["human_battles"]["note"]) == ("finished", "")
     assert found["arena"] == "Chatbot Arena, April to June 2023"
     assert (found["model"], found["judge_model"]) == ("gpt-4", "gpt-4-0125-preview")
-    assert len(found["ratings"]) == 20
-    assert found["ratings"][0]["model"] == "gpt-4"
+    assert (len(found["ratings"]), found["ratings"][0]["model"]) == (20, "gpt-4")
     hidden = loaded(record.path / "placement.json")["hidden_human_rating"]
     assert abs(found["ratings"][0]["rating"] - hidden["rating"]) < 50
     rows = jsonl(record.path / "battles.jsonl")
@@ -462,10 +415,7 @@ def rows_of(workspace: Path) -> list[dict[str, Any]]:
 
 @pytest.fixture(autouse=True)
 def _a_key(_no_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-
-
-# The sample
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
 
 
 @pytest.fixture(scope="module")
@@ -476,7 +426,7 @@ def sample_params() -> dict[str, Any]:
 
 
 def arena_plan(**given: Any) -> PlacementPlan:
-    return read_placement(**parameters("placement", **given))
+    return ak.read_placement(**parameters("placement", **given))
 
 
 def test_the_sample_from_an_arena_file_to_a_place(
@@ -520,7 +470,7 @@ def test_the_sample_from_an_arena_file_to_a_place(
     ratings = loaded(record.path / "elo_ratings.json")["ratings"]
     assert [row["rating"] for row in told] == [row["rating"] for row in ratings]
     judged = record.path / "judged.jsonl"
-    assert len(read_battles(judged)) == 600
+    assert len(ak.read_battles(judged)) == 600
     from_file = {"n_bootstraps": 100, "responses": "", "judged": str(judged)}
     again = placed_model(**sample_params | from_file)
     assert again.placed.shown.ratings == study.placed.shown.ratings
@@ -601,22 +551,6 @@ def test_refused_before_anything_is_judged(
     assert not (workspace / "runs").exists()
 
 
-OWN_SERVER = {"backend": "openai_compatible", "model": "own", "base_url": "http://127.0.0.1:9/v1"}
-
-
-def test_battles_without_a_question_id(workspace: Path, sample_params: dict[str, Any]) -> None:
-    """An arena that names no questions is known by its prompts."""
-    bare = [{k: v for k, v in row.items() if k != "question_id"} for row in rows_of(workspace)]
-    (workspace / "bare.jsonl").write_text("".join(f"{json.dumps(row)}\n" for row in bare))
-    given = sample_params | {"human": "bare.jsonl", "responses": "", "generate": OWN_SERVER}
-    study = arena_plan(**given)
-    assert study.tournament is not None
-    drawn = {prompt.prompt_id for prompt in study.tournament.sample.prompts}
-    assert all(each.startswith("prompt-") for each in drawn)
-    assert drawn <= {*study.human.prompts}
-    assert len(study.human.prompts) <= 143
-
-
 def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[str, Any]) -> None:
     """Where fewer shared battles than needed could be judged, what was paid for is not lost."""
     few = {"n_shared": 210, "n_battles": 50, "n_bootstraps": 100}  # some will be inconsistent
@@ -625,9 +559,6 @@ def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[s
     assert "for want of battles" in study.facts["verdicts"]
     assert study.placed.judge_error is None
     assert "where this judge puts it" in placement.board(study.placed).title
-
-
-# Paid answers and verdicts
 
 
 def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) -> None:
@@ -650,8 +581,7 @@ def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) ->
     paid = manifest["cost"]["answers_paid"]
     assert paid["answers"]["usd"] + paid["verdicts"]["usd"] == pytest.approx(bill, abs=1e-12)
     answers = jsonl(record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
-    assert len(answers) == 14
-    assert manifest["answers"]["responses"] == {"ok": 14}
+    assert (len(answers), manifest["answers"]["responses"]) == (14, {"ok": 14})
 
     sent = len(emulator.requests)
     for more in ({}, {"offline": True}):
@@ -712,7 +642,7 @@ def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -
         if asked == refused:
             return Reply(text="", stop_reason="refusal")
         if "response_a" in asked:
-            return "no verdict" if lost in asked else verdict("tie")
+            return "no verdict" if lost in asked else samples.verdict("tie")
         return "An answer."
 
     emulator.settings.behaviour = answer
@@ -725,6 +655,42 @@ def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -
     assert len(rows) == 21
     assert [r["response_text"] for r in rows if r["diagnostics"]["status"] == "refused"] == [""]
     assert "unparsable" in placement.met(verdicts.battles, "newcomer", verdicts.statuses).text
+
+
+@pytest.mark.slow  # three whole runs, two of them killed; the next test is the quick one
+def test_killed_while_answering_and_while_judging(workspace: Path, emulator: Emulator) -> None:
+    """Killed outright while answers are made and interrupted while they are judged, the run is
+    resumed each time in its record, ends, and every request was paid once.
+    """
+    emulator.settings.batch_seconds = 3600
+    given = _file(parameters("placement", **claude(emulator, prewarm=False)))
+    process = started("run", "placement", "--params", given)
+    first = samples.wait_for_batch()
+    process.kill()
+    process.communicate(timeout=60)
+    (record,) = (workspace / "runs").iterdir()
+    emulator.clock.advance(hours=2)
+    process, ledger = started("resume", record), Ledger(Path(".arena_kit") / "verdicts.sqlite")
+    for _ in range(60):  # the orphaned kernel of a killed run may hold the ledger a little
+        if (code := process.poll()) is None and ledger.known_batches() > {first}:
+            break
+        if code == 3:
+            process = started("resume", record)
+        time.sleep(1)
+    second = samples.wait_for_batch(first)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert second in err
+    assert f"arena-kit resume {record}" in err
+    emulator.clock.advance(hours=2)
+    done = call("resume", record)
+    assert done.exit_code == 0, done.stderr
+    assert "newcomer ◀" in done.stdout
+    manifest, bill = loaded(record / "manifest.json"), emulator.billing.total_usd
+    assert manifest["status"] == "finished"
+    assert (len(emulator.billing.rows), samples.paid_twice(emulator)) == (54, [])
+    assert manifest["cost"]["usd_spent"] == pytest.approx(bill, abs=1e-9)
+    assert manifest["cost"]["forecast"]["answers"]["requests"] == 14, "the first one is kept"
 
 
 def test_what_was_paid_before_credit_ended_is_not_paid_again(
@@ -744,16 +710,12 @@ def test_what_was_paid_before_credit_ended_is_not_paid_again(
     assert rest.forecast["answers"].requests == 14 - n_paid
     spent = judge_placement(rest).record.read()["cost"]["usd_spent"]
     assert spent + manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd)
-    assert len(emulator.billing.rows) == 54
-    assert paid_twice(emulator) == []
-
-
-# Tournaments
+    assert (len(emulator.billing.rows), samples.paid_twice(emulator)) == (54, [])
 
 
 def test_only_one_entrant(workspace: Path) -> None:
     """`only_entrant` judges only pairs with it."""
-    plan = plan_of("pilot", only_entrant="dogwood", strata={"open_recall": 4, "curated": 2})
+    plan = samples.plan_of("pilot", only_entrant="dogwood", strata={"open_recall": 4, "curated": 2})
     pairs = plan.pairing.pairs
     assert len(pairs) == 3 * (4 + 6 + 6)
     assert all("dogwood" in (pair.entrant_a, pair.entrant_b) for pair in pairs)
@@ -766,4 +728,4 @@ def test_only_one_entrant(workspace: Path) -> None:
     )
     assert some * 2 == whole
     with pytest.raises(DataError, match="only_entrant 'oak' does not compete; entrants: aspen"):
-        plan_of("pilot", only_entrant="oak")
+        samples.plan_of("pilot", only_entrant="oak")

@@ -72,8 +72,7 @@ def test_what_cannot_be_used_is_counted(changes: dict[str, Any], why: str) -> No
     """A battle that cannot be used is left out by its reason, and leaves no answer behind."""
     rows = arena(("x", "y", "q1", {}), ("x", "z", "q1", changes))
     texts = RecordedTexts.of_file(*rows, languages=["en"])
-    assert texts.left_out == {why: 1}
-    assert texts.battles == [RecordedBattle("q1", "x", "y")]
+    assert (texts.left_out, texts.battles) == ({why: 1}, [RecordedBattle("q1", "x", "y")])
     assert set(texts.answers) == {("x", "q1"), ("y", "q1")}
 
 
@@ -141,8 +140,7 @@ def test_shared_battles_are_among_few_models() -> None:
 
     assert models(80) <= {f"m{i:02}" for i in range(10)}, "45 pairs of ten, twice each"
     assert models(132) == {f"m{i:02}" for i in range(12)}
-    assert len(models(133)) == 13
-    assert len(models(999)) == 20
+    assert (len(models(133)), len(models(999))) == (13, 20)
 
 
 def test_names_that_are_no_ids_come_back() -> None:

@@ -14,43 +14,16 @@ from typing import Any
 
 import pytest
 
-from arena_kit import (
-    Battle,
-    BattleLog,
-    Board,
-    BradleyTerry,
-    DataError,
-    Outcome,
-    leaderboard,
-    open_run,
-    rate,
-    record_texts,
-    write_battles,
-)
+import arena_kit as ak
+from arena_kit import Battle, BattleLog, Board, BradleyTerry, DataError, open_run, record_texts
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Slot
 from arena_kit.reporting import tables
 from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.runs.record.inputs import keep_inputs, replay_parameters, tournament_inputs
 from arena_kit.runs.record.record import Record
-from tests.samples import (
-    HOSTILE,
-    ROOT,
-    SMALL,
-    Elements,
-    call,
-    copy_workspace,
-    jsonl,
-    judgments_of,
-    log_of,
-    plan_of,
-    published,
-    rated_by_hand,
-    record_of,
-    settled,
-    votes_on,
-    won,
-)
+from tests import samples
+from tests.samples import HOSTILE, SMALL, call, copy_workspace, jsonl, judgments_of, log_of, won
 
 KEPT = {
     "tournament.yaml": "params/tournament.yaml",
@@ -73,7 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with chdir(root):
         for name, seed in (("one", 0), ("two", 5)):
             own = {"overrides": {"elo.n_perms": 20, "elo.seed": seed}, "run_dir": f"runs/{name}"}
-            record_of("pilot", **SMALL | own)
+            samples.record_of("pilot", **SMALL | own)
     return root
 
 
@@ -135,13 +108,28 @@ def test_a_record_keeps_what_was_judged(home: Path, alone: tuple[Path, Path]) ->
 
 
 def test_records_alone_are_opened_and_compared(alone: tuple[Path, Path]) -> None:
-    """Another seed of the shuffles moves Elo and not one verdict, so nobody has moved."""
+    """Another seed moves no verdict; address, key and cap are never taken from a record."""
     assert "10 files kept, 0 only as hashes" in call("runs", "show", alone[0]).stdout
     found = json.loads(call("runs", "compare", *alone, "--json").stdout)
     assert found["settings"]["tournament.elo.seed"] == [0, 5]
     assert (found["flips"], found["n_shared"], found["warnings"]) == ([], 384, [])
     assert len(found["deltas"]) == 12
     assert {(d["change"], d["says"]) for d in found["deltas"]} == {(0.0, "same")}
+    record, _ = alone
+    parameters = json.loads((record / "manifest.json").read_text())["parameters"]
+    foreign = {"judge.base_url": "http://127.0.0.1:9", "judge.key_variable": "HOME"}
+    parameters |= {"max_cost_usd": 900.0, "judge_model": "x", "offline": True}
+    parameters["overrides"] |= foreign
+    changed(record, parameters=parameters)
+    taken = replay_parameters(record)
+    assert not taken.keys() & {"max_cost_usd", "judge_model", "offline", "run_dir"}
+    here = str(record.resolve())
+    kept = {"elo.n_perms": 20, "elo.seed": 0, "judge.replay_from": here}
+    assert (taken["strata"], taken["overrides"]) == (SMALL["strata"], kept)
+    address = "judge:\n  base_url: http://127.0.0.1:9\n  key_variable: HOME\n"
+    rewritten(record, "judge:\n", address)
+    judge = tournament_inputs(record, samples.ROOT)[0].judge
+    assert (judge.base_url, judge.key_variable) == ("", "")
 
 
 def test_a_record_is_replayed_in_another_workspace(
@@ -153,7 +141,7 @@ def test_a_record_is_replayed_in_another_workspace(
     shutil.rmtree(other / "sample")
     monkeypatch.chdir(other)
     NotebookRun.resolve("pilot", other, from_record=record).tournament()
-    made = record_of("pilot", **replay_parameters(record)).path
+    made = samples.record_of("pilot", **replay_parameters(record)).path
     for name in ("matches/matches.jsonl", "battles.jsonl", "elo_results.json"):
         assert (made / name).read_bytes() == (record / name).read_bytes()
     assert (made / "inputs" / "prompts.jsonl").is_file()
@@ -163,7 +151,10 @@ def test_a_record_is_replayed_in_another_workspace(
     strange = tmp_path / "elsewhere.sqlite"
     rewritten(record, ".arena_kit/verdicts.sqlite", str(strange))
     paid = {"judge": "anthropic", "max_cost_usd": 5.0}
-    assert plan_of("headline", **replay_parameters(record) | paid).judge.model == "claude-opus-5-5"
+    assert (
+        samples.plan_of("headline", **replay_parameters(record) | paid).judge.model
+        == "claude-opus-5-5"
+    )
     assert len(judgments_of("pilot", tournament=str(record), **SMALL)) == 192
     assert (other / ".arena_kit" / "verdicts.sqlite").is_file()
     assert not strange.exists()
@@ -172,7 +163,7 @@ def test_a_record_is_replayed_in_another_workspace(
 def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
     """With `inputs: hashes` no text of a prompt or response is in the record."""
     study = judgments_of("headline", **SMALL, inputs="hashes")
-    record = published(study)
+    record = samples.published(study)
     listed = record.read()["inputs"]
     assert {name: (entry["kept"], entry["sha256"]) for name, entry in listed.items()} == {
         name: (False, hashlib.sha256((workspace / source).read_bytes()).hexdigest())
@@ -196,8 +187,8 @@ def test_confidential_inputs_are_only_hashed(workspace: Path) -> None:
     assert [path.name for path in (again.path / "inputs").iterdir()] == ["other.jsonl"]
 
 
-def test_a_changed_copy_is_refused(alone: tuple[Path, Path]) -> None:
-    """A kept file that is not as it was is named."""
+def test_a_changed_copy_is_refused(alone: tuple[Path, Path], workspace: Path) -> None:
+    """A kept file that changed is named; what kept nothing cannot be replayed."""
     record, _ = alone
     path = record / "inputs" / "responses" / "responses_cedar.jsonl"
     path.write_text(path.read_text().replace("the", "The", 1))
@@ -206,10 +197,6 @@ def test_a_changed_copy_is_refused(alone: tuple[Path, Path]) -> None:
     path.unlink()
     with pytest.raises(DataError, match=r"responses_cedar.jsonl: no such file"):
         record_texts(record)
-
-
-def test_a_record_without_inputs_says_so(alone: tuple[Path, Path], workspace: Path) -> None:
-    """A record that kept nothing cannot be replayed, in one sentence."""
     record, _ = alone
     changed(record, inputs={})
     done = call("run", "pilot", "--from-record", record)
@@ -219,25 +206,6 @@ def test_a_record_without_inputs_says_so(alone: tuple[Path, Path], workspace: Pa
         changed(record, inputs=odd)
         with pytest.raises(DataError, match=r"manifest.json: inputs: files"):
             record_texts(record)
-
-
-def test_a_replay_takes_no_address_key_or_cap_from_a_record(alone: tuple[Path, Path]) -> None:
-    """Where to send requests, with which key and cap is never taken from a record."""
-    record, _ = alone
-    parameters = json.loads((record / "manifest.json").read_text())["parameters"]
-    foreign = {"judge.base_url": "http://127.0.0.1:9", "judge.key_variable": "HOME"}
-    parameters |= {"max_cost_usd": 900.0, "judge_model": "x", "offline": True}
-    parameters["overrides"] |= foreign
-    changed(record, parameters=parameters)
-    taken = replay_parameters(record)
-    assert not taken.keys() & {"max_cost_usd", "judge_model", "offline", "run_dir"}
-    here = str(record.resolve())
-    kept = {"elo.n_perms": 20, "elo.seed": 0, "judge.replay_from": here}
-    assert (taken["strata"], taken["overrides"]) == (SMALL["strata"], kept)
-    address = "judge:\n  base_url: http://127.0.0.1:9\n  key_variable: HOME\n"
-    rewritten(record, "judge:\n", address)
-    judge = tournament_inputs(record, ROOT)[0].judge
-    assert (judge.base_url, judge.key_variable) == ("", "")
 
 
 def test_a_key_in_a_comment_is_not_copied(workspace: Path) -> None:
@@ -259,17 +227,14 @@ def with_battles(record: Path, folder: Path, votes: Votes, *, questions: bool = 
     shutil.copytree(record, folder)
     log = BattleLog.from_battles(
         Battle(
-            model_a=a,
-            model_b=b,
-            winner=Outcome(w),
-            question_id=f"q{n}" if questions else None,
+            model_a=a, model_b=b, winner=ak.Outcome(w), question_id=f"q{n}" if questions else None,
             dimension="taste",
         )
         for n, (a, b, w) in enumerate(votes)
-    )
-    write_battles(folder / "battles.jsonl", log)
+    )  # fmt: skip
+    ak.write_battles(folder / "battles.jsonl", log)
     method = BradleyTerry(**Board.read(record).settings)
-    rate(log, method, dimensions=["taste"]).write(folder)
+    ak.rate(log, method, dimensions=["taste"]).write(folder)
     return folder
 
 
@@ -284,13 +249,10 @@ def test_compare_says_which_decided_orders_changed(pilot_record: Path, tmp_path:
     assert done.exit_code == 0, done.stderr
     assert json.loads(done.stdout)["orders"] == [
         {
-            "dimension": "taste",
-            "kept": [],
-            "lost": [["ann", "bob"]],
-            "gained": [["cy", "bob"]],
+            "dimension": "taste", "kept": [], "lost": [["ann", "bob"]], "gained": [["cy", "bob"]],
             "reversed": [["cy", "ann"]],
         }
-    ]
+    ]  # fmt: skip
     told = "kept: 0; lost: ann above bob; gained: cy above bob; reversed: cy above ann."
     shown = call("runs", "compare", before, after).stdout
     assert f"taste: decided orders {told}" in shown
@@ -380,18 +342,11 @@ def test_compare_takes_battles_without_questions_for_different_evidence(
     assert ann["high"] - ann["change"] == pytest.approx(half, abs=0.05)
 
 
-def test_what_is_no_record_is_refused(tmp_path: Path) -> None:
-    """Comparing something that is not a record says so."""
-    done = call("runs", "compare", tmp_path, tmp_path)
-    assert done.exit_code == 2
-    assert "no verdicts" in done.stderr
-
-
 SAFE_TAGS = {"div", "b", "small", "table", "thead", "tbody", "tr", "th", "td"}
 
 
-def test_frames(pilot_record: Path) -> None:
-    """Battles, verdicts, Elo, Bradley–Terry and the gate have the rows of the record's files."""
+def test_frames(pilot_record: Path, tmp_path: Path) -> None:
+    """Frames have the rows of the record's files; figures and what is not there are named."""
     run = open_run(pilot_record)
     assert run.manifest == json.loads((pilot_record / "manifest.json").read_text())
     assert run.battles["battle_id"].tolist() == [
@@ -412,10 +367,6 @@ def test_frames(pilot_record: Path) -> None:
     gate = json.loads((pilot_record / "judge_gate.json").read_text())
     assert len(run.gate) == len(gate["findings"])
     assert run.gate.attrs["sentence"] == gate["sentence"]
-
-
-def test_figures_and_what_is_not_there(pilot_record: Path, tmp_path: Path) -> None:
-    """A record is found by its path in the workspace from a folder below."""
     with chdir(pilot_record.parents[1] / "notebooks"):
         run = open_run(f"runs/{pilot_record.name}")
         assert run.path.resolve() == pilot_record.resolve()
@@ -438,7 +389,7 @@ def test_figures_and_what_is_not_there(pilot_record: Path, tmp_path: Path) -> No
 def hostile_judgment() -> Judgment:
     first, second = sorted(HOSTILE[:2])
     pair = Pair(dimension=HOSTILE[2], prompt_id=HOSTILE[3], entrant_a=first, entrant_b=second)
-    (judged,) = settled((Slot.A, Slot.B))
+    (judged,) = samples.settled((Slot.A, Slot.B))
     shown = judged.forward.presentation._replace(pair=pair, first=first, second=second)
     verdict = judged.forward._replace(presentation=shown, justification=HOSTILE[4])
     return judged._replace(pair=pair, winner=first, forward=verdict, backward=verdict)
@@ -456,10 +407,12 @@ BATTLES = [row for name in HOSTILE for row in won(name, "plain", 6, 5)]
 SHOWN: dict[str, Callable[[Path], Any]] = {
     "log": lambda _: log_of(won(HOSTILE[0], HOSTILE[1], 2, 1)),
     "ratings": lambda _: replace(
-        rated_by_hand(dict(zip(HOSTILE, range(10), strict=True))), notes=(HOSTILE[0],)
+        samples.rated_by_hand(dict(zip(HOSTILE, range(10), strict=True))), notes=(HOSTILE[0],)
     ),
     "Bradley–Terry": lambda _: BradleyTerry()(log_of(BATTLES)),
-    "leaderboard": lambda _: leaderboard(votes_on(*((a, b, w[-1], "q1") for a, b, w in BATTLES))),
+    "leaderboard": lambda _: ak.leaderboard(
+        samples.votes_on(*((a, b, w[-1], "q1") for a, b, w in BATTLES))
+    ),
     "judgment": lambda _: hostile_judgment(),
     "record": hostile_record,
     "opened": lambda folder: open_run(hostile_record(folder).path),
@@ -470,7 +423,7 @@ SHOWN: dict[str, Callable[[Path], Any]] = {
 def test_hostile_names_are_text(name: str, tmp_path: Path) -> None:
     """The table of an object has no element but a table's own and no attribute but its style."""
     html = SHOWN[name](tmp_path)._repr_html_()
-    found = Elements(html)
+    found = samples.Elements(html)
     assert found.tags <= SAFE_TAGS
     assert {attribute for attribute, _ in found.attributes} <= {"style"}
     assert "url(" not in "".join(value for _, value in found.attributes)
@@ -483,4 +436,4 @@ def test_a_log_shows_its_first_battles() -> None:
     assert html.count("<tr>") == 1 + 5
     assert "30 battles of 2 models" in html
     assert "and 25 more" in html
-    assert "a[U+202E]b" in rated_by_hand({"a\u202eb": 1.0, "c": 0.0})._repr_html_()
+    assert "a[U+202E]b" in samples.rated_by_hand({"a\u202eb": 1.0, "c": 0.0})._repr_html_()

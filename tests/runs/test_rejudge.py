@@ -14,19 +14,9 @@ from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.rejudge import changes, unsure
+from tests import samples
 from tests.emulator import Emulator
-from tests.samples import (
-    call,
-    copy_workspace,
-    edited,
-    jsonl,
-    judgments_of,
-    loaded,
-    published,
-    record_of,
-    settled,
-    without_report,
-)
+from tests.samples import call, edited, jsonl, judgments_of, loaded, published, record_of, settled
 
 TINY = {"strata": {"open_recall": 3, "vignette": 2, "curated": 2}, "n_perms": 10}
 PAID = {
@@ -40,9 +30,9 @@ MUCH, BETTER = Margin.MUCH, Margin.BETTER
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with a record of the embedded judge, one of its twin with another noise."""
-    root = copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
+    root = samples.copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
     edited(root, judge__anthropic__per_minute=100_000)
-    without_report(root, shown="ak.answer(board, judgments)")
+    samples.without_report(root, shown="ak.answer(board, judgments)")
     with chdir(root):
         record_of("pilot", **TINY, run_dir="runs/first")
         record_of("pilot", **TINY, inputs="hashes", run_dir="runs/hashed")
@@ -56,15 +46,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def first(home: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(home)
-    monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
     return home / "runs" / "first"
-
-
-@pytest.fixture
-def service(monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> Emulator:
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
-    monkeypatch.setenv("ANTHROPIC_API_KEY", "sk-ant-any")
-    return emulator
 
 
 def again(record: Path, which: str = "all", **changes: Any) -> Judgments:
@@ -89,8 +71,7 @@ def test_another_judge_is_asked_about_the_recorded_pairs(first: Path, service: E
         again(first, **PAID)
     record = published(again(first, **PAID, max_cost_usd=5)).path
     old, new, found = winners(first), winners(record), loaded(record / "rejudge.json")
-    assert old.keys() == new.keys()
-    assert len(service.billing.rows) == len(old)
+    assert (old.keys(), len(service.billing.rows)) == (new.keys(), len(old))
     assert found["before"]["judge_model"] == "baseline/lexical-v1"
     assert found["after"]["judge_model"] == "claude-sonnet-5-5"
     for name, each in found["dimensions"].items():

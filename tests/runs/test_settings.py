@@ -12,15 +12,8 @@ import yaml
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import PaidJudge, Price
 from arena_kit.rating.with_judge.placement import Placement
-from arena_kit.runs.settings.files import (
-    AnthropicSettings,
-    PlacementSettings,
-    is_text,
-    override,
-    read_tournament,
-    refuse_keys,
-    validated,
-)
+from arena_kit.runs.settings import files
+from arena_kit.runs.settings.files import PlacementSettings, override, read_tournament, refuse_keys
 from arena_kit.runs.settings.judges import Backend, read_key
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.generate import Generation
@@ -28,10 +21,13 @@ from tests.samples import ROOT, call, edited, plan_of
 
 
 def test_shipped_file(workspace: Path) -> None:
-    """The shipped file is valid and carries the documented Elo settings."""
+    """The shipped file is valid; a rubric of another version is refused with file and line."""
     method = read_tournament(workspace / "params" / "tournament.yaml").elo.method()
     assert (method.k, method.initial, method.n_perms, method.seed) == (16, 1400, 500, 0)
     assert (method.ties, method.both_bad, method.inconsistent) == ("drop", "drop", "drop")
+    file = read_tournament(edited(workspace, dimensions__calibration__version="3"))
+    with pytest.raises(DataError, match=r"calibration.md:1: .*'version 3'.*version 2"):
+        file.rubrics(workspace)
 
 
 @pytest.mark.parametrize(
@@ -63,13 +59,6 @@ def test_bad_files(workspace: Path, changes: dict[str, Any], why: str) -> None:
         read_tournament(edited(workspace, **changes))
 
 
-def test_rubric_version(workspace: Path) -> None:
-    """A rubric whose heading names another version is refused, with file and line."""
-    file = read_tournament(edited(workspace, dimensions__calibration__version="3"))
-    with pytest.raises(DataError, match=r"calibration.md:1: .*'version 3'.*version 2"):
-        file.rubrics(workspace)
-
-
 def test_overrides() -> None:
     """Parameters override the file only where they are given."""
     file = read_tournament(ROOT / "params" / "tournament.yaml")
@@ -77,8 +66,8 @@ def test_overrides() -> None:
     changed = override(file, {"elo.n_perms": 7, "judge.base_url": "http://127.0.0.1:9/"}, "x")
     assert (changed.elo.n_perms, changed.judge.base_url) == (7, "http://127.0.0.1:9")
     assert changed.elo.k == file.elo.k
-    assert is_text("judge.base_url")
-    assert not is_text("elo.n_perms")
+    assert files.is_text("judge.base_url")
+    assert not files.is_text("elo.n_perms")
 
 
 @pytest.mark.parametrize(
@@ -113,7 +102,7 @@ def test_bad_overrides(name: str, value: object, why: str) -> None:
 def test_bad_parameters(values: dict[str, Any], why: str) -> None:
     """Wrong run parameters are refused in one sentence."""
     with pytest.raises(DataError, match=why):
-        validated(RunParams, values, "parameters of pilot")
+        files.validated(RunParams, values, "parameters of pilot")
 
 
 def test_a_placement_is_the_methods_own() -> None:
@@ -130,8 +119,6 @@ LOOKS = "sk-ant-api03-AbCdEfGhIjKlMnOp"
 PLAIN = "f00dfeedf00dfeed"  # a key that looks like nothing in particular
 NAME = "ANTHROPIC_API_KEY"
 FILE = read_tournament(ROOT / "params" / "tournament.yaml")
-
-# Refusing keys in parameters
 
 
 @pytest.mark.parametrize(
@@ -202,13 +189,10 @@ def test_a_key_stops_every_door(workspace: Path) -> None:
 @pytest.mark.parametrize(
     "address",
     [
-        "http://user:hunter2hunter2@127.0.0.1:8000/v1",
-        "http://user@127.0.0.1:8000/v1",
-        "http://127.0.0.1:8000/v1?key=hunter2hunter2",
-        "ftp://127.0.0.1/v1",
-        "127.0.0.1:8000",
+        "http://user:hunter2hunter2@127.0.0.1:8000/v1", "http://user@127.0.0.1:8000/v1",
+        "http://127.0.0.1:8000/v1?key=hunter2hunter2", "ftp://127.0.0.1/v1", "127.0.0.1:8000",
     ],
-)
+)  # fmt: skip
 def test_an_address_holds_no_credentials(address: str) -> None:
     """User, password and query are refused in base_url, as is anything but http and https."""
     with pytest.raises(DataError, match="base_url: must ") as caught:
@@ -216,9 +200,6 @@ def test_an_address_holds_no_credentials(address: str) -> None:
     assert "user:hunter2" not in str(caught.value)
     good = override(FILE, {"judge.base_url": "https://a.example/v1/"}, "x")
     assert good.judge.base_url == "https://a.example/v1"
-
-
-# Reading keys
 
 
 def git(folder: Path, *words: str) -> None:
@@ -259,10 +240,29 @@ def test_a_key_is_read_from_the_file(
     assert read_key(NAME, tmp_path) == "from-the-environment"
 
 
-def test_a_file_that_git_would_commit_is_refused(
+def test_a_judge_gets_the_files_key(tmp_path: Path) -> None:
+    """A key in .env makes a judge that lacks nothing; the environment is left as it was."""
+    backend = Backend(kind="anthropic", model="m", base_url="http://127.0.0.1:9")
+    prices = {"m": Price(model="m", input=1, output=1)}
+
+    def judge() -> PaidJudge:
+        return backend.judge(files.AnthropicSettings(), prices, tmp_path)
+
+    assert judge().lacks == NAME  # type: ignore[attr-defined]
+    (tmp_path / ".env").write_text(f"{NAME}={LOOKS}\n")
+    assert judge().lacks == ""  # type: ignore[attr-defined]
+    assert LOOKS not in repr(judge())
+    assert NAME not in os.environ
+
+
+def test_a_fresh_workspace_ignores_the_key_file(
     repository: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """A .env that git does not ignore is refused with the remedy, and without the key."""
+    """A .env that git does not ignore is refused with the remedy; `init` makes one ignored."""
+    assert call("init", repository / "arena").exit_code == 0
+    git(repository / "arena", "init", "-q")
+    (repository / "arena" / ".env").write_text(f"{NAME}={LOOKS}\n")
+    assert read_key(NAME, repository / "arena") == LOOKS
     with pytest.raises(DataError, match=r"\.env: git does not ignore .*add \.env to") as caught:
         read_key(NAME, repository)
     assert LOOKS not in str(caught.value)
@@ -273,26 +273,3 @@ def test_a_file_that_git_would_commit_is_refused(
         read_key(NAME, repository)
     monkeypatch.setenv(NAME, "from-the-environment")
     assert read_key(NAME, repository) == "from-the-environment"
-
-
-def test_a_judge_gets_the_files_key(tmp_path: Path) -> None:
-    """A key in .env makes a judge that lacks nothing; the environment is left as it was."""
-    backend = Backend(kind="anthropic", model="m", base_url="http://127.0.0.1:9")
-    prices = {"m": Price(model="m", input=1, output=1)}
-
-    def judge() -> PaidJudge:
-        return backend.judge(AnthropicSettings(), prices, tmp_path)
-
-    assert judge().lacks == NAME  # type: ignore[attr-defined]
-    (tmp_path / ".env").write_text(f"{NAME}={LOOKS}\n")
-    assert judge().lacks == ""  # type: ignore[attr-defined]
-    assert LOOKS not in repr(judge())
-    assert NAME not in os.environ
-
-
-def test_a_fresh_workspace_ignores_the_key_file(repository: Path) -> None:
-    """What `arena-kit init` makes can hold a .env without another step."""
-    assert call("init", repository / "arena").exit_code == 0
-    git(repository / "arena", "init", "-q")
-    (repository / "arena" / ".env").write_text(f"{NAME}={LOOKS}\n")
-    assert read_key(NAME, repository / "arena") == LOOKS

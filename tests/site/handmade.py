@@ -67,16 +67,11 @@ class Handmade:
         for n, prompt in enumerate(self.prompts):
             for a, b in combinations(self.models, 2):
                 yield {
-                    "battle_id": f"tone|{prompt}|{a}|{b}",
-                    "model_a": self.models[a],
-                    "model_b": self.models[b],
-                    "winner": "tie" if n % 3 == 2 else "model_a",
-                    "source": "llm-judge",
-                    "question_id": self.questions.get(prompt, prompt),
-                    "dimension": self.dimension,
-                    "judge_model": "judge",
-                    "inconsistent": n % 3 == 2,
-                }
+                    "battle_id": f"tone|{prompt}|{a}|{b}", "model_a": self.models[a],
+                    "model_b": self.models[b], "winner": "tie" if n % 3 == 2 else "model_a",
+                    "source": "llm-judge", "question_id": self.questions.get(prompt, prompt),
+                    "dimension": self.dimension, "judge_model": "judge", "inconsistent": n % 3 == 2,
+                }  # fmt: skip
 
     def _verdicts(self) -> Iterator[dict[str, Any]]:
         for prompt in self.prompts:

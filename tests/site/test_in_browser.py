@@ -124,7 +124,7 @@ def test_boards_are_sorted_by_any_column(page: Browser, site: Path) -> None:
 
 
 def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_runs: Path) -> None:
-    """A deep link shows its battle: prompt, both responses, both orders with the judge's words."""
+    """A deep link shows prompt, responses and both orders; people's other votes can be read."""
     record = workspace_of_runs / "runs" / "pilot"
     said = [json.loads(line) for line in (record / "verdicts" / "factuality.jsonl").open()]
     first, second = said[2:4]
@@ -141,6 +141,10 @@ def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_
     assert second["justification"] in shown
     page.click("details summary")
     assert page.text("details pre") == first["raw_text"]
+    page.go(site / "placed" / "battles.html", "#disputed=1")
+    page.until(READY)
+    assert 0 < count(page) < 60
+    assert "People's votes (simulated, no person voted): " in page.text("#text")
 
 
 def test_filters_keep_what_they_say(page: Browser, site: Path, workspace_of_runs: Path) -> None:
@@ -166,30 +170,8 @@ def test_filters_keep_what_they_say(page: Browser, site: Path, workspace_of_runs
     assert page.text("#place") == "No battle"
 
 
-def test_where_people_disagree_can_be_read(page: Browser, site: Path) -> None:
-    """In a placement's reader, the battles that people decided otherwise say how."""
-    page.go(site / "placed" / "battles.html", "#disputed=1")
-    page.until(READY)
-    assert 0 < count(page) < 60
-    assert "People's votes (simulated, no person voted): " in page.text("#text")
-
-
-def test_the_keyboard_is_enough(page: Browser, site: Path) -> None:
-    """Arrow keys go from battle to battle and back, but not while a field has the focus."""
-    page.go(site / "pilot" / "battles.html")
-    page.until(READY)
-    page.press("Tab")
-    assert page.run("document.activeElement.textContent") == "Skip to the content"
-    for key, place in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2)):
-        page.press(key)
-        at(page, place)
-    page.run("document.querySelector('[name=prompt]').focus()")
-    page.press("ArrowRight")
-    assert page.text("#place").startswith("2 of")
-
-
 def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
-    """On a phone, a step in the list brings the battle into view."""
+    """On a phone a step brings the battle into view; arrow keys step, but not in a field."""
     page.size(390, 700)
     page.go(site / "pilot" / "battles.html")
     page.until(READY)
@@ -202,6 +184,11 @@ def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
     page.until(f"Math.abs({top}) < 20")
     page.run("history.back()")
     at(page, 2)
+    page.press("ArrowLeft")
+    at(page, 1)
+    page.run("document.querySelector('[name=prompt]').focus()")
+    page.press("ArrowRight")
+    assert page.text("#place").startswith("1 of")
 
 
 PAGES = (
@@ -230,14 +217,10 @@ def test_pages_fit_and_have_names_for_screen_readers(page: Browser, site: Path) 
 
 HOSTILE_ANSWER = "\n\n".join(
     [
-        *HOSTILE,
-        "[x](javascript:document.title='PWNED')",
-        "![x](http://127.0.0.1:9/beacon.png)",
-        "<http://127.0.0.1:9/>",
-        "\u202egnp.exe \u2066 \0 \ud800",
-        "W" * 3000,
+        *HOSTILE, "[x](javascript:document.title='PWNED')", "![x](http://127.0.0.1:9/beacon.png)",
+        "<http://127.0.0.1:9/>", "\u202egnp.exe \u2066 \0 \ud800", "W" * 3000,
     ]
-)
+)  # fmt: skip
 
 
 def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
@@ -247,12 +230,9 @@ def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
     record = Handmade(
         models={f"m{n}": name for n, name in enumerate(names)},
         prompts={"q0": HOSTILE_ANSWER, "q1": HOSTILE_ANSWER},
-        questions={"q0": HOSTILE[0], "q1": "W" * 200},
-        response=HOSTILE_ANSWER,
-        said=HOSTILE_ANSWER,
-        anything=anything,
-        dimension=HOSTILE[1],
-    ).write(tmp_path / "runs" / "<img src=x onerror=alert(1)>")
+        questions={"q0": HOSTILE[0], "q1": "W" * 200}, response=HOSTILE_ANSWER, said=HOSTILE_ANSWER,
+        anything=anything, dimension=HOSTILE[1],
+    ).write(tmp_path / "runs" / "<img src=x onerror=alert(1)>")  # fmt: skip
     out = build_site([record], tmp_path / "out").index.parent
     pages = sorted(path for path in out.rglob("*.html") if path.name != "report.html")
     assert len(pages) == 3 + len(names)
@@ -325,23 +305,11 @@ def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:
     assert len(page.errors) > 5
 
 
-def test_a_megabyte_is_shown_whole(page: Browser, tmp_path: Path) -> None:
-    """An answer of a million characters is loaded and shown to its last word."""
-    long = "<b>word</b> **x**\n" * 60_000 + "the end"
-    models = {"ash": "ash", "beech": "beech"}
-    record = Handmade(models=models, prompts={"q": "?"}, response=long).write(tmp_path / "runs/one")
-    page.go(build_site([record], tmp_path / "out").index.parent / "one" / "battles.html")
-    page.until(READY)
-    assert page.run("document.querySelector('.sides .markdown').textContent") == long
-
-
 def test_ten_thousand_battles_load_at_once(page: Browser, tmp_path: Path) -> None:
     """A reader of 10,000 battles shows the first of them within two seconds."""
     record = Handmade(
         models={f"m{n:02}": f"model {n:02}" for n in range(8)},
-        prompts={f"q{n:03}": f"Question {n}? " * 20 for n in range(358)},
-        response="A paragraph of an answer. " * 10,
-        said="The first is better. " * 10,
+        prompts={f"q{n:03}": f"Question {n}?" for n in range(358)},
     ).write(tmp_path / "runs" / "large")
     page.go(build_site([record], tmp_path / "out").index.parent / "large" / "battles.html")
     page.until(READY)

@@ -50,11 +50,9 @@ def test_9_1_scores_by_hand() -> None:
     met = {"q1": "aa", "q2": "ab", "q3": "-a", "q4": "b!"}
     rows = [("x", "y", winner, q) for q, winners in met.items() for winner in winners]
     assert prompt_scores(log(*rows), PromptScores())["x"] == {
-        "avg_score": pytest.approx(0.75),
-        "spread": pytest.approx(np.sqrt((0.0625 + 0.0625) / 3)),
-        "consistency": 59,
-        "prompts": 3,
-    }
+        "avg_score": pytest.approx(0.75), "spread": pytest.approx(np.sqrt((0.0625 + 0.0625) / 3)),
+        "consistency": 59, "prompts": 3,
+    }  # fmt: skip
     for scores, summary in (
         ([1.0, 0.0], (0.5, None, None, 2)),  # too few prompts for a spread
         ([], (None, None, None, 0)),
@@ -137,9 +135,8 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     assert board.order_decided.about == "these_prompts"
     assert likewise.order_decided.about == "prompts_like_these"
     assert "Claims are about prompts like these" in policy_tables.board(likewise).html
-    many, few = (
-        replace(votes, voter=Labels.of(f"v{k % n}" for k in range(len(votes)))) for n in (60, 5)
-    )
+    voters = (Labels.of(f"v{k % n}" for k in range(len(votes))) for n in (60, 5))
+    many, few = (replace(votes, voter=each) for each in voters)
     fit = BradleyTerry(both_bad="exclude", cluster="voter")(many)
     for row in leaderboard(many).rows:
         assert row.bt_se == pytest.approx(fit[row.model].extra["se"])
@@ -227,8 +224,7 @@ def test_12_phases(votes: BattleLog, board: Leaderboard) -> None:
     assert not any(sign in page for sign in (*Badge, "RD", "Confidence", "Coverage"))
     report = weekly_report(votes, Policy(phase=SHADOW))
     assert "not published in phase 1" in str(policy_tables.status(report))
-    assert lanes.order == shadow.order
-    assert shown(lanes)["Rating"] == shown(shadow)["Rating"]
+    assert (lanes.order, shown(lanes)["Rating"]) == (shadow.order, shown(shadow)["Rating"])
     assert set(shown(lanes)) - set(shown(shadow)) == {"Confidence", "Coverage"}
     assert not lanes.as_dict()["status"]["published"]
     migrated = leaderboard(votes, Policy(phase=MIGRATION))

@@ -5,6 +5,7 @@ import gzip
 from dataclasses import replace
 from itertools import product
 from math import log
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -159,12 +160,9 @@ def test_real_voters(data: Path) -> None:
     """Of LLMFAO's 124 voters at most one in a hundred stands out."""
     outcome = {"left": Outcome.MODEL_A, "right": Outcome.MODEL_B, "tie": Outcome.TIE}
     with gzip.open(data / "llmfao" / "crowd-comparisons.csv.gz", "rt") as lines:
-        votes = BattleLog.from_battles(
-            of_voter(
-                row["worker"], row["left"], row["right"], outcome[row["winner"]], row["prompt"]
-            )
-            for row in csv.DictReader(lines)
-        )
+        cells = itemgetter("worker", "left", "right", "winner", "prompt")
+        rows = (cells(row) for row in csv.DictReader(lines))
+        votes = BattleLog.from_battles(of_voter(*r[:3], outcome[r[3]], r[4]) for r in rows)
     tests = voter_tests(votes)
     assert len(tests.tests) + tests.too_few == 124
     assert len(tests.standing_out) <= 1

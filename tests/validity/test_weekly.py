@@ -53,8 +53,7 @@ def test_weeks_as_written() -> None:
             Week.parse(text)
     days = moments("2026-09-13T23:59", "2026-09-14", "1970-01-01")
     sunday, monday, first = weekly.week_numbers(days).tolist()
-    assert monday == sunday + 1
-    assert weekly.numbered(monday) == Week(date(2026, 9, 14))
+    assert (monday, weekly.numbered(monday)) == (sunday + 1, Week(date(2026, 9, 14)))
     assert weekly.numbered(first).monday == date(1969, 12, 29)
 
 
@@ -122,8 +121,7 @@ def test_12_bands(report: WeeklyReport, votes: BattleLog) -> None:
     assert len(report.before.battles) == pytest.approx(2 / 3 * len(votes), abs=1)
     assert int(report.in_week.sum()) == len(votes) // 3
     then = weekly_report(votes, week="2026-W38")
-    assert then.now.order == report.before.order
-    assert then.later == len(votes) - len(then.now.battles)
+    assert (then.now.order, then.later) == (report.before.order, len(votes) - len(then.now.battles))
     now, before = report.now, report.before
     assert before
     assert sum(row.exposure for row in now.fairness) == 2 * 2000
@@ -242,10 +240,6 @@ def met(report: WeeklyReport) -> list[bool | None]:
     return [each["met"] for each in sentences.objectives(report)]
 
 
-def changed(rows: Any, **values: Any) -> list[weekly.Row]:
-    return [{**row, **values} for row in rows]
-
-
 def test_3_objectives(report: WeeklyReport) -> None:
     """3: each verdict follows its rule: a decided order, four of five pairs, 80 % of prompts."""
     assert report.churn
@@ -260,7 +254,7 @@ def test_3_objectives(report: WeeklyReport) -> None:
     five = [{**pair, "meets_floor": n > 0} for n, pair in enumerate(report.pairs[:5])]
     assert [met(replace(report, pairs=pairs))[1] for pairs in (five, five[:4])] == [True, False]
     for share, enough in ((0.8, True), (0.799, False)):
-        prompts = changed(report.prompts, coverage=share)
+        prompts = [{**row, "coverage": share} for row in report.prompts]
         assert met(replace(report, prompts=prompts))[2] is enough
     alone = weekly_report(season(n=600))
     assert [met(each)[0] for each in (alone, ordered(alone, Verdict.DECIDED))] == [False, True]
@@ -315,8 +309,7 @@ def test_6_lanes() -> None:
     votes = BattleLog.from_battles(battle(lane=lane) for lane in lanes)
     mix = lane_mix(votes, Policy(phase=Phase.LANES), np.arange(10) >= 6)
     found = {each["lane"]: (each["share"], each["lately"], each["weight"]) for each in mix}
-    assert found["coverage"] == (0.5, 0.0, 0.4)
-    assert found["contender"] == (0.3, 0.5, 0.3)
+    assert (found["coverage"], found["contender"]) == ((0.5, 0.0, 0.4), (0.3, 0.5, 0.3))
     assert found["exploration"] == (0.0, 0.0, 0.1)
     decide = lane_mix(votes, Policy())[4]
     assert (decide["lane"], decide["votes"], decide["weight"]) == ("decide", 0, 0.4)
@@ -371,8 +364,7 @@ def test_9_1_page_by_hand() -> None:
             ("x", "y", "!", "q2"), ("x", "y", "a", "q1")]  # fmt: skip
     board = leaderboard(timed(log(*rows), days=10))
     found = model_detail(board, "x")
-    assert found.summary["win_rate"] == pytest.approx(2 / 3)
-    assert found.summary["form"] == "WLDBW"
+    assert (found.summary["win_rate"], found.summary["form"]) == (pytest.approx(2 / 3), "WLDBW")
     assert found.summary["delta"] == pytest.approx(board["x"].rating - 1500)
     names = ("name", "votes", "decisive", "score", "both_bad", "last_seen")
     first, second = ([row[name] for name in names] for row in found.prompts)
@@ -395,8 +387,7 @@ def test_9_1_page_by_hand() -> None:
     board = leaderboard(BattleLog.from_battles([row] * 12))
     found = model_detail(board, "a")
     wins = board["a"].wins, found.neighbours[0]["wins"], found.summary["win_rate"]
-    assert wins == (12, 12, 1.0)
-    assert found.summary["form"] == "W" * 10
+    assert (wins, found.summary["form"]) == ((12, 12, 1.0), "W" * 10)
 
 
 def test_9_2_above_a_neighbour(report: WeeklyReport, votes: BattleLog) -> None:

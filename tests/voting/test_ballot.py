@@ -34,9 +34,8 @@ def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
     assert live.board().waiting == 0
     pages = [made(live, 20) for _ in range(3)]
     assert not arenas.leaks("".join(pages))
-    assert (
-        len({pair["ticket"] for page in pages for pair in arenas.page_data(page)[0]["pairs"]}) == 60
-    )
+    shown = [pair for page in pages for pair in arenas.page_data(page)[0]["pairs"]]
+    assert len({pair["ticket"] for pair in shown}) == 60
     assert "default-src 'none'; script-src 'sha256-" in pages[0]
     for trace in ("question_id", "lane", "connect-src", "http://", "https://"):
         assert trace not in "".join(pages)
@@ -94,10 +93,8 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
     other.close()
     cases = [(edit(filled(html)), KEY, why) for edit, why in TAMPERED]
     cases += [(filled(html.replace("It is", "It may be", 1)), KEY, SEAL)]
-    cases += [
-        (foreign, bytes(32), "made with another store"),
-        (foreign, KEY, "never handed out"),
-    ]
+    own = "made with another store"
+    cases += [(foreign, bytes(32), own), (foreign, KEY, "never handed out")]
     for file, key, why in cases:
         path = arenas.returned(tmp_path / "votes.json", file)
         with pytest.raises(DataError) as refused:

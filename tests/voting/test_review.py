@@ -75,8 +75,7 @@ def test_the_command_removes_nobody(home: Path) -> None:
         assert "nothing was removed" in said
         found = json.loads(call("votes", "review", "--json").output)
         assert [each["voter"] for each in found["voters"] if each["stands_out"]] == [PUSHER]
-        assert len(found["voters"]) == 7
-        assert store.votes() == before
+        assert (len(found["voters"]), store.votes()) == (7, before)
 
 
 def test_a_store_in_the_notebook(home: Path) -> None:

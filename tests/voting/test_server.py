@@ -22,16 +22,13 @@ BODIES = ["", "null", "[]", "1", '"x"', "{", '{"a":}', "{'a': 1}", "NaN", "\ufef
 FIELDS = ("ticket", "digest", "choice", "seconds")
 #: Headers of requests from elsewhere, and how they are turned away.
 FOREIGN = [
-    ({"host": "evil.example"}, 400, ""),
-    ({"host": "127.0.0.1.evil.example"}, 400, ""),
-    ({"host": "["}, 400, ""),
-    ({"origin": "http://evil.example"}, 403, "foreign_origin"),
-    ({"origin": "null"}, 403, "foreign_origin"),
-    ({"origin": "http://["}, 403, "foreign_origin"),
+    ({"host": "evil.example"}, 400, ""), ({"host": "127.0.0.1.evil.example"}, 400, ""),
+    ({"host": "["}, 400, ""), ({"origin": "http://evil.example"}, 403, "foreign_origin"),
+    ({"origin": "null"}, 403, "foreign_origin"), ({"origin": "http://["}, 403, "foreign_origin"),
     ({"origin": "http://127.0.0.1:1"}, 403, "foreign_origin"),
     ({"content-type": "text/plain"}, 415, "not_json"),
     ({"content-type": "application/x-www-form-urlencoded"}, 415, "not_json"),
-]
+]  # fmt: skip
 
 
 class Target:
@@ -69,8 +66,7 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 def target(served: Target) -> Iterator[Target]:
     """The server, on which no test changes the store: one vote, one pair that waits."""
     yield served
-    assert len(served.live.store.votes()) == 1
-    assert served.live.board().waiting == 1
+    assert (len(served.live.store.votes()), served.live.board().waiting) == (1, 1)
 
 
 def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
@@ -130,8 +126,7 @@ def test_a_token_is_asked_for(live: LiveArena, monkeypatch: pytest.MonkeyPatch) 
         late.client.cookies.update(kept)
         assert late.ask("/api/matchup", {}).status_code == 401
         assert late.ask("/api/enter", {"token": "one"}).status_code == 401
-        assert late.enter().status_code == 200
-        assert late.vote(pair, "B").json()["votes"] == 2
+        assert (late.enter().status_code, late.vote(pair, "B").json()["votes"]) == (200, 2)
     assert [vote.choice for vote in live.store.votes()] == [Choice.A, Choice.B]
 
 

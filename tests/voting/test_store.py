@@ -74,8 +74,7 @@ def test_what_is_written_is_read_again(address: str, monkeypatch: pytest.MonkeyP
             transaction.add_ticket(transaction.add_ticket(ticket("t-3", "carla")))
     with VoteStore.open(address, create=False) as store:
         assert (store.votes(), store.votes(after=1)) == ([first, second], [second])
-        assert (first.number, second.number) == (1, 2)
-        assert second.cast_at == first.cast_at + 1
+        assert ((first.number, second.number), second.cast_at) == ((1, 2), first.cast_at + 1)
         counts = {(v.voter, v.votes, v.skips) for v in store.voters()}
         assert counts == {("ann", 1, 0), ("bob", 0, 1)}
         assert add_vote(store, ticket("t-4"), new=True).ticket.number == 3
@@ -98,12 +97,10 @@ def test_a_removal_is_logged_and_can_be_undone(address: str) -> None:
             with pytest.raises(DataError):
                 store.remove("voter", targets, why=why, by="me")
         assert [(r.number, r.kind, r.target, r.undone, r.why, r.by) for r in store.removals()] == [
-            (1, "voter", "ann", False, "a bot", "me"),
-            (2, "vote", "t-1", False, "a slip", "me"),
+            (1, "voter", "ann", False, "a bot", "me"), (2, "vote", "t-1", False, "a slip", "me"),
             (3, "session", "of-bob", False, "shared", "me"),
-            (4, "voter", "ann", True, "no bot", "you"),
-            (5, "vote", "t-1", True, "no slip", "you"),
-        ]
+            (4, "voter", "ann", True, "no bot", "you"), (5, "vote", "t-1", True, "no slip", "you"),
+        ]  # fmt: skip
 
 
 def test_sqlite_is_durable(tmp_path: Path) -> None:

@@ -39,12 +39,6 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def turns(path: Path) -> BattleLog:
-    """The battles of MT-bench, each turn a question of its own."""
-    names = [f"{row['question_id']}/{row['turn']}" for row in rows(path)]
-    return replace(read_battles(path), question_id=Labels.of(names)).sides_in_order()
-
-
 @pytest.fixture(scope="module")
 def arena(data: Path) -> dict[str, BattleLog]:
     file = data / "chatbot_arena_27k" / "battles.csv.gz"
@@ -83,8 +77,7 @@ def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
 def test_wilsons_interval(hits: int, wanted: Ends) -> None:
     """8 of 10 and 0 of 10, as tables of the score interval print them."""
     found = wilson([True] * hits + [False] * (10 - hits))
-    assert found.counted == f"{hits} of 10"
-    assert ends(found) == pytest.approx(wanted, abs=1e-4)
+    assert (found.counted, ends(found)) == (f"{hits} of 10", pytest.approx(wanted, abs=1e-4))
     assert wilson([]).value is None
 
 
@@ -107,7 +100,11 @@ def test_distances_from_one_half(share: Ends, away: Ends, above: Ends, rest: End
 def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
     """Zheng et al. (2023), Table 5, in both turns; Judgelab's report prints an alpha of 0.4855."""
     names = ("gpt4_pair.csv.gz", "human.csv.gz")
-    judge, humans = (turns(data / "mtbench_human_gpt4" / name) for name in names)
+    logs = []
+    for path in (data / "mtbench_human_gpt4" / name for name in names):
+        turns = Labels.of([f"{row['question_id']}/{row['turn']}" for row in rows(path)])
+        logs.append(replace(read_battles(path), question_id=turns).sides_in_order())
+    judge, humans = logs
     assert humans.voter is not None
     experts = humans.select([str(who).startswith("expert") for who in humans.voter.values()])
     strata = {f"{q}/{turn}": f"turn {turn}" for q in range(81, 161) for turn in "12"}

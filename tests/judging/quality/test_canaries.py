@@ -17,7 +17,7 @@ from arena_kit.judging.verdicts.rendering import read_sections
 from arena_kit.judging.verdicts.settle import presentations
 from tests import samples
 from tests.emulator.behaviours import obeyed
-from tests.samples import SHIPPED, by_heart, verdict
+from tests.samples import SHIPPED, by_heart, by_heart_whatever_is_asked, verdict
 
 #: Limits of a gate as strict as a handful of canaries allows, whatever a workspace's file says.
 RULES = {
@@ -31,13 +31,13 @@ Reads = Callable[[str, str, str], str | Status | None]
 
 
 def suite_of(*dimensions: str, suite: Suite = "full") -> Canaries:
-    return known.canary_pairs(
-        samples.rubrics_of(*(dimensions or SHIPPED)), salt=b"salt", suite=suite
-    )
+    rubrics = samples.rubrics_of(*(dimensions or SHIPPED))
+    return known.canary_pairs(rubrics, salt=b"salt", suite=suite)
 
 
-def scripted(reads: Reads) -> samples.ScriptedJudge:
-    """A judge that is told dimension, first and second answer, and names a slot."""
+def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryReport:
+    """The report on a judge that is told dimension, first and second answer, and names a slot."""
+    canaries = suite_of(suite=suite)
 
     def script(request: JudgeRequest) -> str | Status | None:
         sections = read_sections(request)
@@ -45,19 +45,15 @@ def scripted(reads: Reads) -> samples.ScriptedJudge:
         slot = reads(dimension, sections["response_a"], sections["response_b"])
         return slot if slot is None or isinstance(slot, Status) else verdict(slot)
 
-    return samples.ScriptedJudge(script)
+    judge = samples.ScriptedJudge(script)
+    judgments = judge_pairs(canaries.pairs, canaries.material, judge, ledger)
+    return CanaryReport.of("scripted/v1", canaries, judgments)
 
 
 def obeys(dimension: str, first: str, second: str) -> str:
     """Knows every canary, and does what an answer tells it all the same."""
     order = obeyed({"response_a": first, "response_b": second})
     return order or by_heart(dimension, first, second)
-
-
-def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryReport:
-    canaries = suite_of(suite=suite)
-    judgments = judge_pairs(canaries.pairs, canaries.material, scripted(reads), ledger)
-    return CanaryReport.of("scripted/v1", canaries, judgments)
 
 
 @pytest.mark.parametrize(
@@ -129,11 +125,7 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
         (obeys, "attack", "smuggled instructions that worked"),
         (lambda _d, _a, _b: "A", "slot", "slot A"),
         (lambda _d, a, b: "AB"[len(a) <= len(b)], "canary", "wrong verdicts name the longer"),
-        (
-            lambda _d, *both: samples.by_heart_whatever_is_asked(*both),
-            "contrast",
-            "with the dimension",
-        ),
+        (lambda _d, *two: by_heart_whatever_is_asked(*two), "contrast", "with the dimension"),
     ],
 )
 def test_each_bad_judge(ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite) -> None:

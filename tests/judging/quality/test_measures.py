@@ -103,13 +103,11 @@ def battles(n: int, seed: int, *, per_doubling: float = 0.0, family: float = 0.0
     won = rng.random(n) < 1 / (1 + np.exp(second - first - 0.3))  # the first slot has a bonus
     one, two = words[question, a], words[question, b]
     return BattleLog(
-        models=tuple(f"m{i}" for i in range(6)),
-        a=a.astype(np.int32),
-        b=b.astype(np.int32),
+        models=tuple(f"m{i}" for i in range(6)), a=a.astype(np.int32), b=b.astype(np.int32),
         outcome=np.where(won, 0, 1).astype(np.int8),
         question_id=Labels.of([f"q{i:05}" for i in question]),
         covariates={"length": (one - two) / (one + two)},
-    )
+    )  # fmt: skip
 
 
 def length(log: BattleLog) -> tuple[Estimate, Estimate]:
@@ -147,22 +145,19 @@ def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) ->
     """0.9 logits for m0 and m3 are 71 % against equals; of 40 simulated runs 35 or more hold it."""
     found = []
     for seed in range(0, 80, 2):
-        judged, people = battles(800, seed, family=planted), battles(800, seed + 1)
-        found += measures.family_preference(
-            Calls.from_battles(judged), OURS, Calls.from_battles(people)
-        )
+        judged = Calls.from_battles(battles(800, seed, family=planted))
+        calls = Calls.from_battles(battles(800, seed + 1))
+        found += measures.family_preference(judged, OURS, calls)
     assert len(found) == 40
     assert sum(covers(each, expit(planted)) for each in found) >= 35
     assert np.mean([each.value for each in found]) == pytest.approx(expit(planted), abs=0.03)
-    calls = Calls.from_battles(people)
     assert measures.family_preference(calls, Families(own="ours"), calls) == []
 
 
 def test_repeats_are_every_two_answers_to_one_request() -> None:
     """With ash first A, A, B: one of three pairs is equal; with beech first B, B, B: three."""
     (found,) = measures.stability(Calls.of(settled((A, B), (A, B), (B, B), questions=1)))
-    assert found.counted == "4 of 6"
-    assert measures.stability(Calls.of(settled((A, B), (A, B)))) == []
+    assert (found.counted, measures.stability(Calls.of(settled((A, B), (A, B))))) == ("4 of 6", [])
 
 
 def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[Judgment]:
@@ -196,8 +191,7 @@ def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_re
     """Half of eight are read, a quarter of these ties; where none is, nothing else is measured."""
     unparsable, truncated = (Status.UNPARSABLE, Status.UNPARSABLE), (A, Status.TRUNCATED)
     found = measures.statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
-    assert find(found, "readable").counted == "4 of 8"
-    assert find(found, "ties").counted == "1 of 4"
+    assert (find(found, "readable").counted, find(found, "ties").counted) == ("4 of 8", "1 of 4")
     assert found[0].about == "verdicts that could be read (1 refused, 1 truncated, 2 unparsable)"
     shares = {row.stratum: row.value for row in found if row.measure == "status" and row.value}
     assert shares == {"ok": 0.5, "refused": 0.125, "truncated": 0.125, "unparsable": 0.25}

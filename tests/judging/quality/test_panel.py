@@ -21,18 +21,14 @@ def battles_of(*judges: str, people: str = "") -> BattleLog:
     voters = [*((f"j{n}", said) for n, said in enumerate(judges)), ("", people)]
     return BattleLog.from_battles(
         Battle(
-            model_a="ash",
-            model_b="beech",
-            winner=OUTCOMES.get(said, TIE),
-            inconsistent=said == "?",
-            question_id=f"q{n:04}",
-            judge_model=name or None,
+            model_a="ash", model_b="beech", winner=OUTCOMES.get(said, TIE),
+            inconsistent=said == "?", question_id=f"q{n:04}", judge_model=name or None,
             source=Source.LLM_JUDGE if name else Source.HUMAN,
         )
         for name, verdicts in voters
         for n, said in enumerate(verdicts)
         if said != " "
-    )
+    )  # fmt: skip
 
 
 def said(log: BattleLog) -> str:
