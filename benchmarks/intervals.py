@@ -64,7 +64,6 @@ METHODS = (
     ("Bradley–Terry, sandwich by question (default)", "sandwich by question", False),
     ("the same with half a win added to every pair", "sandwich, prior always", False),
     ("Bradley–Terry, bootstrap by question, percentile", "percentile by question", False),
-    ("Bradley–Terry, bootstrap by question, basic", "basic by question", False),
     ("Bradley–Terry, sandwich by battle", "sandwich by battle", False),
     ("Bradley–Terry, bootstrap by battle, percentile", "percentile by battle", False),
     ("Permutation Elo, mean ± 1.96 order SEM", "order SEM", False),
@@ -197,14 +196,13 @@ def sem_interval(orders: Floats) -> Floats:
 
 
 def bradley_terry(log: BattleLog, seed: int) -> Iterator[tuple[str, Floats]]:
-    """Every interval that Bradley–Terry has; the basic one mirrors the percentiles."""
+    """Every interval that Bradley–Terry has."""
     yield "sandwich, prior always", ends(BradleyTerry(prior_when="always")(log))
     for cluster in ("question", "battle"):
         yield f"sandwich by {cluster}", ends(BradleyTerry(cluster=cluster)(log))
         method = BradleyTerry(cluster=cluster, interval="percentile", resamples=500, seed=seed)
         rating, low, high = drawn = ends(method(log))
         yield f"percentile by {cluster}", drawn
-        yield f"basic by {cluster}", np.stack([rating, 2 * rating - high, 2 * rating - low])
 
 
 def replays(log: BattleLog, seed: int) -> Iterator[tuple[str, Floats]]:
