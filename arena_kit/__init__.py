@@ -4,8 +4,6 @@
 when it is first used, so `import arena_kit` costs next to nothing.
 """
 
-from __future__ import annotations
-
 import re as _re
 from importlib import import_module as _import_module
 from pathlib import Path as _Path

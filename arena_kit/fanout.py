@@ -4,8 +4,6 @@ Results come in the order of the tasks. A task carries its own seed, so that who
 many did, and whether one of them was lost on the way change nothing.
 """
 
-from __future__ import annotations
-
 import os
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor

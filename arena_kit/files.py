@@ -1,7 +1,5 @@
 """Reading and writing data files; writes are atomic (a temporary file, renamed)."""
 
-from __future__ import annotations
-
 import codecs
 import gzip
 import json
@@ -13,11 +11,6 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
-
-import yaml
-
-_YAML_DEPTH = 50
-_YAML_VALUES = 100_000
 
 
 class DataError(ValueError):
@@ -156,11 +149,9 @@ def read_text(path: Path) -> str:
 
 def read_json(path: Path) -> Any:
     """A whole JSON file."""
+    text = read_text(path)
     try:
-        text = read_text(path)
         return json.loads(text, parse_constant=refuse_constant)
-    except DataError:
-        raise
     except RecursionError:
         raise DataError(f"{path}: nested too deeply") from None
     except json.JSONDecodeError as error:
@@ -171,14 +162,13 @@ def read_json(path: Path) -> Any:
 
 def read_yaml(path: Path) -> dict[str, Any]:
     """A YAML file whose top level is a mapping with each key once."""
+    from arena_kit.yaml_loader import load_yaml
+
     text = read_text(path)
     try:
-        value = yaml.load(text, Loader=_Guarded)  # noqa: S506 (a safe loader)
-    except (yaml.YAMLError, TypeError, ValueError) as error:
-        mark = getattr(error, "problem_mark", None)
-        where = f"{path}:{mark.line + 1}" if mark else f"{path}"
-        problem = str(getattr(error, "problem", error)).splitlines()[0]
-        raise DataError(f"{where}: not valid YAML ({problem})") from None
+        value = load_yaml(text)
+    except ValueError as error:
+        raise DataError(f"{path}{error}") from None
     if value is None:
         return {}
     if not isinstance(value, dict):
@@ -188,56 +178,12 @@ def read_yaml(path: Path) -> dict[str, Any]:
 
 def read_value(name: str, text: str) -> Any:
     """One value as YAML writes it, such as a number typed on a command line."""
+    from arena_kit.yaml_loader import load_yaml
+
     try:
-        return yaml.load(text, Loader=_Guarded)  # noqa: S506 (a safe loader)
-    except (yaml.YAMLError, TypeError, ValueError):
+        return load_yaml(text)
+    except ValueError:
         raise DataError(f"-p {name}: {text[:60]!r} is not a value") from None
-
-
-class _Guarded(yaml.SafeLoader):
-    """A safe loader that takes each key once, and refuses a text that would be too much when its
-    aliases are followed: they are counted, not expanded.
-    """
-
-    def __init__(self, text: str) -> None:
-        super().__init__(text)
-        self.depth = 0
-        self.values = 0
-        self.values_below: dict[int, int] = {}
-
-    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        before = self.values
-        mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]  # of PyYAML
-        is_alias = self.check_event(yaml.AliasEvent)
-        self.depth += 1
-        if self.depth > _YAML_DEPTH:
-            raise _refused(f"nested deeper than {_YAML_DEPTH} levels", mark)
-        node = super().compose_node(parent, index)
-        self.depth -= 1
-        if is_alias and id(node) not in self.values_below:
-            raise _refused("an alias inside what it stands for", mark)
-        self.values += self.values_below[id(node)] if is_alias else 1
-        if self.values > _YAML_VALUES:
-            raise _refused(f"more than {_YAML_VALUES:,} values, aliases followed", mark)
-        self.values_below.setdefault(id(node), self.values - before)
-        return node
-
-    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
-        seen = set()
-        for key_node, _ in node.value:
-            if key_node.tag == "tag:yaml.org,2002:merge":
-                continue
-            key = self.construct_object(key_node, deep=True)
-            if key in seen:
-                raise yaml.constructor.ConstructorError(
-                    problem=f"key {key!r} appears twice", problem_mark=key_node.start_mark
-                )
-            seen.add(key)
-        return super().construct_mapping(node, deep)
-
-
-def _refused(problem: str, mark: yaml.Mark) -> yaml.MarkedYAMLError:
-    return yaml.composer.ComposerError(problem=problem, problem_mark=mark)
 
 
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -106,7 +106,7 @@ class Fans(Planted):
     taste: Floats
 
     def vote(self, number: int, a: int, b: int, prompt: int) -> Outcome:
-        voter = int(self.voters.session[number].rpartition("-")[2]) - 1
+        voter = int(self.session[number].rpartition("-")[2]) - 1
         seen = replace(self, quality=self.quality + self.taste[voter][:, None])
         return Planted.vote(seen, number, a, b, prompt)
 
@@ -121,7 +121,7 @@ def season(rng: np.random.Generator, *, heavy: bool) -> BattleLog:
     fans = Fans(**given, taste=50 * taste)
     arena = Arena(read_policy(Path("params/policy.yaml")), (), drawn.prompts, rng=rng)
     battles = [
-        replace(vote.matchup.battle(vote.outcome), voter=drawn.voters.session[vote.number])
+        replace(vote.matchup.battle(vote.outcome), voter=drawn.session[vote.number])
         for vote in played(fans, arena)
     ]
     return BattleLog.from_battles(battles)

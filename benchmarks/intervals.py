@@ -35,9 +35,8 @@ from numpy.typing import NDArray
 from arena_kit import BattleLog, BradleyTerry, PermutationElo
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import NORMAL_95, Ratings
 from arena_kit.rating.bradley_terry import bootstrap as refits
-from arena_kit.rating.bradley_terry.method import NORMAL_95
 from arena_kit.rating.elo import replay as elo_replay
 from arena_kit.rating.elo.method import k_sweep
 from arena_kit.rating.glicko2 import replay as glicko2_replay
@@ -65,7 +64,6 @@ METHODS = (
     ("Bradley–Terry, sandwich by question (default)", "sandwich by question", False),
     ("the same with half a win added to every pair", "sandwich, prior always", False),
     ("Bradley–Terry, bootstrap by question, percentile", "percentile by question", False),
-    ("Bradley–Terry, bootstrap by question, basic", "basic by question", False),
     ("Bradley–Terry, sandwich by battle", "sandwich by battle", False),
     ("Bradley–Terry, bootstrap by battle, percentile", "percentile by battle", False),
     ("Permutation Elo, mean ± 1.96 order SEM", "order SEM", False),
@@ -198,14 +196,12 @@ def sem_interval(orders: Floats) -> Floats:
 
 
 def bradley_terry(log: BattleLog, seed: int) -> Iterator[tuple[str, Floats]]:
-    """Every interval that Bradley–Terry has; the basic one mirrors the percentiles."""
+    """Every interval that Bradley–Terry has."""
     yield "sandwich, prior always", ends(BradleyTerry(prior_when="always")(log))
     for cluster in ("question", "battle"):
         yield f"sandwich by {cluster}", ends(BradleyTerry(cluster=cluster)(log))
         method = BradleyTerry(cluster=cluster, interval="percentile", resamples=500, seed=seed)
-        rating, low, high = drawn = ends(method(log))
-        yield f"percentile by {cluster}", drawn
-        yield f"basic by {cluster}", np.stack([rating, 2 * rating - high, 2 * rating - low])
+        yield f"percentile by {cluster}", ends(method(log))
 
 
 def replays(log: BattleLog, seed: int) -> Iterator[tuple[str, Floats]]:

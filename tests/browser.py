@@ -1,7 +1,5 @@
 """A real browser for tests: headless chromium over a pipe, that reaches this machine only."""
 
-from __future__ import annotations
-
 import base64
 import json
 import os
@@ -186,9 +184,7 @@ class Browser:
 
 @contextmanager
 def running_browser(profile: Path, *, loopback: bool = False) -> Iterator[Browser]:
-    """A browser with a profile of its own, ended with the block; it reaches this machine's own
-    servers only where `loopback` says so.
-    """
+    """A browser with a profile of its own, ended with the block."""
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         pytest.skip("no chromium on this machine")

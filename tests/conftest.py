@@ -1,12 +1,9 @@
 """Shared fixtures: a throwaway workspace, and the real data where it is present."""
 
-from __future__ import annotations
-
 import gc
 import os
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import chdir
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -15,12 +12,14 @@ from filelock import FileLock
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.browser import Browser, running_browser
 from tests.emulator import Emulator
-from tests.samples import ROOT, SMALL, copy_workspace, judgments_of, newcomer, published, rated
+from tests.samples import KEY, ROOT, SMALL, copy_workspace, judgments_of, newcomer, published, rated
 
-# Dozens of children import the package, and pytest rewrites every test: what was compiled once is
-# kept, whatever the environment says, for it is a fifth of a minute in each worker.
+# Dozens of children import the package: what was compiled once is kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# A run that starts the tests names its record there.
+for variable in ("ARENA_KIT_RUNS", "ARENA_KIT_RUN_TOKEN"):
+    os.environ.pop(variable, None)
 
 
 def pytest_collection_finish() -> None:
@@ -43,23 +42,25 @@ def data() -> Path:
     return folder
 
 
+def own_workspace(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+    """A fresh workspace with its own cache and records, as the current folder."""
+    root = copy_workspace(folder / "workspace")
+    patch.chdir(root)
+    for name in ("ARENA_KIT_RUNS", "ARENA_KIT_RUN_TOKEN"):
+        patch.delenv(name, raising=False)
+    return root
+
+
 @pytest.fixture
 def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """A fresh workspace with its own cache and records, as the current folder."""
-    root = copy_workspace(tmp_path / "workspace")
-    monkeypatch.chdir(root)
-    monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
-    monkeypatch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-    return root
+    return own_workspace(tmp_path, monkeypatch)
 
 
 @pytest.fixture(scope="session")
 def pilot_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The record of a small pilot with one figure, for all tests that only read one."""
-    root = copy_workspace(tmp_path_factory.mktemp("pilot") / "workspace")
-    with pytest.MonkeyPatch.context() as patch, chdir(root):
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        own_workspace(tmp_path_factory.mktemp("pilot"), patch)
         judgments = judgments_of("pilot", **SMALL)
         return published(judgments, figures=[rated(judgments).plot()]).path
 
@@ -80,6 +81,14 @@ def emulator() -> Iterator[Emulator]:
 
 
 @pytest.fixture
+def service(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> Emulator:
+    """The loopback service, which the environment names with a key."""
+    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    return emulator
+
+
+@pytest.fixture
 def ledger(tmp_path: Path) -> Ledger:
     """A ledger that does not exist yet."""
     return Ledger(tmp_path / "verdicts.sqlite")
@@ -87,9 +96,7 @@ def ledger(tmp_path: Path) -> Ledger:
 
 @pytest.fixture(scope="session")
 def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with our wheel and `venv`, a fresh environment that has it with the extra `lab`
-    and the pinned dependencies; all workers share the one that is made first.
-    """
+    """A folder with our wheel and `venv`, which has it with `lab` and the pinned dependencies."""
     own = tmp_path_factory.getbasetemp()
     folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "installed"
     with FileLock(f"{folder}.lock"):
@@ -109,14 +116,3 @@ def browser(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
     """One browser that reaches files only, for all tests of a process."""
     with running_browser(tmp_path_factory.mktemp("profile")) as started:
         yield started
-
-
-@pytest.fixture
-def rendered(browser: Browser) -> Callable[[Path], str]:
-    """The DOM of a page after a real browser ran it."""
-
-    def dom(page: Path) -> str:
-        browser.go(page)
-        return str(browser.run("document.documentElement.outerHTML"))
-
-    return dom

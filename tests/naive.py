@@ -1,15 +1,13 @@
 """Reference implementations: slow, obvious, and what the fast ones are held against."""
 
-from __future__ import annotations
-
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from decimal import Decimal, localcontext
 from itertools import groupby
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 from arena_kit import BattleLog
 from arena_kit.rating.base import Ratings
@@ -55,121 +53,60 @@ def shuffle(items: Sequence[int], seed: int) -> list[int]:
 
 
 #: A rating, its deviation and its volatility.
-State = tuple[Decimal, Decimal, Decimal]
-PI = Decimal("3.14159265358979323846264338327950288419716939937510")
-DIGITS = 40
+State = tuple[float, float, float]
 
 
 def glicko2(
-    games: Sequence[tuple[int, int, float]],
-    n_models: int,
-    *,
-    start: tuple[float, float, float],
-    tau: float,
-    limits: tuple[float, float],
-) -> list[State]:
-    """Glicko-2 vote by vote: each is a rating period of its own for its two models."""
-    states = [decimals(start)] * n_models
-    for a, b, score in games:
-        new_a = glicko2_period(states[a], [(states[b], score)], tau=tau, limits=limits)
-        new_b = glicko2_period(states[b], [(states[a], 1 - score)], tau=tau, limits=limits)
-        states[a], states[b] = new_a, new_b
-    return states
-
-
-def glicko2_periods(
-    games: Sequence[tuple[int, int, int, float]],
-    n_models: int,
-    *,
-    start: tuple[float, float, float],
-    tau: float,
-    limits: tuple[float, float],
-) -> list[State]:
-    """Glicko-2 by rating periods: games are (period, a, b, score), by period."""
-    states = [decimals(start)] * n_models
-    entered: set[int] = set()
+    games: Sequence[tuple[int, int, int, float]], n_models: int, start: State, *, idle: bool,
+    tau: float, limits: tuple[float, float] = (30, 350),
+) -> list[State]:  # fmt: skip
+    """Glicko-2 of games (period, a, b, score), by period; those who are `idle` grow uncertain."""
+    states, entered = [start] * n_models, set[int]()
     by_period = {n: list(some) for n, some in groupby(games, lambda game: game[0])}
     for period in range(min(by_period), max(by_period) + 1):
-        met: dict[int, list[tuple[State, float]]] = {model: [] for model in entered}
+        met: dict[int, list[tuple[State, float]]] = {model: [] for model in entered if idle}
         for _, a, b, score in by_period.get(period, []):
             met.setdefault(a, []).append((states[b], score))
             met.setdefault(b, []).append((states[a], 1 - score))
-        after = {m: glicko2_period(states[m], g, tau=tau, limits=limits) for m, g in met.items()}
+        after = {m: glicko2_period(states[m], g, tau, limits) for m, g in met.items()}
         states = [after.get(model, state) for model, state in enumerate(states)]
         entered |= set(met)
     return states
 
 
 def glicko2_period(
-    player: State,
-    games: Sequence[tuple[State, float]],
-    *,
-    tau: float,
-    limits: tuple[float, float] = (30, 350),
+    player: State, games: Sequence[tuple[State, float]], tau: float, limits: tuple[float, float]
 ) -> State:
     """One rating period of one player, step by step as Glickman (2013) writes it."""
-    with localcontext() as context:
-        context.prec = DIGITS
-        scale = 400 / Decimal(10).ln()
-        low, high = decimals(limits)
-        rating, deviation, sigma = player
-        mu, phi = rating / scale, deviation / scale
-        if not games:
-            idle = (phi * phi + sigma * sigma).sqrt()
-            return rating, min(high, max(low, idle * scale)), sigma
-        information = improvement = Decimal(0)
-        for (other_rating, other_deviation, _), score in games:
-            g = 1 / (1 + 3 * (other_deviation / scale) ** 2 / PI**2).sqrt()
-            e = 1 / (1 + (-g * (mu - other_rating / scale)).exp())
-            information += g * g * e * (1 - e)
-            improvement += g * (Decimal(score) - e)
+    rating, deviation, sigma = player
+    phi, information, improvement = deviation / UNIT, 0.0, 0.0
+    for (other, other_deviation, _), score in games:
+        g = 1 / math.sqrt(1 + 3 * (other_deviation / UNIT / math.pi) ** 2)
+        e = 1 / (1 + math.exp(-g * (rating - other) / UNIT))
+        information += g * g * e * (1 - e)
+        improvement += g * (score - e)
+    if games:
         v = 1 / information
-        sigma = glicko2_volatility(phi, sigma, v, v * improvement, Decimal(tau))
-        phi = 1 / (1 / (phi * phi + sigma * sigma) + 1 / v).sqrt()
-        rating += scale * phi * phi * improvement
-        return rating, min(high, max(low, phi * scale)), sigma
+        sigma = glicko2_volatility(phi, sigma, v, v * improvement, tau)
+    variance = 1 / (1 / (phi**2 + sigma**2) + information)
+    deviation = min(limits[1], max(limits[0], math.sqrt(variance) * UNIT))
+    return rating + UNIT * variance * improvement, deviation, sigma
 
 
-def glicko2_volatility(
-    phi: Decimal, sigma: Decimal, v: Decimal, delta: Decimal, tau: Decimal
-) -> Decimal:
-    """Step 5: the new volatility by the Illinois procedure, to 30 digits."""
-    start = (sigma * sigma).ln()
+def glicko2_volatility(phi: float, sigma: float, v: float, delta: float, tau: float) -> float:
+    """Step 5: the new volatility, by SciPy's root of the paper's f."""
+    start = math.log(sigma**2)
 
-    def f(x: Decimal) -> Decimal:
-        e = x.exp()
-        top = e * (delta * delta - phi * phi - v - e)
-        return top / (2 * (phi * phi + v + e) ** 2) - (x - start) / (tau * tau)
+    def f(x: float) -> float:
+        e = math.exp(x)
+        top = e * (delta**2 - phi**2 - v - e)
+        return top / (2 * (phi**2 + v + e) ** 2) - (x - start) / tau**2
 
-    a = start
-    if delta * delta > phi * phi + v:
-        b = (delta * delta - phi * phi - v).ln()
-    else:
-        k = 1
-        while f(start - k * tau) < 0:
-            k += 1
-        b = start - k * tau
-    f_a, f_b = f(a), f(b)
-    while abs(b - a) > Decimal("1e-30"):
-        c = a + (a - b) * f_a / (f_b - f_a)
-        f_c = f(c)
-        if f_c * f_b <= 0:
-            a, f_a = b, f_b
-        else:
-            f_a /= 2
-        b, f_b = c, f_c
-    return (a / 2).exp()
-
-
-def decimals(numbers: Sequence[float]) -> tuple[Decimal, ...]:
-    """The exact values of floats."""
-    return tuple(Decimal(number) for number in numbers)
+    return math.exp(brentq(f, start - 30, start + 30, xtol=1e-14) / 2)
 
 
 def chances(ties: str, gap: float, tie: float) -> tuple[float, float, float]:
-    """Win, tie and loss of the first side: Bradley & Terry (1952), Davidson (1970), Rao &
-    Kupper (1967), with worths whose ratio is e^gap, and nu or theta = e^tie.
-    """
+    """Win, tie and loss of the first side, as Bradley-Terry, Davidson and Rao-Kupper have it."""
     first, second, more = math.exp(gap / 2), math.exp(-gap / 2), math.exp(tie)
     if ties == "half":
         return first / (first + second), 0.0, second / (first + second)
@@ -183,11 +120,7 @@ def chances(ties: str, gap: float, tie: float) -> tuple[float, float, float]:
 
 @dataclass(frozen=True)
 class Naive:
-    """The likelihood of a log as a plain sum over its battles.
-
-    Parameters come in one list: the strengths of all models but the first (which is 0), the
-    tie parameter where there is one, and a coefficient per covariate.
-    """
+    """The likelihood as a plain sum; parameters: strengths but the first, tie, coefficients."""
 
     log: BattleLog
     ties: str = "half"
@@ -228,9 +161,7 @@ class Naive:
         return out
 
     def total(self, theta: Sequence[float]) -> float:
-        """The log-likelihood of all battles and of the prior's wins, on every pair that met or only
-        on those that need them.
-        """
+        """The log-likelihood of all battles and of the prior's wins."""
         met = {tuple(sorted((x.model_a, x.model_b))) for x in self.log.to_battles()}
         if self.only_needed:
             met &= self.divided()
@@ -240,9 +171,7 @@ class Naive:
         )
 
     def divided(self) -> set[tuple[str, ...]]:
-        """Two models of which one never beat the other, not even through others; a tie is part of a
-        win on both sides if it is `half` of one, or if wins both ways say how rare ties are.
-        """
+        """Two models of which one never beat the other, not even through others."""
         alone = self._apart(ties=False)
         n = len(self.log.models)
         known = self.ties == "half" or len(alone) < n * (n - 1)
@@ -306,28 +235,17 @@ def centred(covariance: NDArray[np.float64], n_models: int) -> NDArray[np.float6
 
 def bradley_terry(battles: list[tuple[int, int, float]], n: int, prior: float) -> list[float]:
     """Minorisation–maximisation straight from the definition, in Elo units, mean 0."""
-    wins = [[0.0] * n for _ in range(n)]
+    wins = np.zeros((n, n))
     for a, b, score in battles:
-        wins[a][b] += score
-        wins[b][a] += 1 - score
-    for i in range(n):
-        for j in range(i):
-            if wins[i][j] + wins[j][i] > 0:
-                wins[i][j] += prior
-                wins[j][i] += prior
-    worth = [1.0] * n
-    for _ in range(20_000):
-        new = [
-            sum(wins[i])
-            / sum((wins[i][j] + wins[j][i]) / (worth[i] + worth[j]) for j in range(n) if j != i)
-            for i in range(n)
-        ]
-        mean = math.exp(sum(math.log(w) for w in new) / n)
-        new = [w / mean for w in new]
-        if max(abs(a - b) for a, b in zip(new, worth, strict=True)) < 1e-14:
-            break
+        wins[a, b] += score
+        wins[b, a] += 1 - score
+    wins += prior * (wins + wins.T > 0)
+    worth, new = np.zeros(n), np.ones(n)
+    while np.abs(new - worth).max() > 1e-14:
         worth = new
-    return [400 * math.log10(w) for w in worth]
+        new = wins.sum(axis=1) / ((wins + wins.T) / (worth[:, None] + worth)).sum(axis=1)
+        new = new / np.exp(np.log(new).mean())
+    return [400 * math.log10(w) for w in new]
 
 
 def contrasts(n: int) -> NDArray[np.float64]:
@@ -341,11 +259,7 @@ def contrasts(n: int) -> NDArray[np.float64]:
 
 @dataclass(frozen=True)
 class FayHerriotGrid:
-    """The Fay–Herriot model by brute force: every error variance and slope of a fine grid.
-
-    People's ratings y have the covariance V; the truth is slope · x + u with independent u of one
-    variance. The slope's prior is flat, the variance's is Jeffreys' for all models' contrasts.
-    """
+    """The Fay–Herriot model by brute force: every error variance and slope of a fine grid."""
 
     y: NDArray[np.float64]
     x: NDArray[np.float64]

@@ -1,7 +1,5 @@
 """What several tests share: folders, texts, pairs, votes and small builders of them."""
 
-from __future__ import annotations
-
 import ast
 import json
 import math
@@ -9,6 +7,8 @@ import os
 import shutil
 import subprocess
 import sys
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
@@ -153,9 +153,7 @@ def statuses(judgments: list[Judgment]) -> list[Status]:
 def settled(
     *said: tuple[Slot | Status, Slot | Status], dimension: str = "tone", questions: int = 0
 ) -> list[Judgment]:
-    """One judgment of ash and beech for each two answers, forward and backward, on a prompt of its
-    own, or with as many prompts as are asked for, in turn.
-    """
+    """One judgment of ash and beech for each two answers, forward and backward."""
     found = []
     for i, answers in enumerate(said):
         prompt = f"q{i % questions if questions else i}"
@@ -268,6 +266,38 @@ def sizes(emulator: Emulator) -> list[int]:
     return [len(batch["custom_ids"]) for batch in emulator.batches]  # type: ignore[arg-type]
 
 
+def paid_twice(emulator: Emulator) -> list[str]:
+    """Cache keys, as they stand in custom ids, that were billed more than once."""
+    billed = Counter(row.custom_id.partition("-")[2] for row in emulator.billing.rows)
+    return [key for key, n in billed.items() if n > 1]
+
+
+#: `python -m arena_kit` that hears Ctrl-C, which a process started in the background ignores.
+HEARING = """
+import runpy, signal
+signal.signal(signal.SIGINT, signal.default_int_handler)
+runpy.run_module("arena_kit", run_name="__main__")
+"""
+
+
+def started(*words: object) -> subprocess.Popen[str]:
+    """The command line in a process of its own, which can be killed."""
+    command = [sys.executable, "-c", HEARING, *map(str, words)]
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    return subprocess.Popen(command, start_new_session=True, **pipes)
+
+
+def wait_for_batch(*known: str) -> str:
+    """The id of a batch in the ledger of this folder that was not known."""
+    ledger = Ledger(Path(".arena_kit") / "verdicts.sqlite")
+    for _ in range(1200):
+        for intent in ledger.open_intents():
+            if intent.batch_id and intent.batch_id not in known:
+                return intent.batch_id
+        time.sleep(0.1)
+    raise AssertionError("no batch was created within two minutes")
+
+
 def verdict(winner: str) -> str:
     return json.dumps({"justification": "It is.", "winner": winner})
 
@@ -324,6 +354,23 @@ def log_of(
 
 def judged(rows: Iterable[Row], questions: str = "j") -> ak.BattleLog:
     return log_of(rows, questions, Source.LLM_JUDGE)
+
+
+def battle(a: str, b: str, winner: str, question: str | None = None, **more: object) -> ak.Battle:
+    return ak.Battle(model_a=a, model_b=b, winner=ak.Outcome(winner), question_id=question, **more)
+
+
+def ring(n: int = 30) -> list[ak.Battle]:
+    """Three models that all meet, on n questions; a beats b beats c mostly."""
+    rows = []
+    for q in range(n):
+        upset = "model_b" if q % 4 == 0 else "model_a"
+        rows += [
+            battle("a", "b", upset, f"q{q}"),
+            battle("b", "c", upset if q % 8 else "model_a", f"q{q}"),
+            battle("a", "c", "model_a", f"q{q}"),
+        ]
+    return rows
 
 
 def won(first: str, second: str, wins: int, losses: int, ties: int = 0) -> list[Row]:
@@ -477,13 +524,9 @@ def rated_by_hand(
     nothing: dict[str, Any] = {"settings": {}, "dropped": {}}
     nothing |= dict.fromkeys(("traces", "replicates"), np.empty((0, len(models))))
     return Ratings(
-        method="by hand",
-        ratings=tuple(sorted(rows, key=lambda row: -row.rating)),
-        n_battles=1000,
-        models=models,
-        covariance=np.diag([errors[model] ** 2 for model in models]),
-        **nothing,
-    )
+        method="by hand", ratings=tuple(sorted(rows, key=lambda row: -row.rating)), n_battles=1000,
+        models=models, covariance=np.diag([errors[model] ** 2 for model in models]), **nothing,
+    )  # fmt: skip
 
 
 def timed(votes: ak.BattleLog, days: float = 21.0) -> ak.BattleLog:
@@ -593,9 +636,7 @@ record = ak.publish(board, judgments)
 
 
 def without_report(workspace: Path, notebook: str = "pilot", shown: str = "") -> None:
-    """Leave nothing in a notebook but its parameters, its study, its record and an expression to be
-    shown, where a test is not about the rest: tables and pictures are half of a kernel's time.
-    """
+    """Leave nothing in a notebook but parameters, plan, record and an expression to be shown."""
     path = workspace / "notebooks" / f"{notebook}.ipynb"
     node = nbformat.read(path, as_version=4)
     plan = next(cell for cell in node.cells if "read_plan(" in cell.source)
@@ -609,11 +650,7 @@ Script = Callable[[JudgeRequest], str | Status | None]
 
 @dataclass(slots=True)
 class ScriptedJudge:
-    """A judge that answers with whatever `script` returns for a request.
-
-    A string is the raw text of an answer, a `Status` an answer that failed that way, and
-    None no answer at all. `asked` lists the ids of every request, in order.
-    """
+    """A judge that answers with whatever `script` returns for a request."""
 
     script: Script
     model: str = "scripted/v1"

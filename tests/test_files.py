@@ -1,7 +1,5 @@
 """Files appear whole or not at all, and what cannot be read is named by file and line."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json
@@ -15,27 +13,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit.files import (
-    DataError,
-    file_hash,
-    read_json,
-    read_lines,
-    read_text,
-    read_value,
-    read_yaml,
-    whole_file,
-    write_csv,
-    write_json,
-    write_jsonl,
-    write_text,
-)
-from arena_kit.judging.pairs.prompts import (
-    ExpectedBehavior,
-    Prompt,
-    Response,
-    read_prompts,
-    read_responses,
-)
+from arena_kit import files
+from arena_kit.files import DataError, read_json, read_lines, read_yaml, whole_file, write_json
+from arena_kit.judging.pairs import prompts
+from arena_kit.judging.pairs.prompts import Prompt, Response, read_prompts, read_responses
 from tests.samples import ROOT
 
 PROMPT = {"prompt_id": "p1", "text": "Why?", "source": "plain"}
@@ -55,23 +36,17 @@ def only(folder: Path) -> str:
     return path.name
 
 
-# Writing
-
-
 def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
-    """The old content stays until the block ends; then the new one is there, alone. Two writers
-    each have their own temporary file, and the last to finish wins.
-    """
+    """The old content stays until the block ends; then the new one is there, alone."""
     path = tmp_path / "new" / "result.txt"
-    write_text(path, "old")
+    files.write_text(path, "old")
     with whole_file(path) as first:
         first.write_text("first")
         assert path.read_text() == "old"
         with whole_file(path) as second:
             second.write_text("second")
         assert path.read_text() == "second"
-    assert path.read_text() == "first"
-    assert only(path.parent) == "result.txt"
+    assert (path.read_text(), only(path.parent)) == ("first", "result.txt")
 
 
 def half_written(path: Path) -> None:
@@ -92,7 +67,7 @@ def test_a_failed_write_leaves_what_was_there(old: str | None, tmp_path: Path) -
         with pytest.raises(ValueError, match="JSON compliant"):
             write_json(path, {"rating": [1.0, value]})
         with pytest.raises(ValueError, match="JSON compliant"):
-            write_jsonl(path, [{"rating": 1.0}, {"rating": value}])
+            files.write_jsonl(path, [{"rating": 1.0}, {"rating": value}])
     assert [each.read_text() for each in tmp_path.iterdir()] == ([old] if old else [])
 
 
@@ -101,46 +76,32 @@ import resource, signal, sys
 from pathlib import Path
 from arena_kit import Battle, BattleLog, files, write_battles
 
-path, how = Path(sys.argv[1]), sys.argv[2]
 battle = Battle(model_a="ash", model_b="beech", winner="tie", question_id="q" * 9000)
-log = BattleLog.from_battles([battle])
+log, rows = BattleLog.from_battles([battle]), [{"n": "x" * 100} for _ in range(1000)]
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
 resource.setrlimit(resource.RLIMIT_FSIZE, (4096, 4096))
-rows = [{"n": "x" * 100} for _ in range(1000)]
-try:
-    match how:
-        case "text": files.write_text(path, "x" * 100_000)
-        case "json": files.write_json(path, rows)
-        case "jsonl": files.write_jsonl(path, rows)
-        case "csv": files.write_csv(path, rows, ["n"])
-        case "battles": write_battles(path, log)
-except Exception as error:
-    print("refused:", type(error).__name__)
+for write in (
+    lambda path: files.write_text(path, "x" * 100_000), lambda path: files.write_json(path, rows),
+    lambda path: files.write_jsonl(path, rows), lambda path: files.write_csv(path, rows, ["n"]),
+    lambda path: write_battles(path, log),
+):
+    try:
+        write(Path(sys.argv[1]))
+    except Exception as error:
+        print("refused:", type(error).__name__)
 """
 
 
-@pytest.mark.parametrize("how", ["text", "json", "jsonl", "csv", "battles"])
-def test_a_full_disk_leaves_the_old_file(how: str, tmp_path: Path) -> None:
+def test_a_full_disk_leaves_the_old_file(tmp_path: Path) -> None:
     """A write that the system cuts short raises, and the old content is still whole."""
     path = lines(tmp_path / "result.jsonl", "old")
-    command = [sys.executable, "-c", FULL_DISK, str(path), how]
+    command = [sys.executable, "-c", FULL_DISK, str(path)]
     run = subprocess.run(command, capture_output=True, text=True, check=True, cwd=ROOT)
-    assert run.stdout.startswith("refused:"), run.stderr
-    assert path.read_text() == "old\n"
-    assert only(tmp_path) == "result.jsonl"
+    assert run.stdout.count("refused:") == 5, run.stderr
+    assert (path.read_text(), only(tmp_path)) == ("old\n", "result.jsonl")
 
 
-def test_json_is_written_one_way(tmp_path: Path) -> None:
-    """Keys are sorted, text is readable, a newline ends it; the hash is SHA-256, as published."""
-    path = tmp_path / "result.json"
-    write_json(path, {"b": 1, "a": {"d": "é", "c": None}})
-    expected = '{\n  "a": {\n    "c": null,\n    "d": "é"\n  },\n  "b": 1\n}\n'
-    assert path.read_text(encoding="utf-8") == expected
-    path.write_bytes(b"abc")
-    assert file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-
-
-text = st.text(st.characters(codec="utf-8"), max_size=5)
+text = st.text('a"\\\0\r\n\x85\u2028\ufeffé樺\U0001f600', max_size=5)
 numbers = st.integers() | st.floats(allow_nan=False, allow_infinity=False)
 values = st.recursive(
     st.none() | st.booleans() | numbers | text,
@@ -157,42 +118,41 @@ def test_rows_survive_their_file(
     """Written as JSON lines, zipped or not, or as one JSON file, rows come back the same."""
     folder = tmp_path_factory.getbasetemp()
     for name in ("rows.jsonl", "rows.jsonl.gz"):
-        write_jsonl(folder / name, wanted)
+        files.write_jsonl(folder / name, wanted)
         assert list(read_lines(folder / name)) == list(enumerate(wanted, 1))
     write_json(folder / "rows.json", wanted)
     assert read_json(folder / "rows.json") == wanted
 
 
 def test_a_csv_is_read_by_anyone(tmp_path: Path) -> None:
-    """A table has its header and is quoted where needed; text that begins as a formula does stands
-    after an apostrophe; a value without a column is refused, and no file appears.
-    """
+    """A table is quoted where needed; JSON has sorted keys, and the hash is SHA-256."""
     path = tmp_path / "table.csv"
     with pytest.raises(ValueError, match="loses"):
-        write_csv(path, [{"wins": 3, "loses": 1}], ["wins"])
+        files.write_csv(path, [{"wins": 3, "loses": 1}], ["wins"])
     assert list(tmp_path.iterdir()) == []
     texts = ['a,"b"\nc', "é", "=HYPERLINK(1)", "\tx"]
-    write_csv(
+    files.write_csv(
         path, [{"model": name, "wins": -n} for n, name in enumerate(texts)], ["wins", "model"]
     )
     with path.open(newline="", encoding="utf-8") as table:
         header, *rows = csv.reader(table)
     assert header == ["wins", "model"]
     assert rows == [["0", texts[0]], ["-1", "é"], ["-2", "'=HYPERLINK(1)"], ["-3", "'\tx"]]
-
-
-# Reading whole files
+    path = tmp_path / "result.json"
+    write_json(path, {"b": 1, "a": {"d": "é", "c": None}})
+    expected = '{\n  "a": {\n    "c": null,\n    "d": "é"\n  },\n  "b": 1\n}\n'
+    assert path.read_text(encoding="utf-8") == expected
+    path.write_bytes(b"abc")
+    assert (
+        files.file_hash(path) == "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+    )
 
 
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
-    """Every reader names the file that is not there."""
-    for read in (read_text, read_json, read_yaml, read_prompts, file_hash):
+    """Every reader names the file that is missing; malformed JSON is named by its line."""
+    for read in (files.read_text, read_json, read_yaml, read_prompts, files.file_hash):
         with pytest.raises(DataError, match="nowhere: no such file"):
             read(tmp_path / "nowhere")
-
-
-def test_malformed_json_is_named_with_its_line(tmp_path: Path) -> None:
-    """A JSON file that is no text, does not parse or nests without end is one sentence."""
     path = tmp_path / "manifest.json"
     for content, message in {
         b"caf\xe9": r": not UTF-8 text \(byte 3\)",
@@ -205,9 +165,7 @@ def test_malformed_json_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_yaml_is_a_mapping(tmp_path: Path) -> None:
-    """Keys and values come out typed as YAML means them; anchors, aliases and merged keys work,
-    and a key given beside a merged one overrides it. A deep value typed with `-p` is refused.
-    """
+    """Keys and values come out typed as YAML means them; anchors, aliases and merged keys work."""
     path = lines(tmp_path / "params.yaml", "scale: 1.0e-3", "names: [a, b]",
                  "base: &base {k: 16, fast: true}", "same: *base", "slow: {<<: *base, fast: false}",
                  )  # fmt: skip
@@ -215,7 +173,7 @@ def test_yaml_is_a_mapping(tmp_path: Path) -> None:
     expected = {"scale": 0.001, "names": ["a", "b"], "base": base, "same": base}
     assert read_yaml(path) == expected | {"slow": {"k": 16, "fast": False}}
     with pytest.raises(DataError, match=r"-p strata: .* is not a value"):
-        read_value("strata", "[" * 5_000)
+        files.read_value("strata", "[" * 5_000)
 
 
 def _alias_bomb(levels: int) -> str:
@@ -246,17 +204,12 @@ def _alias_bomb(levels: int) -> str:
     ids=range(15),
 )
 def test_wrong_yaml_is_named(content: str, where: str, message: str, tmp_path: Path) -> None:
-    """A YAML file with a key given twice, bad syntax, no keys, aliases that would expand to
-    billions of values, or deep nesting is one sentence with its place.
-    """
+    """Keys given twice, bad syntax, alias bombs and deep nesting are one sentence each."""
     path = tmp_path / "params.yaml"
     path.write_text(content, encoding="utf-8")
     with pytest.raises(DataError, match=rf"params\.yaml{where}: .*{message}") as caught:
         read_yaml(path)
     assert "\n" not in str(caught.value)
-
-
-# Reading lines
 
 
 @pytest.mark.parametrize(
@@ -281,9 +234,7 @@ def test_a_malformed_line_is_named(row: bytes, message: str, tmp_path: Path) -> 
 
 
 def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
-    """A gzip file cut short, with flipped bits or unzipped is named, not half believed; a byte
-    order mark and CRLF line ends, as some editors write them, are read past.
-    """
+    """A gzip file cut short, with flipped bits or unzipped is named, not half believed."""
     whole = gzip.compress("".join(f'{{"a": "{i * 7919}"}}\n' for i in range(500)).encode())
     flipped = whole[:200] + bytes(byte ^ 0xFF for byte in whole[200:202]) + whole[202:]
     path = tmp_path / "rows.jsonl.gz"
@@ -295,9 +246,6 @@ def test_a_damaged_gzip_file_is_refused(tmp_path: Path) -> None:
     assert list(read_lines(tmp_path / "rows.jsonl")) == [(1, {"a": 1}), (3, {"a": 2})]
 
 
-# Prompts
-
-
 def test_a_prompt_bank_is_read_in_order(tmp_path: Path) -> None:
     """Prompts come in file order with their fields; keys nobody knows are left aside."""
     full = {
@@ -305,7 +253,7 @@ def test_a_prompt_bank_is_read_in_order(tmp_path: Path) -> None:
         "subject": "cardiology", "expected_behavior": "hedge", "tags": ["heart", "dose"],
     }  # fmt: skip
     path = lines(tmp_path / "p.jsonl", PROMPT | {"gold_answer": "So."}, "", full | {"level": 3})
-    changed = {"expected_behavior": ExpectedBehavior.HEDGE, "tags": ("heart", "dose")}
+    changed = {"expected_behavior": prompts.ExpectedBehavior.HEDGE, "tags": ("heart", "dose")}
     assert read_prompts(path) == [
         Prompt(**PROMPT, gold_answer="So."),
         Prompt(**(full | changed)),  # type: ignore[arg-type]
@@ -343,13 +291,8 @@ def test_a_wrong_prompt_is_named_with_its_line(row: object, message: str, tmp_pa
         read_prompts(lines(tmp_path / "prompts.jsonl", "", ""))
 
 
-# Responses
-
-
 def test_responses_are_found_by_entrant_and_prompt(tmp_path: Path) -> None:
-    """Each entrant has a file, in which a slash is two underscores; a missing one is an error, and
-    an entrant called ../secret names no file outside the folder.
-    """
+    """Each entrant has a file, in which a slash is two underscores; a missing one is an error."""
     folder = tmp_path / "responses"
     folder.mkdir()
     other = {"entrant_id": "org/ash", "prompt_id": "p2", "response_text": ""}

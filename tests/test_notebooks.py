@@ -1,7 +1,5 @@
 """The notebooks keep their form: one parameters cell, checked outputs stored, nothing else."""
 
-from __future__ import annotations
-
 import ast
 import os
 import re
@@ -34,21 +32,9 @@ def tags(cell: Any) -> set[str]:
 
 
 def test_all_there() -> None:
-    """The notebooks of a judged tournament, a placement, the validity report and the review of
-    voters exist.
-    """
-    known = [
-        "adaptive",
-        "headline",
-        "judge_report",
-        "k_sweep",
-        "model_pages",
-        "pilot",
-        "placement",
-        "policy_validity",
-        "vote_review",
-    ]
-    assert [path.stem for path in NOTEBOOKS] == known
+    """All notebooks are there."""
+    known = "adaptive headline judge_report k_sweep model_pages pilot placement policy_validity"
+    assert [path.stem for path in NOTEBOOKS] == [*known.split(), "vote_review"]
 
 
 @pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
@@ -64,15 +50,11 @@ class TestForm:
         assert set(inspect_notebook(str(path))) == set(known)
         assert list(notebook_defaults(path)) == list(inspect_notebook(str(path)))
         assert len(lines) == len(known)
-        for line in lines:
-            assert re.fullmatch(r"\w+: (str|int|float|bool|list|dict) = [^=#]+  # [^=]+", line), (
-                line
-            )
+        form = r"\w+: (str|int|float|bool|list|dict) = [^=#]+  # [^=]+"
+        assert [line for line in lines if not re.fullmatch(form, line)] == []
 
     def test_defaults(self, path: Path) -> None:
-        """Running all cells by hand does what the params file does: a parameter's default is the
-        file's value, else the model's, and of the type that the cell says.
-        """
+        """Running all cells by hand does what the params file does."""
         model, declared = parameters_of(path.stem), notebook_defaults(path)
         given = read_yaml(ROOT / "params" / f"{path.stem}.yaml")
         by_hand = validated(model, declared, path.stem)
@@ -83,9 +65,7 @@ class TestForm:
             assert [type(value).__name__ for value in values] == [kind, kind], name
 
     def test_parameters_are_passed_on_once(self, path: Path) -> None:
-        """Each parameter is passed on by its name, so no cell but the parameters cell may give one
-        of their names a value.
-        """
+        """Each parameter is passed on by its name."""
         known = set(parameters_of(path.stem).model_fields)
         rest = [cell.source for cell in cells(path) if "parameters" not in tags(cell)]
         opens = ("read_plan(", "read_judges(", "read_placement(", "read_season(", "Study.open(")
@@ -105,46 +85,31 @@ class TestForm:
                 assert tags(cell) >= CHECKED
                 assert cell.outputs, f"checked cell without output: {cell.source}"
                 assert cell.execution_count, f"nbval skips a cell without a count: {cell.source}"
+                assert not [out for out in cell.outputs if out.get("name") == "stderr"]
                 checked += 1
             else:
                 assert not cell.outputs, f"stored output: {cell.source}"
         assert 1 <= checked <= 3
 
-    def test_cells_are_short(self, path: Path) -> None:
-        """A cell is one call, not a program; parameters may be as many as there are."""
+    def test_story(self, path: Path) -> None:
+        """Cells are one call; the first asks, reads, writes and costs; nothing of a machine."""
         for cell in cells(path):
             parameters = "parameters" in cell.metadata.get("tags", [])
             assert parameters or len(cell.source.splitlines()) <= 15
             assert not re.search(r"^\s*(def|class) ", cell.source, re.MULTILINE)
-
-    def test_story(self, path: Path) -> None:
-        """It has a title, asks a question, and says what it reads, writes and costs."""
         node = nbformat.read(path, as_version=4)
         first = node.cells[0].source
         assert node.metadata["title"] == first.splitlines()[0].removeprefix("# ")
         for word in ("**Question.**", "**Reads**", "**Writes**", "**Costs**"):
             assert word in first
-
-    def test_metadata(self, path: Path) -> None:
-        """Nothing of the machine that ran it is stored."""
-        node = nbformat.read(path, as_version=4)
         assert set(node.metadata) == {"kernelspec", "title"}
         assert node.metadata["kernelspec"]["name"] == "python3"
         assert str(Path.home()) not in path.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("path", NOTEBOOKS, ids=lambda p: p.stem)
-def test_no_progress_bar_is_stored(path: Path) -> None:
-    """What nbval compares holds no line of stderr: a bar's speed differs from run to run."""
-    stored = [out for cell in cells(path) for out in cell.outputs]
-    assert not [out for out in stored if out.get("name") == "stderr"]
-
-
 @pytest.mark.slow  # a kernel under a pytest of its own; the form of checked cells is tested above
 def test_nbval_notices_a_changed_k(workspace: Path) -> None:
-    """With another K in params/, nbval fails on the stored numbers (`make test` runs it on the
-    notebooks as they are, where it must pass).
-    """
+    """With another K in params/, nbval fails on the stored numbers."""
     for other in {path.stem for path in NOTEBOOKS} - {"pilot"}:
         (workspace / "notebooks" / f"{other}.ipynb").unlink()
     shutil.copy(ROOT / "pyproject.toml", workspace)
@@ -159,14 +124,10 @@ def test_nbval_notices_a_changed_k(workspace: Path) -> None:
     words = ["-q", "-p", "nbval.plugin", "-p", "no:cacheprovider"]
     words += ["--nbval-lax", "--nbval-current-env", "notebooks"]
     changed = subprocess.run(
-        [sys.executable, "-m", "pytest", *words],
-        cwd=workspace,
-        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
-        capture_output=True,
-        text=True,
-        timeout=300,
-        check=False,
-    )
+        [sys.executable, "-m", "pytest", *words], cwd=workspace,
+        env=os.environ | {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}, capture_output=True, text=True,
+        timeout=300, check=False,
+    )  # fmt: skip
     assert changed.returncode == 1
     assert "1 failed" in changed.stdout
     assert "board.text" in changed.stdout

@@ -1,7 +1,5 @@
 """The sample tournament is what its data card says it is."""
 
-from __future__ import annotations
-
 import re
 from collections import Counter
 from statistics import mean
@@ -27,9 +25,7 @@ def test_counts() -> None:
 
 
 def test_planted_errors() -> None:
-    """Only birch and dogwood carry planted errors, dogwood in 41 of 93 gold prompts; cedar hedges
-    several times as often as anybody else, birch least.
-    """
+    """Only birch and dogwood carry planted errors, and the card says it is no advice."""
     planted = Counter(
         (entrant, PROMPTS[prompt].gold_answer is not None)
         for (entrant, prompt), response in RESPONSES.items()
@@ -41,10 +37,6 @@ def test_planted_errors() -> None:
     rate = {e: mean(len(HEDGE.findall(t)) / len(t.split()) for t in texts[e]) for e in ENTRANTS}
     assert rate["cedar"] > 3 * max(rate["aspen"], rate["dogwood"])
     assert rate["birch"] == min(rate.values())
-
-
-def test_says_it_is_not_advice() -> None:
-    """The data card says how the sample was made and that it is not medical advice."""
     card = (SAMPLE / "DATA_CARD.md").read_text(encoding="utf-8")
     assert "not medical advice" in card
     assert "deliberate" in card

@@ -1,7 +1,5 @@
 """The wheel carries notebooks, params and sample, and makes a working workspace."""
 
-from __future__ import annotations
-
 import zipfile
 from pathlib import Path
 

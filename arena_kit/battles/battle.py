@@ -1,7 +1,5 @@
 """The battle: one comparison of two models, in the words the community uses."""
 
-from __future__ import annotations
-
 import re
 import unicodedata
 from collections.abc import Collection
@@ -66,11 +64,9 @@ def read_outcome(label: object) -> Outcome:
 
 def read_source(label: object) -> Source:
     """The source a label stands for."""
-    try:
+    if str(label) in list(Source):
         return Source(str(label))
-    except ValueError:
-        allowed = ", ".join(Source)
-        raise DataError(f"unknown source {_clip(label)}; allowed: {allowed}") from None
+    raise DataError(f"unknown source {_clip(label)}; allowed: {', '.join(Source)}")
 
 
 def check_id(value: object, what: str) -> str:

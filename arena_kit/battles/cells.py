@@ -1,10 +1,8 @@
 """Battles that stay on disk, as rating methods see them: count cells, and rows in chunks."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Literal, NamedTuple, Protocol, Self
+from typing import Any, Literal, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,44 +14,6 @@ Hashes = NDArray[np.uint64]
 Way = Literal["question", "voter", "both"]
 #: Part of a log: pieces of files, each its number and its first and last row (exclusive).
 Share = tuple[tuple[int, int, int], ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class HashIndex:
-    """Where 64-bit hashes stand among known ones: a radix index.
-
-    The upper bits of a hash lead to the first sorted hash with these bits, and a few steps on is
-    the hash itself. `design/numerics.md` says what that is worth.
-    """
-
-    known: Hashes
-    order: Ints
-    begins: Ints
-    shift: np.uint64
-
-    @classmethod
-    def of(cls, hashes: Hashes) -> Self:
-        order = np.argsort(hashes).astype(np.int32)
-        known = np.append(hashes[order], np.uint64(2**64 - 1))
-        shift = np.uint64(64 - max(4, (8 * len(hashes)).bit_length()))
-        each = np.bincount(_bits(hashes, shift), minlength=1 << (64 - int(shift)))
-        begins = (np.cumsum(each) - each).astype(np.int32)
-        return cls(known, np.append(order, np.int32(-1)), begins, shift)
-
-    def places(self, hashes: Hashes) -> Ints:
-        """The place of each hash in the order given to `of`; -1 where it is unknown."""
-        place = self.begins.take(_bits(hashes, self.shift))
-        rest = later = np.flatnonzero(self.known.take(place) != hashes)
-        while len(later := later[self.known[place[later]] < hashes[later]]):
-            place[later] += 1
-        places: Ints = self.order.take(place)
-        places[rest[self.known[place[rest]] != hashes[rest]]] = -1
-        return places
-
-
-def _bits(hashes: Hashes, shift: np.uint64) -> NDArray[np.int64]:
-    """The upper bits of hashes, as an index."""
-    return (hashes >> shift).view(np.int64)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -79,12 +39,12 @@ class CellTable:
 
 class Rows(NamedTuple):
     """Some battles in a row: the cell of each in the `CellTable`, the hash of the question or voter
-    that it is clustered by (of itself, where it names none), and its weight (None: 1 each).
+    that it is clustered by (of itself, where it names none), and its weight.
     """
 
     cell: Ints
     cluster: Hashes
-    weight: NDArray[np.float64] | None
+    weight: NDArray[np.float64]
 
 
 class Stream(Protocol):
@@ -116,21 +76,13 @@ class Stream(Protocol):
 
 def whole_clusters(chunks: Iterator[Rows]) -> Iterator[Rows]:
     """Chunks of sorted rows, cut between clusters."""
-    left: Rows | None = None
+    left: list[Any] = []
     for chunk in chunks:
-        rows = chunk if left is None else _joined(left, chunk)
-        cut = int(np.searchsorted(rows.cluster, rows.cluster[-1]))
+        parts: Any = zip(left, chunk, strict=True) if left else zip(chunk, strict=True)
+        rows: list[Any] = [np.concatenate(each) for each in parts]
+        cut = int(np.searchsorted(rows[1], rows[1][-1]))
         if cut:
-            yield _part(rows, slice(None, cut))
-        left = _part(rows, slice(cut, None))
-    if left is not None:
-        yield left
-
-
-def _joined(one: Rows, other: Rows) -> Rows:
-    columns = zip(one, other, strict=True)
-    return Rows(*(None if a is None else np.concatenate([a, b]) for a, b in columns))  # type: ignore[arg-type]
-
-
-def _part(rows: Rows, some: slice) -> Rows:
-    return Rows(*(None if each is None else each[some] for each in rows))  # type: ignore[arg-type]
+            yield Rows(*(each[:cut] for each in rows))
+        left = [each[cut:] for each in rows]
+    if left:
+        yield Rows(*left)

@@ -1,7 +1,5 @@
 """A small escaped table: how notebooks show objects that stand below the reports."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from html import escape
 

@@ -36,17 +36,10 @@ class Labels:
     def of(cls, values: Iterable[str | None]) -> Self:
         """Encode strings; the names come out sorted, so equal columns encode equally."""
         rows = list(values)
-        place = {name: n for n, name in enumerate(dict.fromkeys(rows))}
+        known = sorted({name for name in rows if name is not None})
+        place: dict[str | None, int] = {name: n for n, name in enumerate(known)} | {None: -1}
         codes = np.fromiter(map(place.__getitem__, rows), np.int32, len(rows))
-        return cls.sorted(list(place), codes)
-
-    @classmethod
-    def sorted(cls, names: Sequence[str | None], codes: NDArray[Any]) -> Self:
-        """Bring codes into an unsorted list of names (None among them) into order."""
-        known = sorted(name for name in names if name is not None)
-        place = {name: i for i, name in enumerate(known)}
-        rank = np.array([place.get(name, -1) for name in names], np.int32)  # type: ignore[arg-type]
-        return cls(np.array(known, object), rank[codes])
+        return cls(np.array(known, object), codes)
 
     def values(self) -> Strings:
         """The strings again, one per row, None where missing."""
@@ -218,15 +211,11 @@ class BattleLog:
         dimension), the earlier one first; None where there is none.
         """
         ids = [] if self.battle_id is None else self.battle_id.tolist()
-        named = [row for row, name in enumerate(ids) if name]
-        if len({ids[row] for row in named}) == len(named):
-            return None
         labels = [getattr(self, name) for name in IDENTITY]
         codes = [each.codes.tolist() for each in labels if each is not None]
         first: dict[tuple[object, ...], int] = {}
-        for row in named:
-            earlier = first.setdefault((ids[row], *(column[row] for column in codes)), row)
-            if earlier != row:
+        for row, key in enumerate(zip(ids, *codes, strict=False)):
+            if key[0] and (earlier := first.setdefault(key, row)) != row:
                 return earlier, row
         return None
 
@@ -244,10 +233,6 @@ class BattleLog:
         codes[missing] = len(labels.names) + np.arange(len(missing), dtype=np.int32)
         found = np.bincount(codes) > 0
         return (np.cumsum(found, dtype=np.int32) - 1)[codes]
-
-    def all_take_part(self) -> bool:
-        """Whether each of the models has a battle."""
-        return bool(self.per_model().all())
 
     def simulated(self) -> bool:
         """Whether the battles say of themselves that nobody voted: all sessions are named so."""
@@ -322,28 +307,31 @@ class BattleLog:
 
     def by_dimension(self) -> dict[str, Self]:
         """One log per dimension, in name order; battles without one come under ''."""
+        parts = self.dimension_rows().items()
+        return {name: self.select(rows) for name, rows in parts} if self.dimension else {"": self}
+
+    def dimension_rows(self) -> dict[str, NDArray[np.intp]]:
+        """The rows of each dimension, in name order; those without one come under ''."""
         if self.dimension is None:
-            return {"": self}
+            return {"": np.arange(len(self))}
         names, codes = [*self.dimension.names, ""], self.dimension.codes
-        return {str(names[code]): self.select(codes == code) for code in np.unique(codes)}
+        return {str(names[code]): np.flatnonzero(codes == code) for code in np.unique(codes)}
 
     def columns(self) -> dict[str, NDArray[Any]]:
         """The log as plain columns under their names on disk; absent ones are left out."""
         names = np.array(self.models, object)
-        out: dict[str, NDArray[Any]] = {}
-        if self.battle_id is not None:
-            out["battle_id"] = self.battle_id
-        out |= {"model_a": names[self.a], "model_b": names[self.b]}
-        out["winner"] = np.array([str(o) for o in OUTCOMES], object)[self.outcome]
-        for name in TEXT_COLUMNS:
-            if (labels := getattr(self, name)) is not None:
-                out[name] = labels.values()
-        for name in ("timestamp", "weight", "inconsistent"):
-            if (column := getattr(self, name)) is not None:
-                out[name] = column
-        if self.share_a is not None:
-            out["share_a"] = self.share_a.astype(object)
-            out["share_a"][np.isnan(self.share_a)] = None
+        labels = {name: getattr(self, name) for name in TEXT_COLUMNS}
+        share = self.share_a
+        given: dict[str, Any] = {
+            "battle_id": self.battle_id,
+            "model_a": names[self.a],
+            "model_b": names[self.b],
+            "winner": np.array([str(o) for o in OUTCOMES], object)[self.outcome],
+            **{name: each and each.values() for name, each in labels.items()},
+            **{name: getattr(self, name) for name in ("timestamp", "weight", "inconsistent")},
+            "share_a": None if share is None else np.where(np.isnan(share), np.array(None), share),
+        }
+        out = {name: column for name, column in given.items() if column is not None}
         return out | dict(self.covariates or {})
 
     def to_battles(self) -> Iterator[Battle]:
@@ -363,11 +351,9 @@ class BattleLog:
 
 def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int]) -> str:
     """The sentence on a battle that comes twice in a joined log; logs count from 1, rows from 0."""
-    ends = np.cumsum(sizes)
-    logs = np.searchsorted(ends, rows, side="right")
-    first, second = (
-        f"row {row - int(ends[log]) + sizes[log]} of log {log + 1}"
-        for row, log in zip(rows, logs.tolist(), strict=True)
-    )
+    starts = np.cumsum([0, *sizes])
+    logs = [int(np.searchsorted(starts, row, side="right")) for row in rows]
+    places = zip(rows, logs, strict=True)
+    first, second = (f"row {row - starts[log - 1]} of log {log}" for row, log in places)
     names: Any = whole.battle_id
     return f"battle_id {names[rows[1]]!r} in {second} was there before, in {first}"

@@ -17,13 +17,12 @@ from typing import Any
 
 import duckdb
 import numpy as np
-from numpy.typing import NDArray
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import LookAlikeWarning, look_alikes
-from arena_kit.battles.cells import CellTable, Hashes, HashIndex, Rows, Share, Way
+from arena_kit.battles.cells import CellTable, Hashes, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
-from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log
+from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection
@@ -148,17 +147,13 @@ class _Query:
     files: tuple[Path, ...]
     format: Format
 
-    def table(self, columns: Sequence[str]) -> str:
-        """The files with a column of row numbers."""
-        table = tabular.table_of(self.files, columns, names=_FILE)
-        if tabular.kind_of(self.files[0]) == "parquet":
-            return f"(SELECT *, file_row_number AS {_ROW} FROM {table})"
-        return f"(SELECT *, row_number() OVER () - 1 AS {_ROW} FROM {table})"
-
     def file(self) -> str:
-        """The columns that the format speaks of, as text."""
+        """The columns that the format speaks of, as text, and numbers of rows."""
         names = self.format.used(self.expressions)
-        table = self.table(names)
+        table = tabular.table_of(self.files, names, names=_FILE)
+        parquet = tabular.kind_of(self.files[0]) == "parquet"
+        number = "file_row_number" if parquet else "row_number() OVER () - 1"
+        table = f"(SELECT *, {number} AS {_ROW} FROM {table})"
         return Table(table, tabular.types_of(self.con, table)).as_text(names, _ROW, _FILE)
 
     def battles(self, some: str = "true") -> str:
@@ -174,13 +169,9 @@ class _Query:
 
     def holding(self) -> frozenset[str]:
         """The columns that hold anything."""
-        known, battles = list(self.expressions), self.battles()
-        first = self.con.execute(f"FROM ({battles}) LIMIT 1").fetchone() or ()
-        held = {name for name, value in zip(known, first, strict=False) if value is not None}
-        for name in [name for name in known if name not in held]:
-            some = f"SELECT 1 FROM ({battles}) WHERE {name} IS NOT NULL LIMIT 1"
-            held |= {name} if self.con.execute(some).fetchone() else set()
-        return frozenset(held)
+        battles, execute = self.battles(), self.con.execute
+        some = "SELECT 1 FROM ({}) WHERE {} IS NOT NULL LIMIT 1"
+        return frozenset(n for n in self.expressions if execute(some.format(battles, n)).fetchone())
 
     def refuse(self, condition: str, sentence: str, column: str = "''") -> None:
         """Raise for the first row that a condition holds for; the sentence may have a place `{}`
@@ -209,13 +200,12 @@ def _count_cells(query: _Query, holds: frozenset[str]) -> tuple[CellTable, Hashe
     if "share_a" in holds:
         raise DataError(f"{query.files[0]}: soft outcomes (share_a) cannot be streamed")
     log = _grouped_log(query, holds)
-    counts = query.con.execute("SELECT h, n, total FROM raw").fetchnumpy()
+    columns = query.con.execute("SELECT h, n, total FROM raw").fetchnumpy()
+    hashes, count, weight = map(np.asarray, columns.values())
     if "weight" in holds:
         _refuse_weights(query, holds)
-    weight = np.asarray(counts["total"], float)
-    cells = replace(log, source=None, weight=weight)
-    table = CellTable(log=cells, count=np.asarray(counts["n"], np.int64))
-    return table, np.asarray(counts["h"], np.uint64)
+    cells = replace(log, source=None, weight=weight.astype(float))
+    return CellTable(log=cells, count=count.astype(np.int64)), hashes.astype(np.uint64)
 
 
 def _grouped_log(query: _Query, holds: frozenset[str]) -> BattleLog:
@@ -290,10 +280,8 @@ def _warn_left_out(query: _Query, path: str | Path) -> None:
 def _row_groups(con: Connection, files: Sequence[Path]) -> Iterator[tuple[int, int]]:
     """The rows of every row group of Parquet files: the file's number, and how many."""
     for number, path in enumerate(files):
-        groups = (
-            "SELECT DISTINCT row_group_id, row_group_num_rows "
-            f"FROM parquet_metadata({tabular.quoted(str(path))}) ORDER BY 1"
-        )
+        metadata = f"parquet_metadata({tabular.quoted(str(path))})"
+        groups = f"SELECT DISTINCT row_group_id, row_group_num_rows FROM {metadata} ORDER BY 1"
         for _, rows in con.execute(groups).fetchall():
             yield number, rows
 
@@ -323,7 +311,7 @@ class BattleFiles:
     format: Format
     holds: frozenset[str]
     cells: CellTable
-    index: HashIndex
+    hashes: Hashes
     meter: Meter
 
     @classmethod
@@ -354,7 +342,7 @@ class BattleFiles:
             _warn_left_out(query, path)
         if sentence := look_alikes(cells.log.models):
             warnings.warn(f"{path}: {sentence}", LookAlikeWarning, stacklevel=2)
-        return cls(files, fmt, holds, cells, HashIndex.of(hashes), meter or Meter())
+        return cls(files, fmt, holds, cells, hashes, meter or Meter())
 
     def __len__(self) -> int:
         return int(self.cells.count.sum())
@@ -426,15 +414,12 @@ class BattleFiles:
         vectors = CHUNK // 2048
         while True:
             columns: Any = result.fetchnumpy() if whole else result.fetch_df_chunk(vectors)
-            if len(columns["cell"]):
-                yield self._rows({name: np.asarray(columns[name]) for name in columns})
-            if whole or not len(columns["cell"]):
+            given = {name: np.asarray(columns[name]) for name in columns}
+            if n := len(given["cell"]):
+                cell, cluster = (given[name].astype(np.uint64) for name in ("cell", "cluster"))
+                if np.any((place := places(self.hashes, cell)) < 0):
+                    raise DataError(f"{self.files[0]}: the battles changed while they were read")
+                self.meter.done += n
+                yield Rows(place, cluster, given.get("weight", np.ones(n)))
+            if whole or not n:
                 return
-
-    def _rows(self, columns: dict[str, NDArray[Any]]) -> Rows:
-        cell = self.index.places(columns["cell"].astype(np.uint64, copy=False))
-        if np.any(cell < 0):
-            raise DataError(f"{self.files[0]}: the battles changed while they were read")
-        self.meter.done += len(cell)
-        cluster = columns["cluster"].astype(np.uint64, copy=False)
-        return Rows(cell, cluster, columns.get("weight"))

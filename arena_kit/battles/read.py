@@ -29,8 +29,8 @@ from arena_kit.battles.battle import (
     read_outcome,
     read_source,
 )
-from arena_kit.battles.cells import HashIndex
-from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
+from arena_kit.battles.cells import Hashes
+from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Ints, Labels, Strings
 from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.style import FEATURES, style_differences
@@ -42,7 +42,6 @@ if TYPE_CHECKING:
 
 REQUIRED = ("model_a", "model_b", "winner")
 RESPONSES = ("response_a", "response_b")
-_FIRST = 10_000  # rows
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 #: A timestamp, an ISO date or seconds since 1970, as SQL.
 _MOMENT = (
@@ -246,31 +245,22 @@ def _has_constants(log: BattleLog) -> bool:
 
 def _filled(con: Connection) -> set[str]:
     """The optional columns that hold anything; a required one must be complete."""
-    start = rows, held = _first_rows(con)
+    rows, held = _counts(con)
     for column in REQUIRED:
-        if rows == _FIRST or held[column] < rows:
+        if held[column] < rows:
             _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
-    return set(_holding(con, OPTIONAL, start))
+    return {name for name in OPTIONAL if held.get(name)}
 
 
-def _holding(
-    con: Connection, names: Iterable[str], start: tuple[int, Mapping[str, int]] | None = None
-) -> list[str]:
+def _holding(con: Connection, names: Iterable[str]) -> list[str]:
     """Those of the columns that are there and hold anything."""
-    rows, held = start or _first_rows(con)
-    there = [name for name in names if name in held]
-    if rows < _FIRST:
-        return [name for name in there if held[name]]
-    query = "SELECT 1 FROM raw WHERE {} IS NOT NULL LIMIT 1"
-    return [name for name in there if con.execute(query.format(column_name(name))).fetchone()]
+    _, held = _counts(con)
+    return [name for name in names if held.get(name)]
 
 
-def _first_rows(con: Connection) -> tuple[int, Mapping[str, int]]:
-    """The first rows of the table `raw`: how many, and in how many of them each column holds
-    anything. Of a small file they are all, and one query tells what else takes one per column.
-    """
-    query = f"SELECT count(*), count(COLUMNS(*)) FROM raw WHERE rowid < {_FIRST}"
-    [(rows, *held)] = con.execute(query).fetchall()
+def _counts(con: Connection) -> tuple[int, Mapping[str, int]]:
+    """The rows of the table `raw`, and in how many of them each column holds anything."""
+    [(rows, *held)] = con.execute("SELECT count(*), count(COLUMNS(*)) FROM raw").fetchall()
     return rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True))
 
 
@@ -287,19 +277,11 @@ def _encode(con: Connection, filled: set[str]) -> BattleLog:
     if np.any(same := a == b):
         row = int(np.argmax(same))
         raise RowError(row, f"both models are {sides.names[a[row]]!r}")
-    return BattleLog(
-        models=tuple(sides.names),
-        a=a,
-        b=b,
-        outcome=outcome,
-        battle_id=ids,
-        timestamp=_timestamps(con) if "timestamp" in filled else None,
-        weight=_weights(con) if "weight" in filled else None,
-        inconsistent=_inconsistent(con, outcome) if "inconsistent" in filled else None,
-        share_a=_shares(con) if "share_a" in filled else None,
-        covariates=None,
-        **labels,
-    )
+    columns: dict[str, Any] = {**labels, "battle_id": ids}
+    columns |= {name: read(con) for name, read in _NUMBERS.items() if name in filled}
+    if "inconsistent" in filled:
+        columns["inconsistent"] = _inconsistent(con, outcome)
+    return BattleLog(models=tuple(sides.names), a=a, b=b, outcome=outcome, **columns)
 
 
 def _outcomes(con: Connection) -> NDArray[np.int8]:
@@ -338,9 +320,19 @@ def _repeats(hashes: NDArray[Any]) -> bool:
     return bool(np.any(ordered[1:] == ordered[:-1]))
 
 
-def _coded(names: NDArray[Any], hashes: NDArray[Any], rows: NDArray[Any]) -> Labels:
-    """Codes of rows, looked up by their hashes; -1 where a hash is no name's, as that of NULL."""
-    return Labels(names.astype(object), HashIndex.of(hashes).places(rows))
+def places(known: Hashes, hashes: Hashes) -> Ints:
+    """The place of each hash among those known; -1 where it is none of them, as that of NULL."""
+    order = np.argsort(known)
+    place = np.searchsorted(known, hashes, sorter=order)
+    place[place == len(known)] = 0
+    codes: Ints = order[place].astype(np.int32)
+    codes[known[codes] != hashes] = -1
+    return codes
+
+
+def _coded(names: NDArray[Any], hashes: Hashes, rows: Hashes) -> Labels:
+    """Codes of rows, looked up by their hashes."""
+    return Labels(names.astype(object), places(hashes, rows))
 
 
 _CHECKS: dict[str, Callable[[str], object]] = {"model": check_model_name, "source": read_source}
@@ -402,21 +394,29 @@ def _shares(con: Connection) -> NDArray[np.float64]:
     return _numbers(con, "share_a", "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan)
 
 
+_NUMBERS = {"timestamp": _timestamps, "weight": _weights, "share_a": _shares}
+
+
 def _numbers(
-    con: Connection, column: str, right: str, allowed: str, absent: float
+    con: Connection, column: str, right: str, allowed: str, absent: float | None = None
 ) -> NDArray[np.float64]:
-    """A column of numbers for which a condition holds; of rows that have none, `absent`."""
-    number = f"try_cast({column} AS DOUBLE)"
-    wrong = f"NOT coalesce({right.format(number)}, false)"
-    _refuse_value(con, column, wrong, allowed)
-    return _values(con, f"coalesce({number}, '{absent}'::DOUBLE)").astype(float)
+    """A column of numbers for which a condition holds; rows that have none are refused, or get what
+    stands for it.
+    """
+    name = column_name(column)
+    number = f"try_cast({name} AS DOUBLE)"
+    known = "" if absent is None else f"{name} IS NOT NULL AND "
+    wrong = f"{known}NOT coalesce({right.format(number)}, false)"
+    _refuse(con, name, wrong, f"{column} {{!r}} is not {allowed}")
+    return _values(con, f"coalesce({number}, '{absent or 0}'::DOUBLE)").astype(float)
 
 
 def _covariates(
     con: Connection, names: Sequence[str], table: str
 ) -> dict[str, NDArray[np.float64]]:
     """Numbers per battle: columns of the table, or features of the two responses."""
-    given = {name: _covariate(con, name) for name in _holding(con, names)}
+    finite = "isfinite({})", "a finite number"
+    given = {name: _numbers(con, name, *finite) for name in _holding(con, names)}
     rest = [name for name in names if name not in given]
     texts = len(_holding(con, RESPONSES)) == len(RESPONSES)
     if strangers := [name for name in rest if not texts or name not in FEATURES]:
@@ -428,14 +428,6 @@ def _covariates(
         styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in RESPONSES))
         given |= {name: styles[name] for name in rest}
     return {name: given[name] for name in names}
-
-
-def _covariate(con: Connection, column: str) -> NDArray[np.float64]:
-    name = column_name(column)
-    number = f"try_cast({name} AS DOUBLE)"
-    wrong = f"{number} IS NULL OR NOT isfinite({number})"
-    _refuse(con, name, wrong, f"{column} {{!r}} is not a finite number")
-    return _values(con, number).astype(float)
 
 
 def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool_] | None:

@@ -1,7 +1,5 @@
 """Style of a response in numbers, so that ratings can be told apart from it."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from functools import lru_cache
@@ -35,7 +33,7 @@ def style_differences(
     """Per feature, how much more of it each first response has than its second: the difference
     divided by the sum, from -1 to 1, and 0 where neither has any.
     """
-    a = np.array([style_of(text) for text in first], float).reshape(-1, len(FEATURES))
-    b = np.array([style_of(text) for text in second], float).reshape(-1, len(FEATURES))
+    sides = ([style_of(text) for text in texts] for texts in (first, second))
+    a, b = (np.array(each, float).reshape(-1, len(FEATURES)) for each in sides)
     share = np.divide(a - b, a + b, out=np.zeros_like(a), where=a + b > 0)
     return dict(zip(FEATURES, share.T, strict=True))

@@ -129,12 +129,10 @@ def _refuse_what_is_lost(log: BattleLog) -> None:
 
 def _lost(log: BattleLog) -> list[str]:
     """What the format cannot hold, a sentence each."""
-    sentences = []
-    if n := int(log.flags().sum()):
-        sentences.append(f"{n} inconsistent judgments became ties")
-    if log.share_a is not None:
-        n = int(np.sum(~np.isnan(log.share_a)))
-        sentences.append(f"{n} soft outcomes became the winner beside them")
-    if log.dimension is not None:
-        sentences.append(f"the dimension, {log.dimension.names[0]}, is not in the file")
-    return sentences
+    soft = 0 if log.share_a is None else int(np.sum(~np.isnan(log.share_a)))
+    flipped, named = int(log.flags().sum()), tuple(log.dimension.names if log.dimension else ())
+    return [
+        *([f"{flipped} inconsistent judgments became ties"] if flipped else []),
+        *([f"{soft} soft outcomes became the winner beside them"] if soft else []),
+        *(f"the dimension, {name}, is not in the file" for name in named),
+    ]

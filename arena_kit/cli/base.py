@@ -4,24 +4,20 @@ The group knows its commands by name and imports a command's module when that co
 `--help` and `--version` import nothing.
 """
 
-from __future__ import annotations
-
 import json
 import sys
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import wraps
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 import click
 
 from arena_kit import __version__
 from arena_kit.files import DataError, LockedError, visible
-
-if TYPE_CHECKING:
-    from arena_kit.policy.constants import Policy
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -46,32 +42,29 @@ def echo_json(values: object, **how: Any) -> None:
     echo(json.dumps(values, indent=2, allow_nan=False, **how))
 
 
-def plain_errors(command: Callable[P, R]) -> Callable[P, R]:
+@contextmanager
+def plain_errors() -> Iterator[None]:
     """One sentence on stderr and the documented exit code instead of a traceback."""
-
-    @wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _warn  # type: ignore[assignment]
-                return command(*args, **kwargs)
-        except ValueError as error:
-            if not _is_input_error(error):
-                raise
-            _stop(str(error), WRONG_INPUT)
-        except LockedError as error:
-            _stop(str(error), REFUSED)
-        except OSError as error:
-            _stop(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), WRONG_INPUT)
-        except KeyboardInterrupt as error:
-            if sys.stderr.isatty():
-                click.echo("\r\x1b[K", err=True, nl=False)  # a bar may stand in the line
-            _stop(str(error) or "interrupted", FAILED)
-        except RuntimeError as error:
-            _stop(str(error), _service_code(error))
-        raise AssertionError  # _stop does not return
-
-    return wrapped
+    try:
+        with warnings.catch_warnings():
+            warnings.showwarning = _warn  # type: ignore[assignment]
+            yield
+    except click.exceptions.Exit:
+        raise
+    except ValueError as error:
+        if not _is_input_error(error):
+            raise
+        _stop(str(error), WRONG_INPUT)
+    except LockedError as error:
+        _stop(str(error), REFUSED)
+    except OSError as error:
+        _stop(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), WRONG_INPUT)
+    except KeyboardInterrupt as error:
+        if sys.stderr.isatty():
+            click.echo("\r\x1b[K", err=True, nl=False)  # a bar may stand in the line
+        _stop(str(error) or "interrupted", FAILED)
+    except RuntimeError as error:
+        _stop(str(error), _service_code(error))
 
 
 def _is_input_error(error: ValueError) -> bool:
@@ -138,24 +131,6 @@ def params_option(described: str) -> Decorator:
     return click.option("--params", "params_file", type=FILE, help=described)
 
 
-def policy_option(command: Callable[..., Any]) -> Callable[..., Any]:
-    """The option `--policy`, which the command gets as `policy_file`."""
-    described = (
-        "Policy file (default: params/policy.yaml where there is one, else the policy as written)."
-    )
-    return click.option("--policy", "policy_file", type=FILE, help=described)(command)
-
-
-def policy_of(file: Path | None) -> Policy:
-    """The policy of a file, or the one at hand."""
-    from arena_kit.policy.constants import Policy
-    from arena_kit.runs.settings.files import DEFAULT_POLICY, read_policy
-
-    if file is None and not DEFAULT_POLICY.is_file():
-        return Policy()
-    return read_policy(file or DEFAULT_POLICY)
-
-
 def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
     """The option that sends work to a Dask cluster; the command itself knows nothing of it."""
 
@@ -193,6 +168,10 @@ class Commands(click.Group):
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002
         return list(_MODULES)
 
+    def invoke(self, ctx: click.Context) -> Any:
+        with plain_errors():
+            return super().invoke(ctx)
+
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name in _MODULES:
             import_module(f"arena_kit.cli.{_MODULES[name]}")  # hangs its commands on the group
@@ -211,7 +190,7 @@ COMMANDS = {
         "resume": ("runs", "Go on with a record that did not finish."),
         "cost": ("runs", "Forecast requests, tokens and dollars; sends nothing."),
         "generate": ("runs", "Make the responses of entrants."),
-        "rejudge": ("rejudge", "Have another judge judge the pairs of a record."),
+        "rejudge": ("runs", "Have another judge judge the pairs of a record."),
     },
     "Rate": {
         "rate": ("rate", "Rate a file of battles, or a record."),

@@ -1,26 +1,26 @@
 """The command that writes battles and ratings for other tools."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, get_args
+from typing import Any, get_args
 
 import click
 
-from arena_kit.cli.base import PATH, echo, plain_errors
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.write import spoken, write_fastchat
+from arena_kit.cli.base import PATH, echo
 from arena_kit.cli.imports import HowToRead, reading_options
-from arena_kit.cli.rate import METHODS
+from arena_kit.cli.rate import METHODS, method_class
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
-from arena_kit.runs.record.exports import Provenance, Relationship
+from arena_kit.reporting.board import FILE as BOARD
+from arena_kit.reporting.board import Board, rate
+from arena_kit.runs.record import exports
+from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.record import open_record
 
-if TYPE_CHECKING:
-    from arena_kit.battles.log import BattleLog
-    from arena_kit.reporting.board import Board
-    from arena_kit.runs.record.exports import RatingRow
-
-_RELATIONSHIPS = get_args(Relationship)
+_RELATIONSHIPS = get_args(exports.Relationship)
 
 
 @click.command()
@@ -39,7 +39,6 @@ _RELATIONSHIPS = get_args(Relationship)
               help="For every-eval-ever: who publishes these ratings.")  # fmt: skip
 @click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
               help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
-@plain_errors
 @reading_options
 def export(
     source: Path,
@@ -48,7 +47,7 @@ def export(
     dimension: str | None,
     methods: tuple[str, ...],
     organization: str,
-    relationship: Relationship | None,
+    relationship: exports.Relationship | None,
     how: HowToRead,
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
@@ -58,27 +57,24 @@ def export(
     if target == "fastchat":
         _export_battles(source, out, dimension, how)
         return
-    if target == "csv":
-        from arena_kit.runs.record.exports import write_ratings_csv
-
-        rows, _ = _ratings(source, dimension, methods, how)
-        write_ratings_csv(out, rows)
-        echo(f"{len(rows)} ratings: {out}")
-        return
-    if not organization or relationship is None:
+    if target == "every-eval-ever" and not (organization and relationship):
         raise DataError(
             "every-eval-ever needs --organization (who publishes these ratings) and "
             f"--relationship ({', '.join(_RELATIONSHIPS)}), which no record knows"
         )
     rows, provenance = _ratings(source, dimension, methods, how)
-    _export_documents(out, rows, provenance, organization, relationship)
+    if relationship is None or target == "csv":
+        exports.write_ratings_csv(out, rows)
+        echo(f"{len(rows)} ratings: {out}")
+        return
+    publisher: Any = {"organization": organization, "relationship": relationship}
+    files = exports.write_documents(out, rows, provenance, **publisher, now=datetime.now(UTC))
+    if n := len({row.model for row in rows if "/" not in row.model}):
+        echo(f"{n} models have no developer in their name and are filed under unknown", err=True)
+    echo(f"{len(files)} documents: {out}")
 
 
 def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
-    from arena_kit.battles.readers.formats import format_of
-    from arena_kit.battles.write import spoken, write_fastchat
-    from arena_kit.runs.record.battles import battles_of
-
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     whole_file = source.is_file() and dimension is None
     said = spoken(source, format_of(source, how.format, how.columns)) if whole_file else {}
@@ -89,14 +85,8 @@ def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRe
 
 def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
-) -> tuple[list[RatingRow], Provenance]:
+) -> tuple[list[exports.RatingRow], exports.Provenance]:
     """The ratings of a record or file, and where they come from."""
-    from arena_kit.reporting.board import FILE as BOARD
-    from arena_kit.reporting.board import Board
-    from arena_kit.runs.record.battles import battles_of
-    from arena_kit.runs.record.exports import file_provenance, rating_rows, record_provenance
-    from arena_kit.runs.record.record import open_record
-
     if source.is_dir():
         if methods:
             raise DataError(f"{source}: a record has its own ratings; --method is for battle files")
@@ -104,25 +94,25 @@ def _ratings(
         if not (source / BOARD).is_file():
             kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
             raise DataError(f"{source}: {kind}, without ratings")
-        rows = list(rating_rows(Board.read(source)))
+        rows = list(exports.rating_rows(Board.read(source)))
         kept = [row for row in rows if dimension in (None, row.dimension)]
         if not kept:
             found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
-        return kept, record_provenance(source)
+        return kept, exports.record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
-    return [row for board in boards for row in rating_rows(board)], file_provenance(source, battles)
+    return [row for board in boards for row in exports.rating_rows(board)], exports.file_provenance(
+        source, battles
+    )
 
 
 def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:
     """The boards of battles by each method; what is not rated is said."""
-    from arena_kit.reporting.board import rate
-
     boards = []
     for name in methods:
         try:
-            boards.append(rate(battles, METHODS[name]()))
+            boards.append(rate(battles, method_class(name)()))
         except RatingError as error:
             echo(f"not rated: {name}: {error}", err=True)
             continue
@@ -131,25 +121,3 @@ def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:
     if not boards:
         raise RatingError("no battles to rate by any method")
     return boards
-
-
-def _export_documents(
-    out: Path,
-    rows: list[RatingRow],
-    provenance: Provenance,
-    organization: str,
-    relationship: Relationship,
-) -> None:
-    from arena_kit.runs.record.exports import write_documents
-
-    files = write_documents(
-        out,
-        rows,
-        provenance,
-        organization=organization,
-        relationship=relationship,
-        now=datetime.now(UTC),
-    )
-    if n := len({row.model for row in rows if "/" not in row.model}):
-        echo(f"{n} models have no developer in their name and are filed under unknown", err=True)
-    echo(f"{len(files)} documents: {out}")

@@ -1,7 +1,5 @@
 """Files of other tools: the options that say how one is read, and the command that imports it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import wraps
@@ -16,7 +14,7 @@ from arena_kit.battles.read import Reading, read_file
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import FORMATS, format_of
 from arena_kit.battles.write import write_battles
-from arena_kit.cli.base import PATH, echo, main, plain_errors
+from arena_kit.cli.base import PATH, echo, main
 from arena_kit.files import DataError
 
 _OPTIONS = (
@@ -74,7 +72,6 @@ def _label(text: str) -> tuple[str, str]:
               "new folder.")  # fmt: skip
 @click.option("--texts/--no-texts", default=True,
               help="Whether prompts and answers go along with battles.")  # fmt: skip
-@plain_errors
 @reading_options
 def import_(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> None:
     """Convert another tool's battles or answers.

@@ -1,14 +1,12 @@
 """The commands about the ledger: its backup, its check, and batches that are under way."""
 
-from __future__ import annotations
-
 import sys
 from dataclasses import asdict
 from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import FILE, WRONG_INPUT, echo, echo_json, json_option, main, plain_errors
+from arena_kit.cli.base import FILE, WRONG_INPUT, echo, echo_json, json_option, main
 
 with_tournament = click.option(
     "--tournament", type=FILE, help="Tournament file whose ledger is meant."
@@ -23,7 +21,6 @@ def ledger() -> None:
 @ledger.command()
 @click.argument("file", type=FILE)
 @with_tournament
-@plain_errors
 def backup(file: Path, tournament: Path | None) -> None:
     """Copy the ledger to a new FILE, also while a run is writing to it, and verify the copy.
 
@@ -41,7 +38,6 @@ def backup(file: Path, tournament: Path | None) -> None:
 @with_tournament
 @click.option("--forget-damaged", "forget", is_flag=True,
               help="Remove damaged answers; they are then asked, and paid for, again.")  # fmt: skip
-@plain_errors
 def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
     """Verify the structure and every checksum of the ledger, or of the backup FILE.
 
@@ -98,7 +94,6 @@ def ledger_path(tournament: Path | None) -> Path:
               help="Forget a batch; its requests may then be sent, and paid, again.")  # fmt: skip
 @click.option("--key-variable", default="", help="Environment variable that holds the key.")
 @json_option()
-@plain_errors
 def batches(
     tournament: Path | None,
     look: bool,

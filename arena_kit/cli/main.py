@@ -1,19 +1,16 @@
 """The commands that make a workspace and open it, and the door of the command line."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 import click
 
-from arena_kit.cli.base import PATH, echo, main, plain_errors
+from arena_kit.cli.base import PATH, echo, main
 
 __all__ = ["main"]
 
 
 @main.command()
 @click.argument("folder", type=PATH)
-@plain_errors
 def init(folder: Path) -> None:
     """Make a workspace in FOLDER: notebooks, parameters, the sample and the documentation.
 
@@ -28,7 +25,6 @@ def init(folder: Path) -> None:
 
 @main.command(context_settings={"ignore_unknown_options": True})
 @click.argument("options", nargs=-1, type=click.UNPROCESSED)
-@plain_errors
 def lab(options: tuple[str, ...]) -> None:
     """Open JupyterLab at the workspace's root, on start_here.ipynb.
 

@@ -2,41 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import fields
+from importlib import import_module
 from pathlib import Path
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, Literal, TypeGuard, get_args, get_origin, get_type_hints
 
 import click
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
-from arena_kit.cli.base import (
-    PATH,
-    Listing,
-    Lists,
-    cluster_option,
-    echo,
-    echo_json,
-    json_option,
-    main,
-    plain_errors,
-)
+from arena_kit.cli import base as cli
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.elo.method import PermutationElo
-from arena_kit.rating.glicko2.method import Glicko2
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, rate
 
 if TYPE_CHECKING:
-    from arena_kit.judging.quality.panel import Panel
+    from arena_kit.rating.elo.method import PermutationElo
+    from arena_kit.rating.glicko2.method import Glicko2
 
-Method = PermutationElo | BradleyTerry | Glicko2
-METHODS: dict[str, type[Method]] = {
-    "permutation-elo": PermutationElo,
-    "bradley-terry": BradleyTerry,
-    "glicko2": Glicko2,
+    Method = PermutationElo | BradleyTerry | Glicko2
+#: Methods and their classes, which are imported when they are used.
+METHODS = {
+    "permutation-elo": "PermutationElo",
+    "bradley-terry": "BradleyTerry",
+    "glicko2": "Glicko2",
 }
 DEFAULT_METHOD = "bradley-terry"
 #: Short names of methods.
@@ -49,12 +42,18 @@ _LONG = 500_000_000
 _SMALL = 1_000_000
 
 
-def _settings() -> Lists:
+def method_class(name: str) -> type[Method]:
+    """The class of a method."""
+    found: type[Method] = getattr(import_module("arena_kit"), METHODS[name])
+    return found
+
+
+def _settings() -> cli.Lists:
     """Every key that `--set` takes, with its default and, where they are few, what it may be."""
     from arena_kit.rating.with_judge.hybrid import Hybrid
 
     least = f"votes that a model needs to count; default: {Hybrid().min_battles}"
-    own = {f"Settings of {name} (--set KEY=VALUE)": _keys(each) for name, each in METHODS.items()}
+    own = {f"Settings of {name} (--set KEY=VALUE)": _keys(method_class(name)) for name in METHODS}
     together = "Settings with --verdicts (--set KEY=VALUE), beside those of bradley-terry"
     return own | {together: [("min_battles", least)]}
 
@@ -76,8 +75,8 @@ def _default(value: object, kind: object) -> str:
     return f"default: {'none' if value == '' else value}"
 
 
-@main.command("rate", cls=Listing, lists=_settings)
-@click.argument("file", type=PATH)
+@cli.main.command("rate", cls=cli.Listing, lists=_settings)
+@click.argument("file", type=cli.PATH)
 @click.option("--method", type=click.Choice([*METHODS, *_SHORT]),
               help=f"How battles become ratings (default: {DEFAULT_METHOD}; elo is "
               "permutation-elo).")  # fmt: skip
@@ -87,13 +86,13 @@ def _default(value: object, kind: object) -> str:
 @click.option("--margin", type=click.FloatRange(min=0), metavar="POINTS",
               help="Call neighbours equivalent whose gap surely lies within so many points "
               "(bradley-terry; default: a record's own, else 0).")  # fmt: skip
-@click.option("--also", multiple=True, type=PATH, metavar="FILE",
+@click.option("--also", multiple=True, type=cli.PATH, metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
 @click.option("--panel", "votes", is_flag=True,
               help="Let the judges in the files vote on every pair, and rate their "
               "majority.")  # fmt: skip
-@click.option("--verdicts", type=PATH, metavar="VERDICTS",
+@click.option("--verdicts", type=cli.PATH, metavar="VERDICTS",
               help="A judge's battles file or run record: people's votes in FILE and these make "
               "one board.")  # fmt: skip
 @click.option("--verdicts-winner", default="winner", metavar="COLUMN",
@@ -104,18 +103,11 @@ def _default(value: object, kind: object) -> str:
               help="Rate the battles where they are, without holding them (default: those of a "
               "folder or pattern, and files of 5 million rows or 1 GB of text and "
               "more).")  # fmt: skip
-@cluster_option
-@json_option()
-@plain_errors
+@cli.cluster_option
+@cli.json_option()
 @reading_options
 def rate_command(
-    file: Path,
-    method: str | None,
-    changes: tuple[str, ...],
-    margin: float | None,
-    as_json: bool,
-    how: HowToRead,
-    **options: Any,
+    file: Path, method: str | None, as_json: bool, how: HowToRead, **options: Any
 ) -> None:
     """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
 
@@ -131,63 +123,48 @@ def rate_command(
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
     as a --panel.
     """
-    name = _SHORT.get(method or "", method)
-    if options["verdicts"] is not None:
-        board = _together(file, name, changes, margin, how, **options)
+    name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
+    if given.verdicts is not None:
+        board = _together(file, name, how, given)
     else:
-        board = _alone(file, name or DEFAULT_METHOD, changes, margin, how, **options)
+        board = _alone(file, name or DEFAULT_METHOD, how, given)
     if as_json:
-        echo_json(board.as_dict(pairs=False))
+        cli.echo_json(board.as_dict(pairs=False))
         return
     from arena_kit.cli.terminal import show_board
 
     for dimension, why in board.unrated.items():
-        echo(f"{dimension or file} is not rated: {why}", err=True)
+        cli.echo(f"{dimension or file} is not rated: {why}", err=True)
     show_board(board)
 
 
-def _alone(
-    file: Path,
-    method: str,
-    changes: tuple[str, ...],
-    margin: float | None,
-    how: HowToRead,
-    *,
-    dimension: str | None,
-    also: tuple[Path, ...],
-    votes: bool,
-    stream: bool | None,
-    verdicts_winner: str,
-    judge_model: str,
-    **_: object,
-) -> Board:
+def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> Board:
     """The board of the battles in one or several files."""
-    given = {"--verdicts-winner": verdicts_winner != Columns().winner, "--judge-model": judge_model}
-    if idle := [name for name, there in given.items() if there]:
-        raise DataError(f"{', '.join(idle)}: only with --verdicts, which names a file of verdicts")
-    recorded = _recorded(file)
-    spec = _method(recorded, method, changes, file)
+    named = given.verdicts_winner != Columns().winner
+    idle = {"--verdicts-winner": named, "--judge-model": given.judge_model}
+    if any(idle.values()):
+        names = ", ".join(name for name, there in idle.items() if there)
+        raise DataError(f"{names}: only with --verdicts, which names a file of verdicts")
+    recorded, margin = _recorded(file), given.margin
+    spec = _method(recorded, method, given.changes, file)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     if margin is None:
         margin = max((each.margin for each in recorded.dimensions), default=0.0) if recorded else 0
-    if _streams(spec, file, how, stream, alone=not (also or votes)):
-        return _streamed(spec, file, how, dimension, margin)
-    battles, jury = _read((file, *also), how, dimension, spec), None
-    if votes:
+    if _streams(spec, file, how, given.stream, alone=not (given.also or given.votes)):
+        return _streamed(spec, file, how, given.dimension, margin)
+    battles, panel_fields = _read((file, *given.also), how, given.dimension, spec), {}
+    if given.votes:
         from arena_kit.judging.quality.panel import panel
 
         jury = panel(battles)
         battles = jury.battles
+        panel_fields = {"panel": jury.as_dict(), "notes": jury.sentences}
     _warn_if_long(spec, len(battles))
-    with _patience(f"rating {len(battles):,} battles"):
+    with _patience(lambda: f"rating {len(battles):,} battles"):
         judged = recorded is not None and recorded.gate is not None
         board = rate(battles, spec, margin=margin, judged=judged)
-    return _with_panel(board, jury) if jury else board
-
-
-def _with_panel(board: Board, jury: Panel) -> Board:
-    return board.model_copy(update={"panel": jury.as_dict(), "notes": jury.sentences})
+    return board.model_copy(update=panel_fields)
 
 
 def _recorded(file: Path) -> Board | None:
@@ -201,12 +178,12 @@ def _method(recorded: Board | None, name: str, changes: tuple[str, ...], file: P
     settings = recorded.settings_of(name) if recorded else {}
     if settings:
         record = file if file.is_dir() else file.parent
-        echo(f"settings of the run record {record}", err=True)
+        cli.echo(f"settings of the run record {record}", err=True)
     if not settings and not changes:
-        return METHODS[name]()
+        return method_class(name)()
     from arena_kit.runs.settings.files import validated
 
-    return validated(METHODS[name], settings | _changed(changes), "--set")
+    return validated(method_class(name), settings | _changed(changes), "--set")
 
 
 def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
@@ -229,7 +206,7 @@ def _read(
 
     covariates = spec.covariates if isinstance(spec, BradleyTerry) else ()
     named: Any = {"covariates": covariates, "format": how.format, "columns": how.columns}
-    with _patience(f"reading {files[0]}"):
+    with _patience(lambda: f"reading {files[0]}"):
         every = [battles_of(file, dimension=dimension, **named) for file in files]
     return BattleLog.joined(*every) if len(every) > 1 else every[0]
 
@@ -238,22 +215,21 @@ def _warn_if_long(method: Method, n_battles: int) -> None:
     """Say beforehand what a large file costs, and how to have it cheaper."""
     if isinstance(method, BradleyTerry):
         return
-    replays = method.evidence_replicates
-    if isinstance(method, PermutationElo):
-        replays = method.n_perms + replays * method.evidence_orders
+    replays = method.evidence_replicates * getattr(method, "evidence_orders", 1)
+    replays += getattr(method, "n_perms", 0)
     if n_battles * replays > _LONG:
-        echo(
+        cli.echo(
             f"{n_battles} battles x {replays} replays take a while; "
             "--set evidence_replicates=0 leaves the intervals out",
             err=True,
         )
 
 
-def _patience(doing: str) -> Any:
+def _patience(words: Callable[[], str]) -> Any:
     """A line that says what is done, once that takes long."""
     from arena_kit.runs.record.progress import PATIENCE, status_line
 
-    return status_line(lambda: doing, after=PATIENCE)
+    return status_line(words, after=PATIENCE)
 
 
 def _streams(
@@ -291,51 +267,32 @@ def _streamed(
 ) -> Board:
     """Rate battles where they are, saying how many rows have passed and how long it will take."""
     from arena_kit.battles.on_disk import Meter
-    from arena_kit.runs.record.progress import PATIENCE, status_line
     from arena_kit.runs.record.rate_files import rate_files
 
     path = file / "battles.jsonl" if (file / "battles.jsonl").is_file() else file
     meter = Meter()
-    with status_line(meter.words, after=PATIENCE):
-        return rate_files(
-            path, spec, format=how.format, columns=how.columns, dimension=dimension,
-            margin=margin, meter=meter,
-        )  # fmt: skip
+    with _patience(meter.words):
+        return rate_files(path, spec, format=how.format, columns=how.columns, dimension=dimension,
+                          margin=margin, meter=meter)  # fmt: skip
 
 
-def _together(
-    file: Path,
-    method: str | None,
-    changes: tuple[str, ...],
-    margin: float | None,
-    how: HowToRead,
-    *,
-    dimension: str | None,
-    also: tuple[Path, ...],
-    votes: bool,
-    verdicts: Path,
-    verdicts_winner: str,
-    judge_model: str,
-    **_: object,
-) -> Board:
+def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNamespace) -> Board:
     """The board of people's votes and a judge's verdicts together."""
     from arena_kit.reporting.hybrid import hybrid_board
     from arena_kit.runs.record.rate_files import BattlesFile, VotesAndVerdicts, hybrid_method
 
-    if also or votes:
+    if given.also or given.votes:
         raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
-    if margin:
+    if given.margin:
         raise DataError("--margin is for a board by itself, not for one with --verdicts")
     if method not in (None, DEFAULT_METHOD):
-        raise DataError(
-            f"--method {method} does not apply with --verdicts, which rates both by "
-            f"{DEFAULT_METHOD}"
-        )
-    spec = hybrid_method(_changed(changes), "--set")
+        why = f"which rates both by {DEFAULT_METHOD}"
+        raise DataError(f"--method {method} does not apply with --verdicts, {why}")
+    spec = hybrid_method(_changed(given.changes), "--set")
     both = VotesAndVerdicts.read(
         BattlesFile(path=file, format=how.format, columns=how.columns),
-        BattlesFile(path=verdicts, columns=Columns(winner=verdicts_winner)),
-        judge_model=judge_model,
-        dimension=dimension,
+        BattlesFile(path=given.verdicts, columns=Columns(winner=given.verdicts_winner)),
+        judge_model=given.judge_model,
+        dimension=given.dimension,
     )
     return hybrid_board(*both.rated(spec))

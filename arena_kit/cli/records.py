@@ -1,7 +1,5 @@
 """The commands about records: list, show, open, compare and prune them, and make their site."""
 
-from __future__ import annotations
-
 import json
 import os
 import sys
@@ -11,25 +9,15 @@ from typing import Any
 
 import click
 
-from arena_kit.cli.base import (
-    FILE,
-    PATH,
-    echo,
-    echo_json,
-    json_option,
-    main,
-    plain_errors,
-    record_folder,
-    runs_folder_option,
-)
+from arena_kit.cli import base as cli
 from arena_kit.cli.export import export
 from arena_kit.files import DataError, read_json
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
-_runs_dir = runs_folder_option("Folder of the records")
+_runs_dir = cli.runs_folder_option("Folder of the records")
 
 
-@main.group()
+@cli.main.group()
 def runs() -> None:
     """List, show, open, compare, export and prune run records.
 
@@ -42,8 +30,7 @@ runs.add_command(export, "export")
 
 @runs.command("list")
 @_runs_dir
-@json_option()
-@plain_errors
+@cli.json_option()
 def list_runs(runs_dir: Path | None, as_json: bool) -> None:
     """All records, the newest first: date, notebook, judge, status, cost and answer."""
     from arena_kit.cli import terminal
@@ -51,16 +38,15 @@ def list_runs(runs_dir: Path | None, as_json: bool) -> None:
 
     runs_there = overviews(_folder(runs_dir))
     if as_json:
-        echo_json([each.as_dict() for each in runs_there])
+        cli.echo_json([each.as_dict() for each in runs_there])
     else:
         terminal.show_runs(runs_there)
 
 
 @runs.command()
-@click.argument("record", type=record_folder)
+@click.argument("record", type=cli.record_folder)
 @click.argument("battle", required=False)
-@json_option("every battle, or BATTLE, with its texts as JSON lines")
-@plain_errors
+@cli.json_option("every battle, or BATTLE, with its texts as JSON lines")
 def show(record: Path, battle: str | None, as_json: bool) -> None:
     """Open a run RECORD: its board or, with the battle_id of a BATTLE, that battle's texts.
 
@@ -74,9 +60,9 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
         return
     manifest = open_record(record)
     show_board(record)
-    echo(f"{manifest.get('mode')} of {manifest.get('started_at')}, {manifest.get('status')}")
+    cli.echo(f"{manifest.get('mode')} of {manifest.get('started_at')}, {manifest.get('status')}")
     kept = [entry["kept"] for entry in manifest.get("inputs", {}).values()]
-    echo(f"inputs: {sum(kept)} files kept, {len(kept) - sum(kept)} only as hashes")
+    cli.echo(f"inputs: {sum(kept)} files kept, {len(kept) - sum(kept)} only as hashes")
 
 
 def show_board(record: Path) -> None:
@@ -92,14 +78,13 @@ def show_board(record: Path) -> None:
         terminal.show_board(board, answered=answer is not None)
     if answer and (board is None or board.diagnostics):
         for sentence in ("", answer["question"], *answer["said"]):
-            echo(sentence)
+            cli.echo(sentence)
 
 
 @runs.command()
-@click.argument("before", type=record_folder)
-@click.argument("after", type=record_folder)
-@json_option("JSON instead of tables")
-@plain_errors
+@click.argument("before", type=cli.record_folder)
+@click.argument("after", type=cli.record_folder)
+@cli.json_option("JSON instead of tables")
 def compare(before: Path, after: Path, as_json: bool) -> None:
     """What changed between two run records.
 
@@ -112,14 +97,13 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
 
     comparison = compare_records(before, after)
     if as_json:
-        echo_json(comparison.as_dict())
+        cli.echo_json(comparison.as_dict())
     else:
         terminal.show_comparison(comparison)
 
 
 @runs.command("open")
-@click.argument("run", type=record_folder)
-@plain_errors
+@click.argument("run", type=cli.record_folder)
 def open_run(run: Path) -> None:
     """Print the path of a run's report, and open it where there is a display."""
     from arena_kit.runs.record.record import open_record
@@ -128,7 +112,7 @@ def open_run(run: Path) -> None:
     report = run / "report.html"
     if not report.is_file():
         raise DataError(f"{run}: has no report.html (status {status})")
-    echo(report.resolve())
+    cli.echo(report.resolve())
     if _has_display():
         import webbrowser
 
@@ -141,7 +125,6 @@ def open_run(run: Path) -> None:
 @click.option("--status", type=click.Choice(["failed", "finished", "running"]), default=None,
               help="Only these; a running one that nobody runs was cut off.")  # fmt: skip
 @click.option("--yes", is_flag=True, help="Remove them; without it they are only listed.")
-@plain_errors
 def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool) -> None:
     """Remove records that nothing refers to; without --yes only say which.
 
@@ -155,26 +138,25 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
     folder = _folder(runs_dir)
     plan = pruning.prunable(folder, find_root(), older_than=age, status=status or "")
     for record, why in plan.kept.items():
-        echo(f"kept: {record.name}: {why}")
+        cli.echo(f"kept: {record.name}: {why}")
     size = f"{plan.bytes / 1e6:.1f} MB"
     for record in plan.removable:
         if yes:
             pruning.remove(record)
-        echo(f"{'removed' if yes else 'would remove'}: {record}")
+        cli.echo(f"{'removed' if yes else 'would remove'}: {record}")
     n = len(plan.removable)
     todo = "" if yes or not n else "; remove them with --yes"
-    echo(f"{n} {'record' if n == 1 else 'records'}, {size}{todo}")
+    cli.echo(f"{n} {'record' if n == 1 else 'records'}, {size}{todo}")
 
 
-@main.command()
-@click.argument("records", metavar="[RUN]...", nargs=-1, type=record_folder)
-@click.option("--out", required=True, type=PATH,
+@cli.main.command()
+@click.argument("records", metavar="[RUN]...", nargs=-1, type=cli.record_folder)
+@click.option("--out", required=True, type=cli.PATH,
               help="Folder of the site: new, empty, or a site that is made again.")  # fmt: skip
-@click.option("--people", type=FILE,
+@click.option("--people", type=cli.FILE,
               help="Battles file of people's votes on the same prompts, to find where they and the "
               "judge disagree.")  # fmt: skip
 @_runs_dir
-@plain_errors
 def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Path | None) -> None:
     """Make a static site of run records: boards, models, and every battle to read.
 
@@ -194,8 +176,8 @@ def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Pa
     votes = human_votes(str(people), Path(), winner="winner") if people else None
     built = build_site(chosen, out, votes)
     for name, why in built.without_board.items():
-        echo(f"{name} has no board: {why}", err=True)
-    echo(built.index)
+        cli.echo(f"{name} has no board: {why}", err=True)
+    cli.echo(built.index)
 
 
 def _folder(given: Path | None) -> Path:
@@ -211,48 +193,41 @@ def _has_display() -> bool:
 
 def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
     """The battles of a record with their texts and what the judge said; one where it is wanted."""
-    from arena_kit.runs.record.inputs import record_texts
-    from arena_kit.site.reading import verdicts_of
+    from arena_kit.site.reading import reading_of
 
-    log, texts = record_texts(record)
-    rows = list(
-        zip(log.to_battles(), texts.prompt, texts.response_a, texts.response_b, strict=True)
-    )
-    chosen = [row for row in rows if wanted in (None, row[0].battle_id)]
+    reading = reading_of(record)
+    if reading.no_texts:
+        raise DataError(reading.no_texts)
+    chosen = [each for each in reading.battles if wanted in (None, each.id)]
     if wanted and not chosen:
-        raise DataError(
-            f"{record}: no battle {wanted!r} among {len(rows)}; battles.jsonl lists them"
-        )
-    said = verdicts_of(record)
-    for battle, prompt, response_a, response_b in chosen:
+        known = f"{len(reading.battles)}; battles.jsonl lists them"
+        raise DataError(f"{record}: no battle {wanted!r} among {known}")
+    for each in chosen:
         yield {
-            "battle_id": battle.battle_id,
-            "model_a": battle.model_a,
-            "model_b": battle.model_b,
-            "winner": "inconsistent" if battle.inconsistent else str(battle.winner),
-            "judge_model": battle.judge_model,
-            "prompt": prompt,
-            "response_a": response_a,
-            "response_b": response_b,
-            "verdicts": [
-                {name: verdict[name] for name in _SHOWN}
-                for verdict in said.get(str(battle.battle_id), [])
-            ],
+            "battle_id": each.id,
+            "model_a": each.model_a,
+            "model_b": each.model_b,
+            "winner": each.outcome,
+            "judge_model": each.judge,
+            "prompt": reading.prompts.get(each.prompt),
+            "response_a": reading.responses.get((each.model_a, each.prompt)),
+            "response_b": reading.responses.get((each.model_b, each.prompt)),
+            "verdicts": [{name: said[name] for name in _SHOWN} for said in each.verdicts],
         }
 
 
 def _print(battle: dict[str, Any], *, as_json: bool) -> None:
     if as_json:
-        echo(json.dumps(battle, allow_nan=False))
+        cli.echo(json.dumps(battle, allow_nan=False))
         return
     outcome = battle.get(battle["winner"], battle["winner"])
-    echo(f"{battle['battle_id']}: {outcome}, judged by {battle['judge_model']}")
+    cli.echo(f"{battle['battle_id']}: {outcome}, judged by {battle['judge_model']}")
     for name, text in (
         ("prompt", battle["prompt"]),
         (battle["model_a"], battle["response_a"]),
         (battle["model_b"], battle["response_b"]),
     ):
-        echo(f"\n[{name}]\n{text}")
+        cli.echo(f"\n[{name}]\n{text}")
     for verdict in battle["verdicts"]:
         named = verdict["winning_entrant"] or verdict["winner"] or "no verdict"
-        echo(f"\n[{verdict['first']} shown first: {named}]\n{verdict['justification']}")
+        cli.echo(f"\n[{verdict['first']} shown first: {named}]\n{verdict['justification']}")

@@ -11,20 +11,7 @@ from typing import TYPE_CHECKING
 
 import click
 
-from arena_kit.cli.base import (
-    FILE,
-    FOLDER,
-    WRONG_INPUT,
-    Listing,
-    Lists,
-    echo,
-    echo_json,
-    json_option,
-    main,
-    params_option,
-    plain_errors,
-    runs_folder_option,
-)
+from arena_kit.cli import base as cli
 
 if TYPE_CHECKING:
     from arena_kit.judging.asking.cost import Forecast
@@ -44,7 +31,7 @@ _ask_again = click.option(
 Overrides = tuple[tuple[str, str], ...]
 
 
-def _notebooks() -> Lists:
+def _notebooks() -> cli.Lists:
     """The notebooks of the workspace, or those that `init` would put there, with their titles."""
     from arena_kit.files import DataError, read_json
     from arena_kit.runs.record.record import find_root
@@ -64,20 +51,19 @@ def _notebooks() -> Lists:
     return {"Notebooks": rows}
 
 
-@main.command(cls=Listing, lists=_notebooks)
+@cli.main.command(cls=cli.Listing, lists=_notebooks)
 @click.argument("name")
-@params_option("YAML file of parameters")
-@click.option("--from-record", type=FOLDER,
+@cli.params_option("YAML file of parameters")
+@click.option("--from-record", type=cli.FOLDER,
               help="Repeat the verdicts of a record on the inputs that it kept.")  # fmt: skip
 @with_overrides
 @click.option("--offline", is_flag=True,
               help="Use cached verdicts only; refuse (exit 3) when one is missing.")  # fmt: skip
-@runs_folder_option("Folder for the record")
+@cli.runs_folder_option("Folder for the record")
 @_ask_again
 @click.option("--check", is_flag=True,
               help="Only check parameters, data and judge: nothing is sent.")  # fmt: skip
-@json_option("the manifest instead of the table")
-@plain_errors
+@cli.json_option("the manifest instead of the table")
 def run(
     name: str,
     params_file: Path | None,
@@ -126,15 +112,14 @@ def _check(name: str, params_file: Path | None, overrides: dict[str, str]) -> No
         name, find_root(), params_file=params_file, overrides=overrides
     ).check()
     terminal.show_table(facts(known, name="check"))
-    echo(f"{name}: parameters, data and judge are ready; nothing was sent")
+    cli.echo(f"{name}: parameters, data and judge are ready; nothing was sent")
 
 
-@main.command()
-@click.argument("record", type=FOLDER)
+@cli.main.command()
+@click.argument("record", type=cli.FOLDER)
 @with_overrides
 @_ask_again
-@json_option("the manifest instead of the table")
-@plain_errors
+@cli.json_option("the manifest instead of the table")
 def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: bool) -> None:
     """Go on with a run RECORD that did not finish.
 
@@ -165,33 +150,32 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
 
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # leaves a failed record
     try:
-        record = work(say=partial(echo, err=True), progress=sys.stderr.isatty() and not as_json)
+        record = work(say=partial(cli.echo, err=True), progress=sys.stderr.isatty() and not as_json)
     except RunFailedError as error:
-        echo(f"error: {error}", err=True)
-        if error.exit_code != WRONG_INPUT:
-            echo(f"go on with: arena-kit resume {error.record.path}", err=True)
+        cli.echo(f"error: {error}", err=True)
+        if error.exit_code != cli.WRONG_INPUT:
+            cli.echo(f"go on with: arena-kit resume {error.record.path}", err=True)
         if as_json:
-            echo_json(error.record.read())
+            cli.echo_json(error.record.read())
         else:
-            echo(error.record.path)
+            cli.echo(error.record.path)
         sys.exit(error.exit_code)
     if as_json:
-        echo_json(read_json(record.path / shown), sort_keys=True)
+        cli.echo_json(read_json(record.path / shown), sort_keys=True)
         return
     show_board(record.path)
-    echo(f"report: {record.path / 'report.html'}")
-    echo(record.path)
+    cli.echo(f"report: {record.path / 'report.html'}")
+    cli.echo(record.path)
 
 
-@main.command()
+@cli.main.command()
 @click.argument("name", default="")
-@params_option("YAML file of a run's parameters")
-@click.option("--from", "record", type=FOLDER,
+@cli.params_option("YAML file of a run's parameters")
+@click.option("--from", "record", type=cli.FOLDER,
               help="Earlier run record by which to say what is expected to be decided (default: "
               "the latest of the same tournament).")  # fmt: skip
 @with_overrides
-@json_option()
-@plain_errors
+@cli.json_option()
 def cost(
     name: str, params_file: Path | None, record: Path | None, overrides: Overrides, as_json: bool
 ) -> None:
@@ -218,12 +202,11 @@ def cost(
         raise click.UsageError("--from is for tournaments: a placement decides no order")
     expected = expectations(plan, record) if plan else {}
     if as_json:
-        told = {"expected": {name: each.as_dict() for name, each in expected.items()}}
-        figures = {"forecast": values, "max_cost_usd": cap} | (told if expected else {})
-        echo_json(figures)
+        figures = {"forecast": values, "max_cost_usd": cap}
+        cli.echo_json(figures | ({"expected": expected} if expected else {}))
         return
     terminal.show_forecasts(parts, cap)
-    terminal.show_expected({name: each.sentence for name, each in expected.items()})
+    terminal.show_expected({name: each["sentence"] for name, each in expected.items()})
 
 
 def _forecasts(
@@ -234,7 +217,7 @@ def _forecasts(
     """
     from arena_kit.files import read_yaml
     from arena_kit.runs.notebook.run import NotebookRun
-    from arena_kit.runs.placement.plan import placement_plan
+    from arena_kit.runs.placement.plan import forecast_values, placement_plan
     from arena_kit.runs.record.record import find_root
 
     root = find_root()
@@ -246,8 +229,8 @@ def _forecasts(
     run = NotebookRun.resolve(name, root, params_file=file, overrides=overrides)
     if name == "placement":
         both = placement_plan(run.params, root).forecast
-        titles = {f"Forecast of {what}": part for what, part in both.parts.items()}
-        return titles, run.params.max_cost_usd, both.as_dict() if titles else None, None
+        titles = {f"Forecast of {what}": part for what, part in both.items()}
+        return titles, run.params.max_cost_usd, forecast_values(both) if both else None, None
     plan = run.tournament()
     forecast = plan.forecast
     in_rounds = name == "adaptive"
@@ -256,13 +239,12 @@ def _forecasts(
     return parts, plan.params.max_cost_usd, forecast and forecast.as_dict(), plan
 
 
-@main.command()
-@click.option("--params", "params_file", required=True, type=FILE,
+@cli.main.command()
+@click.option("--params", "params_file", required=True, type=cli.FILE,
               help="YAML file: tournament, entrants, max_cost_usd, strata.")  # fmt: skip
 @click.option("--forecast", is_flag=True, help="Only say what it would cost.")
 @click.option("--offline", is_flag=True, help="Write files from the ledger alone.")
-@json_option()
-@plain_errors
+@cli.json_option()
 def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) -> None:
     """Make the responses of the entrants that a tournament file defines.
 
@@ -278,14 +260,71 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     if forecast:
         forecasts = generation.forecasts()
         if as_json:
-            echo_json({e: f.as_dict() for e, f in forecasts.items()})
+            cli.echo_json({e: f.as_dict() for e, f in forecasts.items()})
         else:
             terminal.show_forecasts(forecasts, generation.params.max_cost_usd)
         return
     record = generation.run()
     manifest = record.read()
     if as_json:
-        echo_json(manifest, sort_keys=True)
+        cli.echo_json(manifest, sort_keys=True)
         return
     terminal.show_generated(manifest)
-    echo(record.path)
+    cli.echo(record.path)
+
+
+_JUDGES = ["baseline", "anthropic", "openai_compatible"]
+
+
+@cli.main.command()
+@click.argument("record", type=cli.FOLDER)
+@click.option("--judge", required=True, type=click.Choice(_JUDGES), help="Who judges the pairs.")
+@click.option("--judge-model", default="", help="Its model, as the parameter judge_model.")
+@click.option("--max-cost-usd", default="", help="The most that this may cost; refused above it.")
+@click.option("--only-unsure", is_flag=True,
+              help="Ask only about pairs of which the record's judge was unsure; its other "
+              "verdicts stand.")  # fmt: skip
+@with_overrides
+@click.option("--forecast", is_flag=True, help="Only say what it would send and cost.")
+@cli.runs_folder_option("Folder for the new record")
+@cli.json_option("rejudge.json instead of sentences")
+def rejudge(
+    record: Path,
+    judge: str,
+    judge_model: str,
+    max_cost_usd: str,
+    only_unsure: bool,
+    overrides: Overrides,
+    forecast: bool,
+    runs_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """Have another judge judge the pairs of a run RECORD, on the inputs that it kept.
+
+    Leaves a new record with a report of its own and rejudge.json: verdicts that agreed and
+    flipped, the rank correlation, which decided orders survive, both judges' slot bias. Judging
+    goes through the ledger, the forecast and the cap of any run; exit codes as for run.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.runs.notebook.run import NotebookRun, run_notebook
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.tournament.rejudge import ARTIFACT, notebook_for
+
+    given = {"judge": judge, "judge.rejudge": "unsure" if only_unsure else "all"}
+    given |= {"judge_model": judge_model} if judge_model else {}
+    given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}
+    given |= dict(overrides)
+    name, root = notebook_for(record), find_root()
+    if forecast:
+        plan = NotebookRun.resolve(name, root, from_record=record, overrides=given).tournament()
+        cost = plan.forecast
+        if as_json:
+            cli.echo_json(cost and cost.as_dict())
+        else:
+            title = f"Forecast of {len(plan.asked)} pairs in both orders"
+            terminal.show_forecasts({title: cost} if cost else {}, plan.params.max_cost_usd)
+        return
+    again = partial(
+        run_notebook, name, root=root, from_record=record, overrides=given, runs_dir=runs_dir
+    )
+    finish(again, as_json=as_json, shown=ARTIFACT)

@@ -1,7 +1,5 @@
 """The command that plays a whole arena whose truth is known."""
 
-from __future__ import annotations
-
 import signal
 import sys
 import warnings
@@ -15,24 +13,14 @@ from typing import Any
 import click
 import numpy as np
 
-from arena_kit.cli.base import (
-    FILE,
-    cluster_option,
-    echo,
-    echo_json,
-    json_option,
-    main,
-    plain_errors,
-    policy_of,
-    policy_option,
-)
+from arena_kit.cli import base as cli
 from arena_kit.fanout import fan_out
 from arena_kit.files import DataError
 from arena_kit.matchmaking.simulation import CLAIM_MARGIN, EVERY, Duel, duel
 from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.exposure import feasibility
-from arena_kit.runs.settings.files import validated
+from arena_kit.runs.settings.files import DEFAULT_POLICY, read_policy, validated
 
 _HELP = {
     "models": "Models, newcomers among them.",
@@ -74,14 +62,15 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@main.command()
+@cli.main.command()
 @_options
-@policy_option
-@cluster_option
-@click.option("--plot", type=FILE, metavar="FILE.png",
+@click.option("--policy", "policy_file", type=cli.FILE,
+              help="Policy file (default: params/policy.yaml where there is one, else the policy "
+              "as written).")  # fmt: skip
+@cli.cluster_option
+@click.option("--plot", type=cli.FILE, metavar="FILE.png",
               help="Also draw what votes buy.")  # fmt: skip
-@json_option("JSON instead of tables")
-@plain_errors
+@cli.json_option("JSON instead of tables")
 def simulate(
     policy_file: Path | None,
     seeds: int,
@@ -104,19 +93,22 @@ def simulate(
     votes.
     """
     world = validated(World, settings, "simulate")
-    _check_picture(plot)
-    policy = policy_of(policy_file)
+    if plot and plot.suffix.lower() != ".png":
+        raise DataError(f"--plot writes a .png file, not {plot.name!r}")
+    if plot and not plot.parent.is_dir():  # before the work, not after it
+        raise DataError(f"--plot: there is no folder {plot.parent}")
+    named = policy_file or (DEFAULT_POLICY if DEFAULT_POLICY.is_file() else None)
+    policy = read_policy(named) if named else Policy()
     numbers = range(seed, seed + seeds)
     with _ignored_by_workers():
         played = simulated(world, policy, numbers, every, jobs)
     duels = list(_shown(played, seeds, as_json=as_json))
     if plot:
-        from arena_kit.reporting.figures import save_picture
         from arena_kit.reporting.simulation import against_votes
 
-        save_picture(against_votes(duels, policy), plot)
+        against_votes(duels, policy).save(plot)
     if as_json:
-        echo_json(_as_dict(world, policy, numbers, every, duels), sort_keys=True)
+        cli.echo_json(_as_dict(world, policy, numbers, every, duels), sort_keys=True)
     else:
         _show(world, policy, duels)
 
@@ -156,16 +148,6 @@ def _shown(duels: Iterator[Duel], total: int, *, as_json: bool) -> Iterator[Duel
                 duels.close()
 
 
-def _check_picture(path: Path | None) -> None:
-    """Refuse before the work what could not be written after it."""
-    if path is None:
-        return
-    if path.suffix.lower() != ".png":
-        raise DataError(f"--plot writes a .png file, not {path.name!r}")
-    if not path.parent.is_dir():
-        raise DataError(f"--plot: there is no folder {path.parent}")
-
-
 def _as_dict(
     world: World, policy: Policy, numbers: Sequence[int], every: int, duels: Sequence[Duel]
 ) -> dict[str, Any]:
@@ -202,7 +184,7 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
 
     drawn = f"{world.models} models, {world.prompts} prompts, {world.matchups} votes"
     title = f"{drawn}: mean ± SD of {len(duels)} seeds"
-    terminal.show_table(Table(rows=simulation.table_rows(duels), title=title, left=["what"]))
+    terminal.show_table(Table(simulation.table_rows(duels), title=title))
     kept = [
         {
             "what": row["promise"],
@@ -213,6 +195,6 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
         for row in simulation.promises(policy, duels)
     ]
     title = "What the policy promises of its matchups, worst seed"
-    terminal.show_table(Table(rows=kept, title=title, left=["what"]))
+    terminal.show_table(Table(kept, title=title))
     for sentence in (*_limits(policy, world), simulation.sentence(duels, policy)):
-        echo(sentence)
+        cli.echo(sentence)

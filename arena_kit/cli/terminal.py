@@ -4,9 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
-
-from rich.console import Console
 
 from arena_kit.cli.base import echo
 from arena_kit.reporting.board import ABOUT, Board, Dimension, label
@@ -91,7 +90,7 @@ def show_comparison(comparison: Comparison) -> None:
             {"key": key, "before": str(old), "after": str(new)}
             for key, (old, new) in comparison.settings.items()
         ]
-        _print(Table(rows=settings, title="Settings and inputs that differ", left=["key"]))
+        _print(Table(settings, title="Settings and inputs that differ"))
     else:
         echo("Settings and inputs: no difference.")
     _show_flips(comparison)
@@ -132,7 +131,7 @@ def _show_moves(deltas: Sequence[Delta]) -> None:
     columns = ("dimension", "entrant", "before", "after", "change", "95% interval of it", "that is")
     title = "Bradley–Terry, as the gap to the mean of the entrants that both have"
     left = ["entrant", "that is"]
-    _print(Table(rows=moved, title=title, columns=columns, group="dimension", left=left))
+    _print(Table(moved, title=title, columns=columns, group="dimension", left=left))
     if any(delta.says == "other battles" for delta in deltas):
         echo("Other battles: no shared verdict changed; prompts, pairs or settings did.")
 
@@ -177,7 +176,7 @@ def show_generated(manifest: Mapping[str, Any]) -> None:
         for entrant, entry in manifest["entrants"].items()
     ]
     columns = ("entrant", "model", "responses", "failed", "file")
-    _print(Table(rows=rows, title="Responses", columns=columns, left=["entrant", "model", "file"]))
+    _print(Table(rows, title="Responses", columns=columns))
     cost = manifest["cost"]
     unknown = f", and about ${cost['usd_unknown']:.4f} not reported by the service"
     echo(f"spent ${cost['usd_spent']:.4f}{unknown if cost['usd_unknown'] else ''}")
@@ -199,7 +198,7 @@ def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
         for row in rows
     ]
     left = ["batch", "model", "state"]
-    _print(Table(rows=shown, title="Under way", left=left, nowrap=["batch"]))
+    _print(Table(shown, title="Under way", left=left, nowrap=["batch"]))
 
 
 def show_runs(runs: Sequence[Overview]) -> None:
@@ -211,7 +210,7 @@ def show_runs(runs: Sequence[Overview]) -> None:
         {"run": _facts(run), "answer": "\n".join(run.answer) or run.why_not or None} for run in runs
     ]
     columns = ("run", "answer")
-    _print(Table(rows=shown, title="Runs", columns=columns, left=columns, nowrap=["run"]))
+    _print(Table(shown, title="Runs", columns=columns, left=columns, nowrap=["run"]))
 
 
 def _facts(run: Overview) -> str:
@@ -223,7 +222,8 @@ def _facts(run: Overview) -> str:
 def _print(table: Table) -> None:
     """Print a table; names of models stay whole, unless they leave no room for their numbers."""
     whole = [each for each in ("model", "entrant") if _longest(table, each) <= _WHOLE_NAME]
-    Console(highlight=False).print(replace(table, nowrap=[*table.nowrap, *whole]))
+    room = get_terminal_size().columns
+    echo(replace(table, nowrap=[*table.nowrap, *whole]).in_terminal(room))
 
 
 def _longest(table: Table, column: str) -> int:

@@ -21,16 +21,7 @@ from urllib.parse import quote
 
 import click
 
-from arena_kit.cli.base import (
-    FILE,
-    PATH,
-    WRONG_INPUT,
-    echo,
-    echo_json,
-    json_option,
-    main,
-    plain_errors,
-)
+from arena_kit.cli.base import FILE, PATH, WRONG_INPUT, echo, echo_json, json_option, main
 from arena_kit.files import DataError, write_text
 
 if TYPE_CHECKING:
@@ -93,7 +84,6 @@ def votes() -> None:
               help="How long votes are waited for; then others get the pairs.")  # fmt: skip
 @_question_option
 @_arena_options
-@plain_errors
 def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **where: Any) -> None:
     """Make blind ballots: pages to send, that need no server.
 
@@ -125,7 +115,6 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               help="Pairs that a voter may ask for in a minute.")  # fmt: skip
 @_question_option
 @_arena_options
-@plain_errors
 def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: Any) -> None:
     """Let people vote on a page, live.
 
@@ -160,7 +149,6 @@ def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: 
 @votes.command()
 @click.argument("files", metavar="FILE...", nargs=-1, required=True, type=FILE)
 @_arena_options
-@plain_errors
 def add(files: tuple[Path, ...], **where: Any) -> None:
     """Take in the files that voters sent back.
 
@@ -195,7 +183,6 @@ def _taken(taken: Taken) -> str:
 @votes.command("list")
 @json_option()
 @_store_option
-@plain_errors
 def list_voters(store: str, as_json: bool) -> None:
     """Who voted, how often, and who is removed."""
     from arena_kit.cli import terminal
@@ -214,7 +201,7 @@ def list_voters(store: str, as_json: bool) -> None:
         echo_json(rows, ensure_ascii=False)
     else:
         layout: Any = {"left": ["voter", "removed"], "nowrap": ["voter"]}
-        terminal.show_table(Table(rows=rows, title="Voters", **layout))
+        terminal.show_table(Table(rows, title="Voters", **layout))
 
 
 @votes.command("export")
@@ -223,7 +210,6 @@ def list_voters(store: str, as_json: bool) -> None:
 @click.option("--deidentified", is_flag=True,
               help="Voters and sessions under random names, times to the day.")  # fmt: skip
 @_store_option
-@plain_errors
 def export_votes(out: Path, deidentified: bool, store: str) -> None:
     """Write the votes as battles that every notebook and `arena-kit rate` read.
 
@@ -249,7 +235,6 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
               help="Share of honest voters among those who stand out, at most.")  # fmt: skip
 @json_option("every voter's tests as JSON")
 @_store_option
-@plain_errors
 def review(level: float, as_json: bool, store: str) -> None:
     """Test every voter against the others; nothing is removed.
 
@@ -275,7 +260,6 @@ def review(level: float, as_json: bool, store: str) -> None:
 
 @votes.command()
 @_removal_options
-@plain_errors
 def remove(**change: Any) -> None:
     """Leave votes out of the board and of every export; `restore` takes that back.
 
@@ -287,7 +271,6 @@ def remove(**change: Any) -> None:
 
 @votes.command()
 @_removal_options
-@plain_errors
 def restore(**change: Any) -> None:
     """Take removals back: the votes count again, in their old places."""
     _change("restored", **change)
@@ -335,10 +318,7 @@ def _open_store(store: str) -> VoteStore:
 def _where(store: str) -> str:
     from arena_kit.runs.record.record import find_root
 
-    if store:
-        return store
-    path = find_root() / DEFAULT_STORE
-    return str(path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path)
+    return store or os.path.relpath(find_root() / DEFAULT_STORE)
 
 
 def _need_extra() -> None:

@@ -5,14 +5,12 @@ far: those that are decided, equivalent or hopeless get no more calls; for the o
 are chosen that most reduce the variance of their gap, be it through other models.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from itertools import combinations, pairwise
 from math import ceil
 from math import log as ln
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +30,7 @@ Standing = Literal["decided", "equivalent", "hopeless", "open"]
 _STEPS = 40
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Neighbours:
+class Neighbours(NamedTuple):
     """Two models next to each other in a ranking, and what can be said of their order.
 
     `low` and `high` are the interval of their gap at the level that decides neighbours, None where
@@ -75,7 +72,7 @@ class Round:
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         known = self.ratings and [row.as_dict() for row in self.ratings.ratings]
-        pairs = [asdict(pair) for pair in self.neighbours]
+        pairs = [pair._asdict() for pair in self.neighbours]
         return {"round": self.number, "calls": self.calls, "ratings": known, "neighbours": pairs}
 
 
@@ -152,17 +149,10 @@ class AdaptiveRounds:
             chance = chance_decided(gap, float(errors[i, j]) ** 2, shrinks)
             state = states.get((above, below), "open")
             hopeless = state == "open" and (chance < self.hopeless_below or shrinks == 1)
-            found.append(
-                Neighbours(
-                    above=above,
-                    below=below,
-                    gap=gap,
-                    low=known(low[i, j]),
-                    high=known(high[i, j]),
-                    standing="hopeless" if hopeless else state,
-                    chance=1.0 if state == "decided" else chance,
-                )
-            )
+            chance = 1.0 if state == "decided" else chance
+            standing: Standing = "hopeless" if hopeless else state
+            ends = known(low[i, j]), known(high[i, j])
+            found.append(Neighbours(above, below, gap, *ends, standing, chance))
         return found
 
     def next(self, table: Table, ratings: Ratings) -> Calls:

@@ -1,7 +1,5 @@
 """A running arena: matchups handed out, votes counted, and both ratings kept vote by vote."""
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Sequence
 

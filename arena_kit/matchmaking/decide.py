@@ -4,8 +4,6 @@ The votes are counted by pair and outcome, and Bradley–Terry is fitted to them
 votes, always at the same ones: an arena opened again on its votes sees what one that went on sees.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from itertools import pairwise

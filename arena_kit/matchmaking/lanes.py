@@ -1,9 +1,7 @@
 """The lanes: each proposes pairs to match next, best first (6.1 to 6.4)."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -127,7 +125,8 @@ def _lacks(wanted: int, never: int) -> Floats:
 
 @dataclass(slots=True, kw_only=True)
 class Table:
-    """What the lanes look at when the next matchup is drawn, in numbers of models and prompts.
+    """What the lanes look at when the next matchup is drawn, in numbers of models and prompts: what
+    holds until models change, and what is set anew for each draw (from `rng` on).
 
     All counts include the matchups that wait for their vote.
 
@@ -152,21 +151,21 @@ class Table:
     """
 
     policy: Policy
-    rng: np.random.Generator
     tally: Tally
     names: list[str]
-    rating: Floats
-    rd: Floats
-    order: NDArray[np.intp]
-    band: NDArray[np.intp]
     mates: Bools
     can: Bools
     asked: NDArray[np.intp]
     shared: Counts
-    due: Floats
-    want: Floats
     open_neighbours: OpenNeighbours
     gaps: PromptGaps
+    rng: np.random.Generator = field(init=False)
+    rating: Floats = field(init=False)
+    rd: Floats = field(init=False)
+    order: NDArray[np.intp] = field(init=False)
+    band: NDArray[np.intp] = field(init=False)
+    due: Floats = field(init=False)
+    want: Floats = field(init=False)
 
     def best_first(self, score: Floats, among: Bools) -> list[int]:
         """Models by score; equals at random.

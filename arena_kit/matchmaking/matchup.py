@@ -1,7 +1,5 @@
 """The matchup: two models to be compared on a prompt, and why these."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any

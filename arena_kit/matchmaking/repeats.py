@@ -1,7 +1,5 @@
 """What must not come again soon: a pair on a prompt (6.2), and what a session saw (11)."""
 
-from __future__ import annotations
-
 from collections import Counter, OrderedDict, deque
 from collections.abc import Iterator
 from math import ceil
@@ -11,7 +9,6 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Repeats
 from arena_kit.policy.coverage import Pair
-from arena_kit.policy.exposure import Counts
 from arena_kit.rating.glicko2.method import replay_order
 
 
@@ -39,15 +36,6 @@ class Meetings:
         if done is None:
             done = self._done[pair] = deque(maxlen=self._rule.meetings - 1)
         done.append(prompt)
-
-    def add_all(self, low: Counts, high: Counts, prompt: Counts) -> None:
-        """Remember meetings of the past, in their order, where none was remembered before."""
-        most = self._rule.meetings - 1
-        order = np.lexsort((high, low))
-        changes = (np.diff(low[order]) != 0) | (np.diff(high[order]) != 0)
-        for rows in np.split(order, np.flatnonzero(changes) + 1):
-            pair = int(low[rows[0]]), int(high[rows[0]])
-            self._done[pair] = deque(prompt[rows[-most:]].tolist(), maxlen=most)
 
     def used_up(self, pair: Pair, n_prompts: int) -> set[int]:
         """Prompts that the pair may not meet on now.

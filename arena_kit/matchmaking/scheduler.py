@@ -1,11 +1,9 @@
 """The scheduler: draws a lane, takes its best pair that a prompt can serve, and keeps count."""
 
-from __future__ import annotations
-
 from bisect import bisect
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import accumulate
+from itertools import accumulate, repeat
 from secrets import token_hex
 from typing import NamedTuple
 
@@ -15,24 +13,15 @@ from numpy.typing import ArrayLike, NDArray
 from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, Outcome, read_outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.matchmaking import lanes
 from arena_kit.matchmaking.decide import Cast, OpenNeighbours
-from arena_kit.matchmaking.lanes import (
-    PROPOSE,
-    PromptGaps,
-    Proposal,
-    Table,
-    best_prompt,
-    explored_prompt,
-    lane_weights,
-)
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.repeats import Meetings, Sessions, ordered
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
 from arena_kit.policy.exposure import Bools, Counts, Due, Floats, Numbers, Roster, joined
-from arena_kit.policy.rules import Rated
 from arena_kit.rating.bradley_terry.method import one_thread
-from arena_kit.rating.glicko2.method import replay_order
+from arena_kit.rating.glicko2.method import GlickoState, replay_order
 
 
 class _Waiting(NamedTuple):
@@ -57,7 +46,7 @@ class Scheduler:
     Parameters
     ----------
     models, prompts
-        The enabled models and the active prompts; more can be added later.
+        The enabled models, to which more can be added later, and the active prompts.
     rng
         Where every draw comes from.
     available
@@ -81,7 +70,7 @@ class Scheduler:
     ) -> None:
         self.policy = policy
         self.rng = rng
-        weights = lane_weights(policy)
+        weights = lanes.lane_weights(policy)
         self._lanes, self._limits = tuple(weights), list(accumulate(weights.values()))[:-1]
         self._available = _available(available, len(set(models)), len(set(prompts)))
         self._meetings, self._sessions = Meetings(policy.repeats), Sessions(policy.repeats)
@@ -102,11 +91,6 @@ class Scheduler:
         return tuple(m for m, i in self._tally.models.items() if self._tally.enabled[i])
 
     @property
-    def active(self) -> tuple[str, ...]:
-        """The prompts that may be asked."""
-        return tuple(p for p, i in self._tally.prompts.items() if self._tally.active[i])
-
-    @property
     def pending(self) -> tuple[Matchup, ...]:
         """The matchups that wait for their vote, oldest first."""
         return tuple(waiting.matchup for waiting in self._pending.values())
@@ -116,7 +100,7 @@ class Scheduler:
         awaited = [(each.pair, each.prompt) for each in self._pending.values()]
         return Coverage.counted(self._tally, awaited)
 
-    def note_contenders(self, ratings: Mapping[str, Rated]) -> None:
+    def note_contenders(self, ratings: Mapping[str, GlickoState]) -> None:
         """Say where models stood when a vote of the past was cast, for each in its order.
 
         Only the last ones matter, as many as the rolling window holds.
@@ -130,7 +114,7 @@ class Scheduler:
         band = order[present[order]][: self.policy.contenders.band]
         self._tally.dues.note(self._past, band, aimed=self._tally.was_aimed(left))
 
-    def exposure_due(self, ratings: Mapping[str, Rated]) -> dict[str, Due]:
+    def exposure_due(self, ratings: Mapping[str, GlickoState]) -> dict[str, Due]:
         """What each model is due of the rolling window, from the moment it joined (7.1).
 
         Votes of the past without `note_contenders` count as if today's models and contenders
@@ -143,11 +127,11 @@ class Scheduler:
 
     def enable(self, model: str, *, prompts: Collection[str] | None = None) -> None:
         """Let a model be matched, known or new; `prompts` are those it has responses to."""
-        self._add(models=[model])
+        self._add(model)
         row = self._tally.models[model]
         if prompts is not None:
-            _check_known(prompts, self._prompt_names, "prompt")
-            self._available[row] = [name in prompts for name in self._prompt_names]
+            self._available[row] = False
+            self._available[row, [_known(self._tally.prompts, p, "prompt") for p in prompts]] = True
         self._tally.enabled[row] = True
         self._survey()
 
@@ -156,22 +140,9 @@ class Scheduler:
         self._tally.enabled[_known(self._tally.models, model, "model")] = False
         self._survey()
 
-    def activate(self, prompt: str, *, models: Collection[str] | None = None) -> None:
-        """Let a prompt be asked, known or new; `models` are those with a response to it."""
-        self._add(prompts=[prompt])
-        column = self._tally.prompts[prompt]
-        if models is not None:
-            _check_known(models, self._names, "model")
-            self._available[:, column] = [name in models for name in self._names]
-        self._tally.active[column] = True
-        self._survey()
-
-    def deactivate(self, prompt: str) -> None:
-        """Ask a prompt no more, and leave it out of prompt coverage."""
-        self._tally.active[_known(self._tally.prompts, prompt, "prompt")] = False
-        self._survey()
-
-    def next_matchup(self, ratings: Mapping[str, Rated], *, session: str | None = None) -> Matchup:
+    def next_matchup(
+        self, ratings: Mapping[str, GlickoState], *, session: str | None = None
+    ) -> Matchup:
         """The next matchup, which waits for its vote from now on.
 
         A model that has no rating yet is taken as new. The lane is drawn by weight; when it
@@ -180,14 +151,14 @@ class Scheduler:
         """
         if self._cause:
             raise MatchmakingError(f"no matchup can be served: {self._cause}")
-        table = self._table(ratings)
+        table = self._updated(ratings)
         drawn = bisect(self._limits, self.rng.random())
-        lanes = self._lanes[drawn:] + self._lanes[:drawn]
-        for tried, lane in enumerate(lanes):
-            for proposal in PROPOSE[lane](table):
+        turns = self._lanes[drawn:] + self._lanes[:drawn]
+        for tried, lane in enumerate(turns):
+            for proposal in lanes.PROPOSE[lane](table):
                 prompt = self._prompt_for(lane, table, proposal, session)
                 if prompt is not None:
-                    matchup = self._matchup(lane, proposal, prompt, lanes[:tried], session)
+                    matchup = self._matchup(lane, proposal, prompt, turns[:tried], session)
                     pair = ordered(proposal.first, proposal.second)
                     self._wait(matchup, pair, prompt, table.band)
                     return matchup
@@ -203,7 +174,7 @@ class Scheduler:
         cast = OUTCOMES.index(read_outcome(outcome))
         waiting = self._settled(matchup_id)
         self._tally.vote(waiting.pair, waiting.prompt, cast, aimed=waiting.aimed)
-        self._gaps.forget(waiting.pair)
+        self._table.gaps.forget(waiting.pair)
         self._tally.dues.note(waiting.roster, waiting.band, aimed=waiting.aimed)
         self._meetings.end(waiting.pair, waiting.prompt)
         first, second = waiting.pair
@@ -216,11 +187,11 @@ class Scheduler:
         """Give up waiting for a vote, as if the matchup had not been; its session saw it."""
         waiting = self._settled(matchup_id)
         self._tally.show(waiting.pair, waiting.prompt, -1)
-        self._gaps.forget(waiting.pair)
+        self._table.gaps.forget(waiting.pair)
         self._meetings.end(waiting.pair, waiting.prompt, voted=False)
         return waiting.matchup
 
-    def restore(self, matchup: Matchup, ratings: Mapping[str, Rated]) -> None:
+    def restore(self, matchup: Matchup, ratings: Mapping[str, GlickoState]) -> None:
         """Let a matchup wait for its vote again, as one does that was handed out before a restart;
         its models and prompt must be known.
         """
@@ -252,29 +223,36 @@ class Scheduler:
         seen = self._sessions.seen(session, ordered(models[first], models[second]))
         return self._tally.prompts.get(prompt) in seen
 
-    def _add(self, models: Collection[str] = (), prompts: Collection[str] = ()) -> None:
-        """Number new names; a new one has a response everywhere, and may not meet anybody yet."""
-        self._tally.add(models, prompts)
+    def _add(self, *models: str) -> None:
+        """Number new models; one has a response everywhere, and may not meet anybody yet."""
+        self._tally.add(models)
         self._available = grown(self._available, *self._tally.by_prompt.shape, rest=True)
         self._names, self._prompt_names = list(self._tally.models), list(self._tally.prompts)
         self._survey()
 
     def _survey(self) -> None:
-        """Derive who may meet whom, which holds until models or prompts change: `_can` (a response
-        to an active prompt, of an enabled model), `_shared` (prompts on which two models both can),
-        `_mates` (who may meet whom), `_asked` (prompts on which somebody may), `_gaps` (what is
-        lacking on prompts), `_by_name` (the place of each name by alphabet), `_roster` (who may be
-        met from now on) and `_cause` (why no two models can meet).
+        """Derive what holds until models change: the table (who may meet whom, on which prompts),
+        `_by_name` (the place of each name by alphabet), `_roster` (who may be met from now on) and
+        `_cause` (why no two models can meet).
         """
         enabled, active = self._tally.enabled, self._tally.active
-        self._can: Bools = self._available & enabled[:, None] & active[None, :]
-        cells = self._can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
+        can: Bools = self._available & enabled[:, None] & active[None, :]
+        cells = can.astype(np.float32)  # BLAS is quick, and exact below 2**24 prompts
         with one_thread():
-            self._shared = (cells @ cells.T).astype(np.int64)
-        self._mates: Bools = self._shared > 0
-        np.fill_diagonal(self._mates, False)  # noqa: FBT003
-        self._asked = np.flatnonzero(self._can.sum(axis=0) >= 2)
-        self._gaps = PromptGaps(self.policy.prompts, self._can, active, self._tally.by_prompt)
+            shared = (cells @ cells.T).astype(np.int64)
+        mates: Bools = shared > 0
+        np.fill_diagonal(mates, False)  # noqa: FBT003
+        self._table = lanes.Table(
+            policy=self.policy,
+            tally=self._tally,
+            names=self._names,
+            mates=mates,
+            can=can,
+            asked=np.flatnonzero(can.sum(axis=0) >= 2),
+            shared=shared,
+            open_neighbours=self._open_neighbours,
+            gaps=lanes.PromptGaps(self.policy.prompts, can, active, self._tally.by_prompt),
+        )
         self._by_name = np.argsort(np.argsort(np.array(self._names, object)))
         self._n_enabled = int(enabled.sum())
         if not np.array_equal(self._roster.present, enabled):
@@ -286,7 +264,7 @@ class Scheduler:
             return f"{self._n_enabled} of {len(self._names)} models enabled, 2 needed"
         if not self._tally.active.any():
             return f"none of {len(self._prompt_names)} prompts is active"
-        if not self._mates.any():
+        if not self._table.mates.any():
             return "no two enabled models both have a response to the same active prompt"
         return None
 
@@ -305,7 +283,7 @@ class Scheduler:
         if waiting.aimed:
             self._aims[pair] += 1
         self._tally.show(pair, prompt)
-        self._gaps.forget(pair)
+        self._table.gaps.forget(pair)
         self._meetings.begin(pair, prompt)
         self._sessions.add(matchup.session, pair, prompt)
 
@@ -320,48 +298,31 @@ class Scheduler:
     def _replay(self, battles: BattleLog, models: Sequence[str], prompts: Sequence[str]) -> None:
         """Remember votes of the past, in their order, as if they had been handed out here."""
         self._tally = Tally.of(battles, self.policy, models, prompts)
-        self._joined = joined(_first_votes(battles, self._tally)) - len(battles)
         numbers = [self._tally.models[name] for name in battles.models]
         prompt_numbers = [*(self._tally.prompts[name] for name in battles.prompts), -1]
-        cast = _cast(battles, np.array(numbers), np.array(prompt_numbers))
+        cast, n = _cast(battles, np.array(numbers), np.array(prompt_numbers)), len(battles)
+        self._joined = joined(cast[:, :2], len(self._tally.models), without=n) - n
         self._open_neighbours.add(cast)
-        first, second, asked, _ = cast.T
-        low, high = np.minimum(first, second), np.maximum(first, second)
-        if len(cast):
-            self._meetings.add_all(low, high, asked)
-        if battles.session is not None:
-            columns = (each.tolist() for each in (battles.session.values(), low, high, asked))
-            for session, i, j, prompt in zip(*columns, strict=True):
-                self._sessions.add(session, (i, j), prompt)
+        sessions = repeat(None) if battles.session is None else battles.session.values().tolist()
+        for session, (i, j, prompt, _) in zip(sessions, cast.tolist(), strict=False):
+            pair = ordered(i, j)
+            self._meetings.add(pair, prompt)
+            self._sessions.add(session, pair, prompt)
 
-    def _table(self, ratings: Mapping[str, Rated]) -> Table:
-        tally = self._tally
-        rating, rd = self._states(ratings)
-        order = self._ranked(rating, rd)
-        band = order[: self.policy.contenders.band]
-        due = self._due(band)
-        self._gaps.update(band)
+    def _updated(self, ratings: Mapping[str, GlickoState]) -> lanes.Table:
+        """The table as the next matchup finds it."""
+        table, tally = self._table, self._tally
+        table.rng, (table.rating, table.rd) = self.rng, self._states(ratings)
+        table.order = self._ranked(table.rating, table.rd)
+        table.band = table.order[: self.policy.contenders.band]
+        table.gaps.update(table.band)
+        due = self._due(table.band)
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
-        return Table(
-            policy=self.policy,
-            rng=self.rng,
-            tally=tally,
-            names=self._names,
-            rating=rating,
-            rd=rd,
-            order=order,
-            band=band,
-            mates=self._mates,
-            can=self._can,
-            asked=self._asked,
-            shared=self._shared,
-            due=due,
-            want=(1 - tally.exposure / np.maximum(due, 1e-9)) / self.policy.exposure.tolerance,
-            open_neighbours=self._open_neighbours,
-            gaps=self._gaps,
-        )
+        want = 1 - tally.exposure / np.maximum(due, 1e-9)
+        table.due, table.want = due, want / self.policy.exposure.tolerance
+        return table
 
-    def _states(self, ratings: Mapping[str, Rated]) -> tuple[Floats, Floats]:
+    def _states(self, ratings: Mapping[str, GlickoState]) -> tuple[Floats, Floats]:
         """Rating and RD of every model; one without is new."""
         states = [ratings.get(name, self.policy.glicko) for name in self._names]
         return np.array([s.rating for s in states]), np.array([s.rd for s in states])
@@ -371,11 +332,11 @@ class Scheduler:
         score = np.where(self._tally.enabled, rating - self.policy.deviations * rd, -np.inf)
         return np.lexsort((self._by_name, -score))[: self._n_enabled]
 
-    def _band(self, ratings: Mapping[str, Rated]) -> NDArray[np.intp]:
+    def _band(self, ratings: Mapping[str, GlickoState]) -> NDArray[np.intp]:
         return self._ranked(*self._states(ratings))[: self.policy.contenders.band]
 
     def _prompt_for(
-        self, lane: Lane, table: Table, proposal: Proposal, session: str | None
+        self, lane: Lane, table: lanes.Table, proposal: lanes.Proposal, session: str | None
     ) -> int | None:
         """The prompt for a pair, None where there is none that may be asked now."""
         if proposal.prompt is not None:
@@ -391,13 +352,13 @@ class Scheduler:
         if not len(options):
             return None
         if lane is Lane.EXPLORATION:
-            return explored_prompt(table, proposal, options)
-        return best_prompt(table, proposal, options, self._tally.on_prompts(pair))
+            return lanes.explored_prompt(table, proposal, options)
+        return lanes.best_prompt(table, proposal, options, self._tally.on_prompts(pair))
 
     def _matchup(
         self,
         lane: Lane,
-        proposal: Proposal,
+        proposal: lanes.Proposal,
         prompt: int,
         through: tuple[Lane, ...],
         session: str | None,
@@ -447,15 +408,6 @@ def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> Counts:
     return np.stack([models[battles.a], models[battles.b], prompts[asked], outcome], axis=1)
 
 
-def _first_votes(battles: BattleLog, tally: Tally) -> Counts:
-    """How many votes there are before the first of each model; all of them where it has none."""
-    first = np.full(len(tally.models), len(battles))
-    numbers = np.array([tally.models[name] for name in battles.models], np.int64)
-    for side in (battles.a, battles.b):
-        np.minimum.at(first, numbers[side], np.arange(len(battles)))
-    return first
-
-
 def _available(table: ArrayLike | None, rows: int, columns: int) -> Bools:
     """Which model has a response to which prompt; without a table all have one to all."""
     if table is None:
@@ -467,10 +419,3 @@ def _available(table: ArrayLike | None, rows: int, columns: int) -> Bools:
             f"not the shape {available.shape}"
         )
     return available
-
-
-def _check_known(given: Collection[str], known: Collection[str], what: str) -> None:
-    if isinstance(given, str):
-        raise MatchmakingError(f"a list of {what}s is needed, not the text {given!r}")
-    if unknown := sorted(set(given) - set(known)):
-        raise MatchmakingError(f"unknown {what}s {', '.join(unknown)}; known: {', '.join(known)}")

@@ -7,8 +7,6 @@ Two things are claimed of a board: that it keeps the rules, which calls it offic
 so declares the order of its top, and which orders of that top are decided.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,7 +14,7 @@ from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import combinations, pairwise
 from statistics import fmean, median
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -26,86 +24,24 @@ from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.policy import rules
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.order import PairOrder, Verdict, order_status
 from arena_kit.policy.ratings import strengths
-from arena_kit.policy.rules import (
-    Badge,
-    PublicationLabel,
-    Standing,
-    provisional_state,
-    publication_status,
-    ranked,
-    ranked_neighbours,
-    stability_badge,
-)
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.claims import claims
 
 EVERY = 250
+#: What is counted of the votes' decisions; 0 where no fit exists.
+_COUNTED = (
+    "neighbours", "settled", "settled_by_votes", "decided", "wrong", "equivalent", "apart",
+    "stable", "wrongly_stable",
+)  # fmt: skip
 #: Points by which neighbours may truly stand the other way round in a claim that still holds.
 CLAIM_MARGIN = 20.0
 
 Truth = Mapping[str, float]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Checkpoint:
-    """What is known of a run after so many votes, beside the truth: a row of a table.
-
-    Parameters
-    ----------
-    models
-        How many have joined; all else is about these.
-    correlation, order_accuracy
-        Of the published order: its rank correlation with the truth, and the share of the pairs of
-        the true top that it has the right way round.
-    bradley_terry_correlation, bradley_terry_order_accuracy
-        The same of the Bradley–Terry order of all votes; None where it does not rank all models.
-    exposure_deviation
-        The largest relative deviation from the exposure due in the rolling window.
-    coverage_mean, coverage_least, median_rd
-        Over models, of the share of prompts with the floor of decisive votes, and of RD.
-    adjacent_share
-        Share of neighbours in the contender band that have the floor of comparisons.
-    official, inversion
-        Whether the rules are kept, so that the board may be called officially stable, and by how
-        many points neighbours of the top that this declares truly stand the other way round, at
-        most; None where nothing is declared.
-    neighbours, settled, settled_by_votes
-        Neighbours of the top, those of them whose order is decided as it stands or equivalent,
-        and those of the same models in the order of all votes (Bradley–Terry).
-    decided, wrong, equivalent, apart
-        Pairs of the top, neighbours or not, that are decided either way round and those of them
-        that truly stand otherwise; pairs that are equivalent, and those that truly lie apart by
-        more than the margin.
-    stable, wrongly_stable
-        Models with the badge Stable, and those of them that truly stand otherwise to a neighbour
-        than the badge says.
-    """
-
-    votes: int
-    models: int
-    correlation: float
-    order_accuracy: float
-    bradley_terry_correlation: float | None
-    bradley_terry_order_accuracy: float | None
-    exposure_deviation: float
-    coverage_mean: float
-    coverage_least: float
-    median_rd: float
-    adjacent_share: float
-    official: bool
-    inversion: float | None
-    neighbours: int = 0
-    settled: int = 0
-    settled_by_votes: int = 0
-    decided: int = 0
-    wrong: int = 0
-    equivalent: int = 0
-    apart: int = 0
-    stable: int = 0
-    wrongly_stable: int = 0
+Row = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -117,7 +53,7 @@ class Run:
     better model stood on the left, and `outcomes` the share of votes of each kind.
     """
 
-    checkpoints: tuple[Checkpoint, ...]
+    checkpoints: tuple[Row, ...]
     drawn: Mapping[str, float]
     served: Mapping[str, float]
     left: float
@@ -220,11 +156,10 @@ def played(drawn: Planted, arena: Arena) -> Iterator[Vote]:
     """Every matchup of a drawn world with its vote, after which both ratings are up to date."""
     model = {name: i for i, name in enumerate(drawn.models)}
     prompt = {name: i for i, name in enumerate(drawn.prompts)}
-    newcomers = set(drawn.joins.tolist())
-    for number, session in enumerate(drawn.voters.session):
-        if number in newcomers:
-            for name in drawn.joining(number):
-                arena.scheduler.enable(name, prompts=drawn.responses(name))
+    for number, session in enumerate(drawn.session):
+        for i in np.flatnonzero(drawn.joins == number).tolist():
+            answered = np.array(drawn.prompts)[drawn.answered[i]].tolist()
+            arena.scheduler.enable(drawn.models[i], prompts=answered)
         matchup = _matched(arena, session)
         a, b = matchup.model_a, matchup.model_b
         outcome = drawn.vote(number, model[a], model[b], prompt[matchup.prompt])
@@ -240,37 +175,71 @@ def _matched(arena: Arena, session: str) -> Matchup:
         return arena.next_matchup()
 
 
-def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Checkpoint:
-    """Measure an arena as it stands after these votes."""
+def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
+    """Measure an arena as it stands after these votes, beside the truth: a row of a table.
+
+    Returns
+    -------
+    models
+        How many have joined; all else is about these.
+    correlation, order_accuracy
+        Of the published order: its rank correlation with the truth, and the share of the pairs of
+        the true top that it has the right way round.
+    bradley_terry_correlation, bradley_terry_order_accuracy
+        The same of the Bradley–Terry order of all votes; None where it does not rank all models.
+    exposure_deviation
+        The largest relative deviation from the exposure due in the rolling window.
+    coverage_mean, coverage_least, median_rd
+        Over models, of the share of prompts with the floor of decisive votes, and of RD.
+    adjacent_share
+        Share of neighbours in the contender band that have the floor of comparisons.
+    official, inversion
+        Whether the rules are kept, so that the board may be called officially stable, and by how
+        many points neighbours of the top that this declares truly stand the other way round, at
+        most; None where nothing is declared.
+    neighbours, settled, settled_by_votes
+        Neighbours of the top, those of them whose order is decided as it stands or equivalent,
+        and those of the same models in the order of all votes (Bradley–Terry).
+    decided, wrong, equivalent, apart
+        Pairs of the top, neighbours or not, that are decided either way round and those of them
+        that truly stand otherwise; pairs that are equivalent, and those that truly lie apart by
+        more than the margin.
+    stable, wrongly_stable
+        Models with the badge Stable, and those of them that truly stand otherwise to a neighbour
+        than the badge says.
+    """
     policy, top = arena.policy, arena.policy.contenders.band
     coverage, order = arena.scheduler.coverage(), arena.order()
     standings = coverage.standings(arena.ratings)
     fairness = coverage.fairness(arena.scheduler.exposure_due(arena.ratings))
     adjacent = coverage.adjacent(order[:top])
-    status = publication_status(policy, standings, coverage.pair)
-    official = status.status is PublicationLabel.OFFICIAL
-    named = (status.top or [s.model for s in ranked(policy, standings)])[:top]
+    status = rules.publication_status(policy, standings, coverage.pair)
+    official = status.status is rules.PublicationLabel.OFFICIAL
+    named = (status.top or [s.model for s in rules.ranked(policy, standings)])[:top]
     covered = [s.prompt_coverage for s in standings]
     fit = rated_or_none(lambda log: strengths(log, policy), battles)
     ranked_all = fit is not None and set(fit.models) == set(order)
     by_votes = fit.order if fit and ranked_all else ()
-    return Checkpoint(
-        votes=len(battles),
-        models=len(order),
-        correlation=rank_correlation(order, truth),
-        order_accuracy=order_accuracy(order, truth, top),
-        bradley_terry_correlation=rank_correlation(by_votes, truth) if by_votes else None,
-        bradley_terry_order_accuracy=order_accuracy(by_votes, truth, top) if by_votes else None,
-        exposure_deviation=max(abs(each.deviation or 0.0) for each in fairness),
-        coverage_mean=fmean(covered),
-        coverage_least=min(covered),
-        median_rd=median(s.rd for s in standings),
-        adjacent_share=fmean(pair.meets_floor for pair in adjacent),
-        official=official,
-        inversion=inversion(policy, standings, truth) if official else None,
-        **(order_counts(policy, named, fit, truth) if fit else {}),
-        **(badge_counts(policy, standings, fit, truth) if fit else {}),
-    )
+    row = {
+        "votes": len(battles),
+        "models": len(order),
+        "correlation": rank_correlation(order, truth),
+        "order_accuracy": order_accuracy(order, truth, top),
+        "bradley_terry_correlation": rank_correlation(by_votes, truth) if by_votes else None,
+        "bradley_terry_order_accuracy": order_accuracy(by_votes, truth, top) if by_votes else None,
+        "exposure_deviation": max(abs(each.deviation or 0.0) for each in fairness),
+        "coverage_mean": fmean(covered),
+        "coverage_least": min(covered),
+        "median_rd": median(s.rd for s in standings),
+        "adjacent_share": fmean(pair["meets_floor"] for pair in adjacent),
+        "official": official,
+        "inversion": inversion(named, truth) if official else None,
+        **dict.fromkeys(_COUNTED, 0),
+    }
+    if fit is not None:
+        row |= order_counts(policy, named, fit, truth)
+        row |= badge_counts(policy, standings, fit, truth)
+    return row
 
 
 def rank_correlation(order: Sequence[str], truth: Truth) -> float:
@@ -286,15 +255,9 @@ def order_accuracy(order: Sequence[str], truth: Truth, top: int) -> float:
     return fmean(place[better] < place[worse] for better, worse in combinations(true_top, 2))
 
 
-def inversion(policy: Policy, standings: Sequence[Standing], truth: Truth) -> float:
-    """By how many points neighbours truly stand the other way round, at most, in the order that
-    calling this board officially stable declares: the contender band, without provisional models
-    (5.3).
-    """
-    settled = [s for s in standings if not provisional_state(policy, s).provisional]
-    top = [s.model for s in ranked(policy, settled)[: policy.contenders.band]]
-    gaps = (truth[below] - truth[above] for above, below in pairwise(top))
-    return max([0.0, *gaps])
+def inversion(top: Sequence[str], truth: Truth) -> float:
+    """By how many points neighbours of an order truly stand the other way round, at most."""
+    return max([0.0, *(truth[below] - truth[above] for above, below in pairwise(top))])
 
 
 def order_counts(policy: Policy, top: Sequence[str], fit: Ratings, truth: Truth) -> dict[str, int]:
@@ -319,15 +282,13 @@ def order_counts(policy: Policy, top: Sequence[str], fit: Ratings, truth: Truth)
 
 
 def badge_counts(
-    policy: Policy, standings: Sequence[Standing], fit: Ratings, truth: Truth
+    policy: Policy, standings: Sequence[rules.Standing], fit: Ratings, truth: Truth
 ) -> dict[str, int]:
     """How many models have the badge Stable, and for how many of them it is false."""
-    near = ranked_neighbours(policy, standings, fit)
-    stable = [
-        near[s.model]
-        for s in standings
-        if s.model in near and stability_badge(policy, s, near[s.model]).badge is Badge.STABLE
-    ]
+    near = rules.ranked_neighbours(policy, standings, fit)
+    badges = {s.model: rules.stability_badge(policy, s, near[s.model])[0]
+              for s in standings if s.model in near}  # fmt: skip
+    stable = [near[model] for model, badge in badges.items() if badge is rules.Badge.STABLE]
     margin = policy.publication.margin
     wrong = sum(any(_is_false(pair, truth, margin) for pair in each) for each in stable)
     return {"stable": len(stable), "wrongly_stable": wrong}

@@ -1,9 +1,7 @@
 """A world with planted skills: models, prompts and voters whose truth is known."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass
-from typing import Annotated
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,20 +65,6 @@ class World:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
-class Voters:
-    """What each matchup's voter brings along, whoever is shown: a value per matchup.
-
-    `left` and `right` are how much better than it is each response appears, `button` is what
-    one who votes at random presses (-1 for those who look), and `session` names the voter.
-    """
-
-    left: Floats
-    right: Floats
-    button: Counts
-    session: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
 class Planted:
     """A world with everything drawn that matchmaking has no say in.
 
@@ -95,6 +79,10 @@ class Planted:
         The quality below which a response to a prompt is bad.
     joins
         How many matchups there are before each model joins.
+    left, right, button, session
+        What each matchup's voter brings along, whoever is shown: how much better than it is each
+        response appears, what one who votes at random presses (-1 for those who look), and the
+        voter's name.
     """
 
     world: World
@@ -105,16 +93,10 @@ class Planted:
     truth: Floats
     floor: Floats
     joins: Counts
-    voters: Voters
-
-    def joining(self, number: int) -> tuple[str, ...]:
-        """The models that join right before a matchup."""
-        return tuple(self.models[i] for i in np.flatnonzero(self.joins == number))
-
-    def responses(self, model: str) -> tuple[str, ...]:
-        """The prompts that a model has responses to."""
-        row = self.answered[self.models.index(model)]
-        return tuple(p for p, has in zip(self.prompts, row, strict=True) if has)
+    left: Floats
+    right: Floats
+    button: Counts
+    session: tuple[str, ...]
 
     def vote(self, number: int, a: int, b: int, prompt: int) -> Outcome:
         """What the voter of a matchup says of two models on a prompt.
@@ -123,11 +105,10 @@ class Planted:
         So one that appears better does so with the odds of Bradley and Terry, and whether
         both appear bad says nothing about which of them is better.
         """
-        voters = self.voters
-        if voters.button[number] >= 0:
-            return OUTCOMES[int(voters.button[number])]
-        left = self.quality[a, prompt] + voters.left[number]
-        right = self.quality[b, prompt] + voters.right[number]
+        if self.button[number] >= 0:
+            return OUTCOMES[int(self.button[number])]
+        left = self.quality[a, prompt] + self.left[number]
+        right = self.quality[b, prompt] + self.right[number]
         if max(left, right) < self.floor[prompt]:
             return Outcome.BOTH_BAD
         if abs(left - right) < self.world.tie_gap:
@@ -151,7 +132,7 @@ def planted(world: World, rng: np.random.Generator) -> Planted:
         truth=np.average(quality, axis=1, weights=answered),
         floor=rng.normal(world.bad_below, world.bad_sd, world.prompts),
         joins=_joins(world, rng),
-        voters=_voters(world, rng),
+        **_voters(world, rng),
     )
 
 
@@ -167,16 +148,16 @@ def _joins(world: World, rng: np.random.Generator) -> Counts:
     return joins
 
 
-def _voters(world: World, rng: np.random.Generator) -> Voters:
+def _voters(world: World, rng: np.random.Generator) -> dict[str, Any]:
     lengths = rng.geometric(1 / world.session_length, world.matchups)
     ends = np.cumsum(np.minimum(lengths, world.matchups))
     voter = np.searchsorted(ends, np.arange(world.matchups), side="right")
     blind = rng.random(world.matchups) < world.noise
     button = rng.integers(len(OUTCOMES), size=world.matchups)
     width = len(str(world.matchups))
-    return Voters(
-        left=rng.gumbel(0, SCALE, world.matchups),
-        right=rng.gumbel(0, SCALE, world.matchups),
-        button=np.where(blind[voter], button, -1),
-        session=tuple(f"voter-{v + 1:0{width}}" for v in voter.tolist()),
-    )
+    return {
+        "left": rng.gumbel(0, SCALE, world.matchups),
+        "right": rng.gumbel(0, SCALE, world.matchups),
+        "button": np.where(blind[voter], button, -1),
+        "session": tuple(f"voter-{v + 1:0{width}}" for v in voter.tolist()),
+    }

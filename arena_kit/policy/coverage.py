@@ -4,11 +4,9 @@
 one or a whole log at once, and `Coverage` is what it has counted, by name.
 """
 
-from __future__ import annotations
-
 from collections import Counter, deque
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any, Self
 
@@ -28,10 +26,9 @@ from arena_kit.policy.exposure import (
     Numbers,
     Roster,
     aimed_votes,
-    due_shares,
 )
-from arena_kit.policy.rules import PairCoverage, Rated, Standing
-from arena_kit.rating.glicko2.method import replay_order
+from arena_kit.policy.rules import PairCoverage, Standing
+from arena_kit.rating.glicko2.method import GlickoState, replay_order
 
 #: Why weighted battles are refused.
 NOT_SINGLE = "coverage counts single votes and cannot use weights or pair counts"
@@ -257,7 +254,8 @@ class ExposureFairness:
     """One model's exposure in the rolling window (7.1).
 
     `target` is lane-adjusted and is what fairness is judged against; `equal_target` is an
-    equal share. Both count from the matchup at which the model joined.
+    equal share. Both count from the matchup at which the model joined. `deviation` is relative to
+    the target; the exposure is fair where it lies `within` the tolerance of that.
     """
 
     model: str
@@ -265,39 +263,9 @@ class ExposureFairness:
     target: float
     equal_target: float
     tolerance: float
-
-    @property
-    def deviation(self) -> float | None:
-        """How far the exposure lies from the target, relative to it."""
-        return self.exposure / self.target - 1 if self.target else None
-
-    @property
-    def within(self) -> bool:
-        """Whether the exposure lies within the tolerance of the target."""
-        return _within(self.exposure, self.target, self.tolerance)
-
-    @property
-    def within_equal(self) -> bool:
-        """Whether it lies within the tolerance of the equal target."""
-        return _within(self.exposure, self.equal_target, self.tolerance)
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        names = ("deviation", "within", "within_equal")
-        return asdict(self) | {name: getattr(self, name) for name in names}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class AdjacentPair:
-    """Two neighbours in rank: decisive votes between them, on how many prompts, and whether
-    that is the floor of comparisons (7.3).
-    """
-
-    above: str
-    below: str
-    votes: int
-    prompts: int
-    meets_floor: bool
+    deviation: float | None
+    within: bool
+    within_equal: bool
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False, repr=False)
@@ -332,12 +300,6 @@ class Coverage:
     by_prompt: Counts
     by_pair: Counts
     pair_prompts: Counts
-
-    def __repr__(self) -> str:
-        return (
-            f"Coverage({len(self.models)} models, {len(self.prompts)} prompts, "
-            f"{int(self.votes.sum()) // 2} votes)"
-        )
 
     @classmethod
     def of(
@@ -399,20 +361,24 @@ class Coverage:
     def pair(self, first: str, second: str) -> PairCoverage:
         """How well two models are compared (4)."""
         i, j = self.index(first), self.index(second)
-        return PairCoverage(votes=int(self.by_pair[i, j]), prompts=int(self.pair_prompts[i, j]))
+        votes, prompts = int(self.by_pair[i, j]), int(self.pair_prompts[i, j])
+        return PairCoverage.of(self.policy, votes, prompts)
 
-    def adjacent(self, order: Sequence[str]) -> tuple[AdjacentPair, ...]:
-        """The neighbours in an order, best first (7.3)."""
-        return tuple(
-            AdjacentPair(
-                above=above,
-                below=below,
-                votes=(pair := self.pair(above, below)).votes,
-                prompts=pair.prompts,
-                meets_floor=pair.meets_floor(self.policy),
-            )
-            for above, below in pairwise(order)
-        )
+    def adjacent(self, order: Sequence[str]) -> list[dict[str, Any]]:
+        """A row per two neighbours in an order, best first: their decisive votes, on how many
+        prompts, and whether that is the floor of comparisons (7.3).
+        """
+        pairs = [(above, below, self.pair(above, below)) for above, below in pairwise(order)]
+        return [
+            {
+                "above": above,
+                "below": below,
+                "votes": pair.votes,
+                "prompts": pair.prompts,
+                "meets_floor": pair.score >= 1,
+            }
+            for above, below, pair in pairs
+        ]
 
     def prompt_coverage(self) -> NDArray[np.float64]:
         """Share of active prompts on which each model has the floor of decisive votes (7.2)."""
@@ -431,44 +397,32 @@ class Coverage:
         deficits: Counts = np.where(self.active[None, :], lacking, 0).astype(np.int64)
         return deficits
 
-    def fairness(self, due: Collection[str] | Mapping[str, Due]) -> tuple[ExposureFairness, ...]:
-        """Every enabled model's exposure in the window beside what it is due (7.1).
-
-        `due` says what each model is due, or only names the contenders, where all models and
-        contenders were the same throughout. What disabled models were shown in the window is
-        not shared out.
+    def fairness(self, due: Mapping[str, Due]) -> tuple[ExposureFairness, ...]:
+        """Every enabled model's exposure in the window beside what it is due (7.1): what enabled
+        models were shown, shared out among them by these parts.
         """
-        dues = self._shared_out(due) if isinstance(due, Mapping) else self._unchanged(due)
+        enabled = [model for i, model in enumerate(self.models) if self.enabled[i]]
+        exposure = self.exposure[self.enabled]
+        parts = np.array([due.get(model, (0.0, 0.0)) for model in enabled]).reshape(-1, 2)
+        parts *= float(exposure.sum()) / np.maximum(1e-9, parts.sum(axis=0))
+        tolerance = self.policy.exposure.tolerance
+        near = np.abs(exposure[:, None] - parts) <= tolerance * parts + 1e-9
+        rows = zip(enabled, exposure.tolist(), parts.tolist(), near.tolist(), strict=True)
         return tuple(
             ExposureFairness(
                 model=model,
-                exposure=int(self.exposure[i]),
-                target=dues[model].target,
-                equal_target=dues[model].equal,
-                tolerance=self.policy.exposure.tolerance,
+                exposure=shown,
+                target=target,
+                equal_target=equal,
+                tolerance=tolerance,
+                deviation=shown / target - 1 if target else None,
+                within=within,
+                within_equal=within_equal,
             )
-            for i, model in enumerate(self.models)
-            if self.enabled[i]
+            for model, shown, (target, equal), (within, within_equal) in rows
         )
 
-    def _shared_out(self, due: Mapping[str, Due]) -> dict[str, Due]:
-        """What enabled models were shown, shared out among them by what each is due."""
-        enabled = [model for i, model in enumerate(self.models) if self.enabled[i]]
-        shown = float(self.exposure[self.enabled].sum())
-        parts = np.array([due.get(model, (0.0, 0.0)) for model in enabled]).reshape(-1, 2)
-        parts *= shown / np.maximum(1e-9, parts.sum(axis=0))
-        return {model: Due(*part) for model, part in zip(enabled, parts.tolist(), strict=True)}
-
-    def _unchanged(self, band: Collection[str]) -> dict[str, Due]:
-        """What is due where nobody joined or left, and the contenders were these throughout."""
-        shares = due_shares(self.policy, int(self.enabled.sum()))
-        matchups = float(self.exposure[self.enabled].sum()) / 2
-        return {
-            m: Due(matchups * shares.due(float(m in band)), matchups * shares.equal)
-            for m in self.models
-        }
-
-    def standings(self, ratings: Mapping[str, Rated]) -> list[Standing]:
+    def standings(self, ratings: Mapping[str, GlickoState]) -> list[Standing]:
         """What the rules ask of every enabled model."""
         share = self.prompt_coverage().tolist()
         return [
@@ -491,11 +445,7 @@ class Coverage:
         It is the mean over the neighbours in rank of how much of the floor is there; the
         neighbour below the last contender counts.
         """
-        gaps = [self.pair(*two).score(self.policy) for two in pairwise(order)]
+        gaps = [self.pair(*two).score for two in pairwise(order)]
         beside = [gaps[max(0, i - 1) : i + 1] for i in range(len(order))]
         top = self.policy.contenders.band
         return {m: sum(s) / len(s) for m, s in zip(order[:top], beside, strict=False) if s}
-
-
-def _within(exposure: float, target: float, tolerance: float) -> bool:
-    return abs(exposure - target) <= tolerance * target + 1e-9

@@ -6,8 +6,6 @@ there is a least share that a member of the band gets, and with many models it l
 the equal one.
 """
 
-from __future__ import annotations
-
 from collections import deque
 from dataclasses import dataclass
 from functools import cache
@@ -19,7 +17,6 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import DECIDES, Glicko, Policy
-from arena_kit.rating.base import Number
 from arena_kit.rating.glicko2.replay import SCALE
 
 Bools = NDArray[np.bool_]
@@ -39,10 +36,6 @@ class ExposureShares:
     equal: float
     band: float
     others: float
-
-    def due(self, part: Number) -> Number:
-        """The share of a model that was in the band for this part of the time."""
-        return self.others + part * (self.band - self.others)
 
 
 def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> tuple[str, ...]:
@@ -211,13 +204,17 @@ def aimed_votes(battles: BattleLog) -> Bools:
     return np.asarray(battles.lane.values() == DECIDES)
 
 
-def joined(first_vote: Counts) -> Counts:
-    """How many votes there were before each model joined, as far as its first vote tells.
+def joined(sides: NDArray[np.integer], n_models: int, without: int) -> Counts:
+    """How many votes there were before each model joined, as far as its first vote tells; `sides`
+    are both models of every vote, and `without` is the number for a model that has none.
 
     A model that is there is soon shown: those whose first vote is among the first two per model
     were there from the start.
     """
-    return np.where(first_vote <= 2 * len(first_vote), 0, first_vote)
+    first = np.full(n_models, without, np.int64)
+    models, place = np.unique(sides, return_index=True)
+    first[models] = place // 2
+    return np.where(first <= 2 * n_models, 0, first)
 
 
 class Due(NamedTuple):

@@ -4,8 +4,6 @@ The policy's conditions ask whether models were compared enough; they say nothin
 above whom. That rests on Bradley–Terry and on claims for repeated looks (docs/claims.md).
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from enum import StrEnum
@@ -17,7 +15,7 @@ import numpy as np
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
-from arena_kit.rating.base import Ratings
+from arena_kit.rating.base import Ratings, some
 from arena_kit.rating.claims import claims
 
 _WEEK = np.timedelta64(7, "D")
@@ -135,9 +133,8 @@ class OrderStatus:
             f"in Bradley–Terry's own order {settled} of {n} are decided or equivalent",
         ]
         if wrong := self.of(Verdict.REVERSED):
-            named = ", ".join(f"{pair.below} above {pair.above}" for pair in wrong[:_NAMED])
-            rest = f" and {len(wrong) - _NAMED} more" if len(wrong) > _NAMED else ""
-            parts.append(f"against the board the votes decide {named}{rest}")
+            named = some([f"{pair.below} above {pair.above}" for pair in wrong], _NAMED)
+            parts.append(f"against the board the votes decide {named}")
         waiting = [pair for pair in self.of(Verdict.OPEN) if pair.more is not None]
         if waiting:
             pair = min(waiting, key=lambda each: each.more or 0)

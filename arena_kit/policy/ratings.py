@@ -1,7 +1,5 @@
 """The ratings that the policy asks for: Glicko-2 vote by vote (5.1), Bradley–Terry beside it."""
 
-from __future__ import annotations
-
 from collections.abc import Collection, Iterator
 from dataclasses import replace
 from math import isnan
@@ -72,10 +70,7 @@ def final_states(history: GlickoHistory) -> dict[str, GlickoState]:
 
 
 def exposure_due(
-    history: GlickoHistory,
-    policy: Policy,
-    enabled: Collection[str],
-    battles: BattleLog | None = None,
+    history: GlickoHistory, policy: Policy, enabled: Collection[str], battles: BattleLog
 ) -> dict[str, Due]:
     """What each enabled model is due of the rolling window, from its first vote on (7.1).
 
@@ -91,31 +86,20 @@ def exposure_due(
     on = np.array([model in enabled for model in names], bool)
     out = ~on[: len(history.models)]
     score[out], value[out[history.sides]] = -np.inf, -np.inf
-    since = joined(_first_votes(history, len(names)))
+    since = joined(history.sides, len(names), without=0)
     window, roster = DueWindow(policy), Roster(policy, on & (since <= begin))
-    aimed = (
-        np.zeros(len(history), bool) if battles is None else aimed_votes(battles)[history.battle]
-    )
-    for number, (sides, after) in enumerate(
-        zip(history.sides[begin:], value[begin:], strict=True), begin
-    ):
+    aimed = aimed_votes(battles)[history.battle]
+    for number in range(begin, len(history)):
+        sides = history.sides[number]
         if np.any(since[sides] == number):
             roster = Roster(policy, on & (since <= number))
         band = np.argsort(-score, kind="stable")[: policy.contenders.band]
         window.note(roster, band[score[band] > -np.inf], aimed=bool(aimed[number]))
-        score[sides] = after
+        score[sides] = value[number]
     target, equal = window.due(roster, np.empty(0, np.intp))
     own = history.sides[begin:][aimed[begin:]]
     target += np.where(on, np.bincount(own.ravel(), minlength=len(names)), 0)
     return dict(zip(names, map(Due, target.tolist(), equal.tolist()), strict=True))
-
-
-def _first_votes(history: GlickoHistory, n_models: int) -> NDArray[np.int64]:
-    """How many votes there are before the first of each model; none where it has no vote."""
-    first = np.zeros(n_models, np.int64)
-    seen, place = np.unique(history.sides, return_index=True)
-    first[seen] = place // 2
-    return first
 
 
 def _last_seen(history: GlickoHistory, end: int) -> NDArray[np.int64]:

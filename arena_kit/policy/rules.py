@@ -1,13 +1,11 @@
 """The rules of the policy: each gives its verdict, and the reasons with the numbers."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from statistics import fmean, median
-from typing import Protocol
+from typing import NamedTuple, Self
 
 from arena_kit.policy.constants import Policy, Threshold
 from arena_kit.policy.exposure import stable_rd
@@ -32,16 +30,6 @@ class PublicationLabel(StrEnum):
     CALIBRATING = "calibrating"
 
 
-class Rated(Protocol):
-    """What matchmaking reads of a model's rating state."""
-
-    @property
-    def rating(self) -> float: ...
-
-    @property
-    def rd(self) -> float: ...
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Standing:
     """What the rules ask of one model: its rating state and how well it is covered."""
@@ -59,43 +47,20 @@ class Standing:
         return self.rating - policy.deviations * self.rd
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PairCoverage:
-    """Decisive votes between two models, and on how many prompts (4)."""
+class PairCoverage(NamedTuple):
+    """Decisive votes between two models, on how many prompts (4), and how much of the floor of
+    comparisons that is: 1 when it is met (7.3).
+    """
 
     votes: int
     prompts: int
+    score: float
 
-    def meets_floor(self, policy: Policy) -> bool:
-        """Whether two neighbours with so much are compared well enough (7.3)."""
-        return self.votes >= policy.pairs.votes and self.prompts >= policy.pairs.prompts
-
-    def score(self, policy: Policy) -> float:
-        """How much of the floor is there, 1 when it is met."""
-        return min(1.0, self.votes / policy.pairs.votes, self.prompts / policy.pairs.prompts)
-
-    def text(self, policy: Policy) -> str:
-        """The counts beside the floor."""
-        return (
-            f"{self.votes}/{policy.pairs.votes} votes on "
-            f"{self.prompts}/{policy.pairs.prompts} prompts"
-        )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProvisionalState:
-    """Whether a model is still provisional (5.3); the reasons are what it lacks, or has."""
-
-    provisional: bool
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StabilityBadge:
-    """A model's badge; the reasons are what it has for it, or lacks for the next."""
-
-    badge: Badge
-    reasons: tuple[str, ...]
+    @classmethod
+    def of(cls, policy: Policy, votes: int, prompts: int) -> Self:
+        """So many votes on so many prompts, beside the floor."""
+        floor = policy.pairs
+        return cls(votes, prompts, min(1.0, votes / floor.votes, prompts / floor.prompts))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -131,23 +96,30 @@ class PublicationStatus:
         return f"{self.status}: {'; '.join(self.reasons)}"
 
 
-def provisional_state(policy: Policy, standing: Standing) -> ProvisionalState:
-    """A model is provisional until votes, prompt coverage and RD all reach the threshold."""
-    met, reasons = _all_met(_conditions(policy.established, standing))
-    return ProvisionalState(provisional=not met, reasons=reasons)
+def established(policy: Policy, standing: Standing) -> tuple[bool, tuple[str, ...]]:
+    """Whether votes, prompt coverage and RD all reach the threshold until which a model is
+    provisional (5.3); the reasons are what it lacks, or has.
+    """
+    return _all_met(_conditions(policy.established, standing))
+
+
+def officially_ranked(policy: Policy, standings: Iterable[Standing]) -> list[Standing]:
+    """The models that official claims may name, best first: provisional ones are outside (5.3)."""
+    return [s for s in ranked(policy, standings) if established(policy, s)[0]]
 
 
 def stability_badge(
     policy: Policy, standing: Standing, neighbours: Sequence[PairOrder] = ()
-) -> StabilityBadge:
+) -> tuple[Badge, tuple[str, ...]]:
     """Stable where both thresholds are reached, RD at its floor, and the order against every
-    neighbour is decided or equivalent; Established at the first threshold, else Provisional.
+    neighbour is decided or equivalent; Established at the first threshold, else Provisional. The
+    reasons are what the model has for its badge, or lacks for the next.
 
     `neighbours` are what the votes say of the officially ranked models right above and below.
     """
-    established, lacking = _all_met(_conditions(policy.established, standing))
-    if not established:
-        return StabilityBadge(badge=Badge.PROVISIONAL, reasons=lacking)
+    enough, lacking = established(policy, standing)
+    if not enough:
+        return Badge.PROVISIONAL, lacking
     threshold = replace(policy.stable, rd=stable_rd(policy))
     neighbour_conditions = [
         (pair.settled, pair.seen_by(standing.model, policy.publication.margin))
@@ -157,17 +129,14 @@ def stability_badge(
     stable, reasons = _all_met(
         [*_conditions(threshold, standing), *(neighbour_conditions or alone)]
     )
-    return StabilityBadge(badge=Badge.STABLE if stable else Badge.ESTABLISHED, reasons=reasons)
+    return Badge.STABLE if stable else Badge.ESTABLISHED, reasons
 
 
 def ranked_neighbours(
     policy: Policy, standings: Iterable[Standing], strengths: Ratings, per_week: float | None = None
 ) -> dict[str, tuple[PairOrder, ...]]:
-    """What the votes say of every officially ranked model and those right above and below it;
-    provisional ones are outside official claims (5.3).
-    """
-    rows = ranked(policy, standings)
-    named = [s.model for s in rows if not provisional_state(policy, s).provisional]
+    """What the votes say of every officially ranked model and those right above and below it."""
+    named = [standing.model for standing in officially_ranked(policy, standings)]
     pairs = neighbour_orders(policy, named, strengths, per_week)
     return {model: pairs[max(0, n - 1) : n + 1] for n, model in enumerate(named)}
 
@@ -221,7 +190,7 @@ def publication_status(
     must be whole: where there are too few others, the conditions are shown for all models.
     """
     order, rule = ranked(policy, standings), policy.publication
-    named = [s for s in order if not provisional_state(policy, s).provisional]
+    named = officially_ranked(policy, standings)
     needed = max(2, min(rule.top, len(order)))
     enough = len(named) >= needed
     top = (named if enough else order)[: rule.top]
@@ -267,12 +236,12 @@ def _top_conditions(
 def _pairs_covered(
     policy: Policy, names: Sequence[str], pair: Callable[[str, str], PairCoverage]
 ) -> tuple[bool, str]:
-    rule = policy.publication
+    rule, full = policy.publication, policy.pairs
     adjacent = [(above, below, pair(above, below)) for above, below in pairwise(names)]
     missing = [
-        f"{above}–{below} {cell.text(policy)}"
+        f"{above}–{below} {cell.votes}/{full.votes} votes on {cell.prompts}/{full.prompts} prompts"
         for above, below, cell in adjacent
-        if not cell.meets_floor(policy)
+        if cell.score < 1
     ]
     met = len(adjacent) - len(missing)
     text = (

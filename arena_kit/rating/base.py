@@ -1,11 +1,9 @@
 """What every rating method takes and gives back, and the error they share."""
 
-from __future__ import annotations
-
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, TypeVar
+from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,6 +138,7 @@ def ranked(
     """A row per model, best first; `ends` are those of the intervals, and NaN is not known."""
     columns = [each.tolist() for each in (*ends, *extra.values())]
     numbers = zip(*(map(known, column) for column in columns), strict=True)
+    rest = (models, rating.tolist(), n_battles.tolist(), reasons or [""] * len(models))
     rows = [
         Rating(
             model=model,
@@ -150,14 +149,7 @@ def ranked(
             extra=dict(zip(extra, more, strict=True)),
             no_interval=why,
         )
-        for model, value, n, why, (low, high, *more) in zip(
-            models,
-            rating.tolist(),
-            n_battles.tolist(),
-            reasons or [""] * len(models),
-            numbers,
-            strict=True,
-        )
+        for model, value, n, why, (low, high, *more) in zip(*rest, numbers, strict=True)
     ]
     return tuple(sorted(rows, key=lambda row: (-row.rating, row.model)))
 
@@ -173,6 +165,15 @@ def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
         "both_bad": battles.outcome == BOTH_BAD,
         "inconsistent": flags,
     }
+
+
+def counted(
+    battles: BattleLog, dropping: Collection[str]
+) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Which battles count where some kinds are dropped, and how many of each kind do not."""
+    masks = {kind: mask & (kind in dropping) for kind, mask in kinds(battles).items()}
+    dropped = {kind: int(mask.sum()) for kind, mask in masks.items()}
+    return ~np.any(list(masks.values()), axis=0), dropped
 
 
 def scores(battles: BattleLog) -> NDArray[np.float64]:
@@ -281,7 +282,7 @@ def expected_share(gap: Number) -> Number:
 
 def known(value: float) -> float | None:
     """A number, or None where there is none."""
-    return float(value) if isfinite(value) else None
+    return value if isfinite(value) else None
 
 
 def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:
@@ -311,8 +312,16 @@ def each_rated(
 
 
 def check_settings(settings: object, *rules: tuple[str, bool, str]) -> None:
-    """Refuse the first setting that does not hold: its name, whether it holds, what is allowed."""
-    for name, holds, allowed in rules:
+    """Refuse the first setting that does not hold: its name, whether it holds, what is allowed.
+    One whose type is a `Literal` has to be one of its values.
+    """
+    hints = get_type_hints(type(settings)).items()
+    closed = {name: get_args(hint) for name, hint in hints if get_origin(hint) is Literal}
+    choices = [
+        (name, getattr(settings, name) in words, " or ".join(map(repr, words)))
+        for name, words in closed.items()
+    ]
+    for name, holds, allowed in (*choices, *rules):
         if not holds:
             raise ValueError(f"{name} must be {allowed}, not {getattr(settings, name)!r}")
 
@@ -338,7 +347,9 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
     """The strongly connected component of each model: within one, all beat each other, directly
     or through others. It is numbered by its first model.
     """
-    beat = _adjacency(n_models, winner, loser)
+    beat = np.zeros((n_models, n_models), bool)
+    beat[winner, loser] = True
+    np.fill_diagonal(beat, val=False)
     lost = np.ascontiguousarray(beat.T)
     group, left = np.full(n_models, -1, np.intp), np.ones(n_models, bool)
     while left.any():
@@ -349,14 +360,6 @@ def strong_groups(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> N
         group[alone] = np.flatnonzero(alone)  # beat nobody who is left, or lost to nobody
         left = group < 0
     return group
-
-
-def _adjacency(n_models: int, winner: NDArray[Any], loser: NDArray[Any]) -> NDArray[np.bool_]:
-    """Whether the row's model beat the column's."""
-    beat = np.zeros((n_models, n_models), bool)
-    beat[winner, loser] = True
-    np.fill_diagonal(beat, val=False)
-    return beat
 
 
 def _reached(beat: NDArray[np.bool_], start: int, among: NDArray[np.bool_]) -> NDArray[np.bool_]:

@@ -4,8 +4,6 @@ Kernels are plain loops over arrays that the caller made: Numba compiles those i
 time that array expressions take, and the first call in a new environment waits for it.
 """
 
-from __future__ import annotations
-
 import importlib.util
 import logging
 from collections.abc import Callable
@@ -13,9 +11,13 @@ from functools import cache
 from threading import Timer
 from typing import Any, cast
 
+Function = Callable[..., Any]
 #: What kernels do without, since compiling it takes time: reference counts (they make no arrays),
 #: a way to be called from C, and rewritten array expressions.
-_LEAN: dict[str, Any] = {"_nrt": False, "no_cfunc_wrapper": True, "no_rewrites": True}
+_OPTIONS: dict[str, Any] = {
+    "nogil": True, "cache": True, "error_model": "numpy",
+    "_nrt": False, "no_cfunc_wrapper": True, "no_rewrites": True,
+}  # fmt: skip
 _PATIENCE = 1.0  # seconds; loading what was compiled before takes less
 
 
@@ -25,32 +27,22 @@ class Kernel:
     """
 
     def __init__(
-        self,
-        function: Callable[..., Any],
-        *fastmath: str,
-        parts: tuple[Callable[..., Any], ...] = (),
+        self, function: Function, *fastmath: str, parts: tuple[Function, ...] = ()
     ) -> None:
         self._function, self._fastmath, self._parts = function, set(fastmath), parts
-        self._compiled: Callable[..., Any] | None = None
+        self._compiled: Function | None = None
 
     def __call__(self, *args: Any) -> Any:
         if self._compiled is None:
             self._compiled = self._compile(args)
         return self._compiled(*args)
 
-    def _compile(self, args: tuple[Any, ...]) -> Callable[..., Any]:
+    def _compile(self, args: tuple[Any, ...]) -> Function:
         from numba import njit, typeof
 
         for part in self._parts:
             _register(part)
-        compiled: Any = njit(
-            self._function,
-            nogil=True,
-            cache=True,
-            error_model="numpy",
-            fastmath=self._fastmath,
-            **_LEAN,
-        )
+        compiled: Any = njit(self._function, fastmath=self._fastmath, **_OPTIONS)
         notice = Timer(_PATIENCE, _say_so)
         notice.daemon = True
         notice.start()
@@ -58,11 +50,11 @@ class Kernel:
             compiled.compile(tuple(map(typeof, args)))
         finally:
             notice.cancel()
-        return cast("Callable[..., Any]", compiled)
+        return cast("Function", compiled)
 
 
 @cache
-def _register(part: Callable[..., Any]) -> None:
+def _register(part: Function) -> None:
     from numba.extending import register_jitable
 
     register_jitable(error_model="numpy")(part)

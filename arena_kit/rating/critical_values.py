@@ -2,10 +2,10 @@
 for many models.
 """
 
-from __future__ import annotations
-
+from bisect import bisect_left
 from functools import cache
-from math import erf, sqrt
+from math import sqrt
+from statistics import NormalDist
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -17,6 +17,10 @@ Floats = NDArray[np.float64]
 _STEP = 0.02
 _STEPS = 6
 _SETTLED = 1e-14
+
+
+#: The distribution function of the standard normal deviate, of every value.
+normal_cdf = np.vectorize(NormalDist().cdf, otypes=[float])
 
 
 def normal_score(t: ArrayLike, df: ArrayLike) -> Floats:
@@ -69,10 +73,8 @@ def span_scores(n: int, level: float) -> tuple[float, ...]:
 
 def _range_quantile(p: int, level: float) -> float:
     """The studentized range of `p` models with infinitely many degrees of freedom, to 1e-4."""
-    low, high = 0, round(12 / _STEP)
-    while high - low > 1:
-        middle = (low + high) // 2
-        low, high = (middle, high) if _range_chance(p, middle) < level else (low, middle)
+    high = bisect_left(range(round(12 / _STEP)), level, key=lambda n: _range_chance(p, n))
+    low = high - 1
     below, above = _range_chance(p, low), _range_chance(p, high)
     return _STEP * (low + (level - below) / (above - below))
 
@@ -88,5 +90,4 @@ def _range_chance(p: int, steps: int) -> float:
 def _normal_table() -> tuple[Floats, Floats]:
     """The probability of each step of a grid from -8 to 8, and that of lying below it."""
     x = _STEP * np.arange(round(-8 / _STEP), round(8 / _STEP) + 1)
-    cdf = np.array([(1 + erf(value / sqrt(2))) / 2 for value in x.tolist()])
-    return _STEP * np.exp(-(x**2) / 2) / sqrt(2 * np.pi), cdf
+    return _STEP * np.exp(-(x**2) / 2) / sqrt(2 * np.pi), normal_cdf(x)

@@ -7,8 +7,6 @@ times. One draw of 64 bits serves four resamples: 16 bits each give Poisson numb
 variance 0.99997.
 """
 
-from __future__ import annotations
-
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -52,8 +50,7 @@ def random_bits(seeds: Hashes | np.uint64, counters: Hashes) -> Hashes:
 
 def split_seed(seed: int, n: int, stream: int) -> Hashes:
     """`n` unrelated 64-bit seeds; those of other streams are unrelated, too."""
-    state = np.random.SeedSequence([seed, stream]).generate_state(n, np.uint64)
-    return state.astype(np.uint64)
+    return np.random.SeedSequence([seed, stream]).generate_state(n, np.uint64).astype(np.uint64)
 
 
 @cache
@@ -172,8 +169,7 @@ def denoised(replicates: Floats, noise: Floats) -> Floats:
     n = replicates.shape[-2]
     if n < 2:
         return replicates
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a model without resamples stays NaN
+    with warnings.catch_warnings(action="ignore"):  # a model without resamples stays NaN
         spread = np.nanvar(replicates, axis=-2, ddof=1)
         centre = np.nanmean(replicates, axis=-2, keepdims=True)
     share = np.divide(noise, spread, out=np.zeros_like(spread), where=spread > 0)
@@ -190,13 +186,17 @@ def interval(replicates: Floats) -> tuple[Floats, Floats, Floats]:
     se, low, high = np.full((3, replicates.shape[1]), np.nan)
     if not len(replicates):
         return se, low, high
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a model without resamples stays NaN
+    with warnings.catch_warnings(action="ignore"):  # a model without resamples stays NaN
         known = np.nan_to_num(np.nanmax(replicates, axis=0) - np.nanmin(replicates, axis=0)) > 1e-6
     if known.any():
-        values = replicates[:, known]
-        whole = not np.isnan(values).any()  # the functions that look for NaN are much slower
-        percentile, spread = (np.percentile, np.std) if whole else (np.nanpercentile, np.nanstd)
-        low[known], high[known] = percentile(values, [2.5, 97.5], axis=0)
-        se[known] = spread(values, axis=0, ddof=1)
+        low[known], high[known] = percentiles(replicates[:, known])
+        se[known] = np.nanstd(replicates[:, known], axis=0, ddof=1)
     return se, low, high
+
+
+def percentiles(replicates: Floats) -> Floats:
+    """The ends of the 95 % percentile interval of each column, ignoring NaN."""
+    whole = not np.isnan(replicates).any()  # the function that looks for NaN is much slower
+    with warnings.catch_warnings(action="ignore"):  # without replicates, NaN
+        ends = (np.percentile if whole else np.nanpercentile)(replicates, [2.5, 97.5], axis=0)
+    return np.asarray(ends)

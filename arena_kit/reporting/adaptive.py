@@ -1,7 +1,5 @@
 """A tournament judged in rounds: what was decided when, and for how many calls."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
 
@@ -12,16 +10,16 @@ from matplotlib.ticker import PercentFormatter
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
 from arena_kit.rating.claims import claims
+from arena_kit.reporting import figures as fig
 from arena_kit.reporting.board import POWER, orders_of
-from arena_kit.reporting.figures import ACCENT, LINE, legend_below, panels_of, plot, shown_name
 from arena_kit.reporting.tables import DASH, Table, span
 
 Rounds = Mapping[str, Sequence[Round]]
 _COLOURS: dict[Standing, str] = {
-    "decided": ACCENT,
+    "decided": fig.ACCENT,
     "equivalent": "#009e73",
     "hopeless": "#e69f00",
-    "open": LINE,
+    "open": fig.LINE,
 }
 
 
@@ -50,14 +48,10 @@ def standings(rounds: Rounds) -> Table:
         for pair in each[-1].neighbours
     ]
     return Table(
-        rows=rows,
-        name="standings",
-        group="dimension",
-        left=["order", "is"],
-        nowrap=["order"],
+        rows, "standings", group="dimension", nowrap=["order"],
         empty="No dimension has a rating.",
         notes=["Intervals are at the level that decides two neighbours.", POWER],
-    )
+    )  # fmt: skip
 
 
 def effort(rounds: Rounds, pairing: Pairing, stopped: Mapping[str, str]) -> Table:
@@ -77,7 +71,7 @@ def effort(rounds: Rounds, pairing: Pairing, stopped: Mapping[str, str]) -> Tabl
                 "stopped because": stopped[dimension],
             }
         )
-    return Table(rows=rows, name="effort", left=["dimension", "stopped because"])
+    return Table(rows, "effort")
 
 
 def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
@@ -96,13 +90,13 @@ def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
     return "\n".join(lines)
 
 
-@plot("rounds", "What was known of each two neighbours after each round, per dimension")
+@fig.plot("rounds", "What was known of each two neighbours after each round, per dimension")
 def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
     """When the order of each two final neighbours became decided."""
     shown = {name: each for name, each in rounds.items() if each and each[-1].neighbours}
     n = max((len(each[-1].neighbours) for each in shown.values()), default=1)
     names = [f"{p.above} over {p.below}" for each in shown.values() for p in each[-1].neighbours]
-    figure, axes = panels_of(
+    figure, axes = fig.panels_of(
         9, 1.6 + 0.34 * n, max(1, len(shown)), "When was the order decided?", labels=names
     )
     full = pairing.counts()
@@ -119,13 +113,12 @@ def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
         ax.set_xlim(0, 1)
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
         ax.set(title=dimension, xlabel="pairs judged, of a full round robin")
-        ax.tick_params(length=0)
     handles = [Patch(color=colour) for colour in _COLOURS.values()]
-    legend_below(figure, handles, list(_COLOURS), columns=4)
+    fig.legend_below(figure, handles, list(_COLOURS), columns=4)
     return figure
 
 
 def _over(pair: Neighbours) -> str:
     """Two neighbours on an axis, on two lines where they are long."""
-    above, below = shown_name(pair.above), shown_name(pair.below)
+    above, below = fig.shown_name(pair.above), fig.shown_name(pair.below)
     return f"{above}{' ' if len(above + below) < 16 else chr(10)}over {below}"

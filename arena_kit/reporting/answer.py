@@ -1,14 +1,13 @@
 """The answer first: what a run found, how sure that is and what not to conclude, in one box."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from html import escape
 from typing import Any
 
 from arena_kit.judging.quality.gate import Gate, Level
 from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
+from arena_kit.reporting.html import rendered
+from arena_kit.reporting.tables import Displayed
 
 FILE = "answer.json"
 #: What each notebook asks.
@@ -34,14 +33,11 @@ QUESTIONS = {
 }
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3
-_SHORT = 40  # characters of what a sentence is about
-_BOX = "border: 1px solid #d8dee4; border-radius: 8px; padding: 10px 16px; margin: 8px 0"
-_SOFT = "color: #57606a; font-size: 14px; margin: 6px 0"
 _COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RunAnswer:
+class RunAnswer(Displayed):
     """What stands first in a report and last in the terminal.
 
     `sentences` answer the question, `caveats` hold for this run and no other, `facts` say by whom,
@@ -70,26 +66,8 @@ class RunAnswer:
 
     @property
     def html(self) -> str:
-        """The box, every text escaped."""
-        answer = "".join(_item(sentence) for sentence in self.sentences)
-        parts = [f'<ul style="margin: 6px 0; padding-left: 20px">{answer}</ul>'] if answer else []
-        if self.gate:
-            parts.insert(0 if self.about_judge else len(parts), _gate_line(self.gate))
-        caveats = "".join(f"<li>{escape(each)}</li>" for each in self.caveats)
-        if caveats:
-            parts.append(f'<ul style="{_SOFT}; padding-left: 20px">{caveats}</ul>')
-        facts = (
-            f"<strong>{escape(what)}</strong> {escape(value)}" for what, value in self.facts.items()
-        )
-        parts.append(f'<p style="{_SOFT}">{" · ".join(facts)}</p>')
-        question = f'<p style="{_SOFT}">{escape(self.question)}</p>'
-        return f'<div class="answer" style="{_BOX}">{question}{"".join(parts)}</div>'
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.html, "text/plain": self.text}
-
-    def __str__(self) -> str:
-        return self.text
+        """The box, every text escaped; what a sentence is about in bold, where that is short."""
+        return rendered("answer", box=self, colours=_COLOURS)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -101,22 +79,6 @@ class RunAnswer:
             "facts": dict(self.facts),
             "said": self.said,
         }
-
-
-def _gate_line(gate: Gate) -> str:
-    """What may be done with a judge's verdicts, and why."""
-    style = f"border-left:4px solid {_COLOURS[gate.level]};padding:4px 12px"
-    level, colon, why = gate.sentence.partition(f" is {gate.level}: ")
-    first = f"{level}{colon.rstrip()}"
-    return f'<p style="{style}"><strong>{escape(first)}</strong> {escape(why)}</p>'
-
-
-def _item(sentence: str) -> str:
-    """A sentence of a list, what it is about in bold where that is short."""
-    about, colon, rest = sentence.partition(": ")
-    if not colon or len(about) > _SHORT:
-        return f"<li>{escape(sentence)}</li>"
-    return f"<li><strong>{escape(about)}:</strong> {escape(rest)}</li>"
 
 
 def order(dimension: Dimension) -> str:

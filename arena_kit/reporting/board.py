@@ -22,7 +22,7 @@ from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, know
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
-from arena_kit.reporting.tables import DASH, Table, number, percent, ranks_text, span
+from arena_kit.reporting.tables import DASH, Table, number, ranks_text
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +56,7 @@ State = Literal["decided", "equivalent", "open", "reversed"]
 class _Part(BaseModel):
     """A part of a board. Unknown fields are kept out, as files outlive schemas."""
 
-    model_config = ConfigDict(frozen=True)
+    model_config = ConfigDict(frozen=True, defer_build=True)
 
 
 class MethodRating(_Part):
@@ -118,7 +118,7 @@ class BoardRow(_Part):
     `verdicts` (people and judge together).
     """
 
-    model_config = ConfigDict(frozen=True, extra="allow")
+    model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
 
     dimension: str = ""
     rank: int
@@ -392,16 +392,12 @@ class Board(_Part):
         ]
         marked = [n for n, row in enumerate(self.ratings) if row.marked]
         return Table(
-            rows=body,
-            name="board",
-            group="dimension" if several else "",
-            left=[column.label for column in shown_columns if column.is_text],
-            nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"],
-            bold=["rating"],
+            rows=body, name="board", group="dimension" if several else "",
+            nowrap=["model", "95% interval", "Elo ± SEM", "Elo interval"], bold=["rating"],
             marked=marked[0] if marked and dimension is None else None,
             notes=[*missing, *self.notes, *notes],
             empty=" ".join(["No dimension has a rating.", *missing]),
-        )
+        )  # fmt: skip
 
     def orders(self, *, only_open: bool = False, most: int = 0) -> Table:
         """Every two neighbours: whether their order is decided, how few battles would turn it
@@ -429,7 +425,6 @@ class Board(_Part):
             ],
             name="neighbours",
             group="dimension" if several else "",
-            left=["order", "is"],
             notes=[REVERSAL, POWER],
             empty="No two neighbours have a rating with an interval.",
         )
@@ -499,12 +494,12 @@ def _on(dimension: Dimension) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """A column of a board: what it is sorted by (None comes last), how that is shown, and what it
-    means. `wide` ones are left out where there is little room.
+    """A column of a board: the field that it is sorted by (None comes last), how the row is shown,
+    as a format, and what it means. `wide` ones are left out where there is little room.
     """
 
     label: str
-    value: Callable[[BoardRow], Any]
+    field: str
     show: str | Callable[[BoardRow], str] = ""
     help: str = ""
     is_text: bool = False
@@ -515,12 +510,21 @@ class Column:
         """The label as a name of a style."""
         return re.sub(r"[^a-z]+", "-", self.label.lower()).strip("-")
 
+    def value(self, row: BoardRow) -> Any:
+        """What a row is sorted by: a field of it, or of what it holds; of a range its lower end."""
+        value: Any = row
+        for name in self.field.split("."):
+            value = value.get(name) if isinstance(value, dict) else getattr(value, name, None)
+        return value[0] if isinstance(value, tuple) else value
+
     def text(self, row: BoardRow) -> str:
         """What a cell shows."""
         value = self.value(row)
         if value is None:
             return DASH
-        return f"{value:{self.show}}" if isinstance(self.show, str) else self.show(row)
+        if callable(self.show):
+            return self.show(row)
+        return self.show.format(row) if "{" in self.show else f"{value:{self.show}}"
 
 
 _LABELS = {
@@ -551,70 +555,46 @@ def columns(board: Board) -> list[Column]:
 def _columns(board: Board) -> list[Column]:
     policy, crowded = board.publication is not None, "elo" in board.beside
     by = f"By {label(board)}, which orders the board"
-    at_once = "Possible ranks, of all models at once"
+    by_orders = any(r.beside["elo"].order_sem for r in board.ratings if "elo" in r.beside)
     return [
-        Column("rank", _validity("official_rank") if policy else lambda row: row.rank),
-        Column("model", lambda row: row.model, _model, is_text=True),
-        Column("rating", lambda row: row.rating, ".0f", by),
-        Column("95% interval", lambda r: r.ci_low, lambda r: span(r.ci_low, r.ci_high),
+        Column("rank", "validity.official_rank" if policy else "rank"),
+        Column("model", "model", lambda r: f"{r.model} ◀" if r.marked else r.model, is_text=True),
+        Column("rating", "rating", ".0f", by),
+        Column("95% interval", "ci_low", "{0.ci_low:.0f} to {0.ci_high:.0f}",
                "What the evidence leaves open"),
-        Column("rank range", lambda r: r.ranks and r.ranks[0] + r.ranks[1] / 1000,
-               lambda row: ranks_text(row.ranks), at_once),
-        Column("tier", lambda row: row.tier, "", "Each is decidedly above the next", wide=True),
-        Column("Elo ± SEM", _elo("rating"), _give_or_take("elo", "order_sem"),
-               "Mean over shuffled orders ± its Monte-Carlo error"),
-        Column("Elo interval", _elo("ci_low"),
-               lambda row: span(row.beside["elo"].ci_low, row.beside["elo"].ci_high),
-               "What the evidence leaves open of Elo"),
-        Column("raw rating ± RD", _beside("glicko2"), _give_or_take("glicko2", "rd"), "Glicko-2",
+        Column("rank range", "ranks", lambda row: ranks_text(row.ranks),
+               "Possible ranks, of all models at once"),
+        Column("tier", "tier", "", "Each is decidedly above the next", wide=True),
+        *(_ELO if by_orders else ()),
+        Column("raw rating ± RD", "beside.glicko2.rating",
+               "{0.beside[glicko2].rating:.0f} ± {0.beside[glicko2].rd:.1f}", "Glicko-2",
                wide=True),
-        Column("without them", _beside("without_voters"), ".0f",
+        Column("without them", "beside.without_voters.rating", ".0f",
                "Without the voters that stand out"),
-        Column("people alone", _beside("people"), ".0f"),
-        Column("judge alone", _beside("judge"), ".0f", "On the scale of people's votes"),
-        Column("RD", lambda row: row.rd, ".1f", "Rating deviation"),
-        Column("without control", lambda row: row.uncontrolled, ".0f", "Without covariates"),
-        Column("confidence", _validity("confidence"),
-               lambda row: f"{_validity('confidence')(row)}%"),
-        Column("coverage", _validity("prompt_coverage"),
-               lambda row: percent(_validity("prompt_coverage")(row)), "Of prompts"),
-        Column("badge", _validity("badge"), is_text=True),
-        Column("won, lost, tied", _validity("wins"),
-               lambda row: "–".join(str(_validity(n)(row)) for n in ("wins", "losses", "ties")),
-               wide=True),
-        Column("battles", lambda row: row.n_battles, ",", "That count",
-               wide=crowded and not policy),
+        Column("people alone", "beside.people.rating", ".0f"),
+        Column("judge alone", "beside.judge.rating", ".0f", "On the scale of people's votes"),
+        Column("votes", "votes", ",", "Of people", wide=True),
+        Column("verdicts", "verdicts", ",", "Of the judge", wide=True),
+        Column("RD", "rd", ".1f", "Rating deviation"),
+        Column("without control", "uncontrolled", ".0f", "Without covariates"),
+        Column("confidence", "validity.confidence", "{0.validity.confidence}%"),
+        Column("coverage", "validity.prompt_coverage", ".0%", "Of prompts"),
+        Column("badge", "validity.badge", is_text=True),
+        Column("won, lost, tied", "validity.wins",
+               "{0.validity.wins}–{0.validity.losses}–{0.validity.ties}", wide=True),
+        Column("battles", "n_battles", ",", "That count", wide=crowded and not policy),
     ]  # fmt: skip
 
 
-def _model(row: BoardRow) -> str:
-    return f"{row.model} ◀" if row.marked else row.model
-
-
-def _beside(name: str) -> Callable[[BoardRow], float | None]:
-    return lambda row: row.beside[name].rating if name in row.beside else None
-
-
-def _elo(field: str) -> Callable[[BoardRow], float | None]:
-    """A figure of Elo that was averaged over shuffled orders."""
-
-    def value(row: BoardRow) -> float | None:
-        elo = row.beside.get("elo")
-        return None if elo is None or elo.order_sem is None else getattr(elo, field)
-
-    return value
-
-
-def _validity(name: str) -> Callable[[BoardRow], Any]:
-    return lambda row: getattr(row.validity, name, None)
-
-
-def _give_or_take(name: str, error: str) -> Callable[[BoardRow], str]:
-    def shown(row: BoardRow) -> str:
-        figures = row.beside[name]
-        return f"{figures.rating:.0f} ± {number(getattr(figures, error), '.1f')}"
-
-    return shown
+#: Of Elo that was averaged over shuffled orders.
+_ELO = (
+    Column("Elo ± SEM", "beside.elo.rating",
+           "{0.beside[elo].rating:.0f} ± {0.beside[elo].order_sem:.1f}",
+           "Mean over shuffled orders ± its Monte-Carlo error"),
+    Column("Elo interval", "beside.elo.ci_low",
+           "{0.beside[elo].ci_low:.0f} to {0.beside[elo].ci_high:.0f}",
+           "What the evidence leaves open of Elo"),
+)  # fmt: skip
 
 
 # From battles to a board
@@ -659,16 +639,9 @@ def rate(
     for name in results:
         if absent := sorted({*models} - {*logs[name].models}):
             unrated[name] = f"{', '.join(absent)} (no battle)"
-    beside = {name: rated_or_none(elo, logs[name]) for name in results} if elo else {}
-    return board_of(
-        results,
-        logs,
-        beside={"elo": {name: rated for name, rated in beside.items() if rated}} if elo else {},
-        dimensions=names,
-        unrated=unrated,
-        margin=margin,
-        judged=judged,
-    )
+    by_elo = {name: r for name in results if elo and (r := rated_or_none(elo, logs[name]))}
+    more: Any = {"dimensions": names, "unrated": unrated, "margin": margin, "judged": judged}
+    return board_of(results, logs, beside={"elo": by_elo}, **more)
 
 
 def board_of(
@@ -732,6 +705,10 @@ def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list
     ranges = claims.rank_ranges(rated, repeated=True)
     groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
     tier = {model: n for n, group in enumerate(groups, 1) for model in group}
+
+    def figures(model: str) -> dict[str, MethodRating]:
+        return {n: MethodRating.of(e[model]) for n, e in beside.items() if model in e.models}
+
     return [
         BoardRow(
             dimension=dimension,
@@ -739,16 +716,10 @@ def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list
             **row.as_dict(),
             ranks=ranges[row.model],
             **({"tier": tier.get(row.model)} if tier else {}),
-            **_figures(row.model, beside),
+            **({"beside": found} if (found := figures(row.model)) else {}),
         )
         for rank, row in enumerate(rated.ratings, 1)
     ]
-
-
-def _figures(model: str, beside: Mapping[str, Ratings]) -> dict[str, Any]:
-    """What methods beside say of a model."""
-    found = {n: MethodRating.of(e[model]) for n, e in beside.items() if model in e.models}
-    return {"beside": found} if found else {}
 
 
 def _values(
@@ -807,23 +778,20 @@ def orders_of(
     """All neighbours of a ranking by Bradley–Terry, best first."""
     turned = {(each.above, each.below): each for each in (fragile.neighbours if fragile else ())}
     above, place = claims.above(rated), rated.models.index
-    orders = []
-    for pair in claims.neighbours(rated, margin):
-        votes = turned.get((pair.above, pair.below))
-        orders.append(
-            Order(
-                above=pair.above,
-                below=pair.below,
-                state=pair.state,
-                gap=rated[pair.above].rating - rated[pair.below].rating,
-                probability=known(above[place(pair.above), place(pair.below)]),
-                more=pair.more,
-                removed=votes and votes.removed,
-                added=votes and votes.added,
-                **({"calls": _calls(rated, pair.more)} if judged else {}),
-            )
+    return [
+        Order(
+            above=pair.above,
+            below=pair.below,
+            state=pair.state,
+            gap=rated[pair.above].rating - rated[pair.below].rating,
+            probability=known(above[place(pair.above), place(pair.below)]),
+            more=pair.more,
+            removed=(votes := turned.get((pair.above, pair.below))) and votes.removed,
+            added=votes and votes.added,
+            **({"calls": _calls(rated, pair.more)} if judged else {}),
         )
-    return orders
+        for pair in claims.neighbours(rated, margin)
+    ]
 
 
 def _calls(rated: Ratings, more: int | None) -> int | None:

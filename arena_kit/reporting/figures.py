@@ -23,7 +23,6 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from arena_kit.files import whole_file
-from arena_kit.rating.base import Ratings
 from arena_kit.reporting.html import NARROW_TYPE
 from arena_kit.reporting.tables import probability
 
@@ -47,6 +46,8 @@ _RC: dict[str, Any] = {
     "text.color": INK,
     "axes.spines.top": False,
     "axes.spines.right": False,
+    "xtick.major.size": 0,
+    "ytick.major.size": 0,
 }
 
 
@@ -120,14 +121,44 @@ def interval_bar(
 _READABLE = 0.28  # inches of a cell that holds two digits
 
 
-def cell_size(side: float) -> float:
-    """Points of type in a cell of a matrix."""
-    return 9.5 if side > 0.5 else 8.5 if side > 0.4 else _LEAST_TYPE
+def name_rows(ax: Axes, names: Sequence[str], **settings: Any) -> None:
+    """Names at the side, upwards from 0; `settings` are those of the axes."""
+    ax.set_yticks(range(len(names)), [shown_name(name) for name in names])
+    ax.set(**settings)
 
 
-def cell_text(percent: str, side: float) -> str:
-    """A percentage in a cell of a matrix; in a small one without its sign."""
-    return percent if side > 0.4 else percent.removesuffix("%")
+def cell(ax: Axes, x: float, y: float, text: str, **looks: Any) -> None:
+    """A text in a cell of a matrix; hundreds of them would take the layout seconds."""
+    ax.text(x, y, text, ha="center", va="center", in_layout=False, **looks)
+
+
+def share_matrix(
+    ax: Axes,
+    shares: NDArray[np.float64],
+    texts: Mapping[tuple[int, int], str],
+    names: Sequence[str],
+    side: float,
+    *,
+    bold: NDArray[np.bool_] | None = None,
+    under: Mapping[tuple[int, int], str] | None = None,
+    **settings: Any,
+) -> None:
+    """Shares of the row's model against the column's in cells of so many inches, each with its
+    percentage (in a small one without its sign) and, where there is room, a text `under` it.
+    """
+    ax.imshow(shares, cmap="RdBu", vmin=0, vmax=1)
+    size = 9.5 if side > 0.5 else 8.5 if side > 0.4 else _LEAST_TYPE
+    for (i, j), text in texts.items():
+        light = abs(shares[i, j] - 0.5) > 0.21
+        cell(ax, j, i - 0.08 * bool(under), text if side > 0.4 else text.removesuffix("%"),
+             fontsize=size, color="white" if light else INK,
+             weight="bold" if bold is not None and bold[i, j] else "normal")  # fmt: skip
+        if under:
+            cell(ax, j, i + 0.26, under[i, j], fontsize=7.5, color="white" if light else SOFT)
+    name_rows(ax, names, **settings)
+    labels = [shown_name(name) for name in names]
+    ax.set_xticks(range(len(names)), labels, rotation=30 if side > 0.5 else 60, ha="right")
+    ax.spines[:].set_visible(False)
 
 
 def shown_name(name: str) -> str:
@@ -151,11 +182,6 @@ def in_a_row(labels: Iterable[str]) -> int:
     return 3 if longest <= 12 else 2 if longest <= 24 else 1
 
 
-def models_of(ratings: Iterable[Ratings]) -> list[str]:
-    """The names of all models rated."""
-    return [model for rated in ratings for model in rated.models]
-
-
 @dataclass(frozen=True)
 class Plot:
     """A figure with the name of its file; `alt` says in words what it shows, and `narrow` draws it
@@ -176,6 +202,13 @@ class Plot:
     def narrow_png(self) -> bytes:
         """The picture as a phone shows it."""
         return _png(self.narrow())
+
+    def save(self, path: Path, narrow: Path | None = None) -> None:
+        """Write the picture as PNG, the same bytes for the same figure, and its `narrow` form."""
+        for file, png in ((path, self.png), (narrow, self.narrow_png if narrow else b"")):
+            if file is not None:
+                with whole_file(file) as part:
+                    part.write_bytes(png)
 
     def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, object]]:
         pictures = {"image/png": self.png, NARROW_TYPE: self.narrow_png}
@@ -253,16 +286,15 @@ def forest(
     height = 1.5 + row_height(n) * n
     figure, axes = panels_of(9, height, len(rows), title, sharex=True, labels=names)
     for ax, (dimension, each) in zip(axes, rows.items(), strict=True):
-        for y, row in enumerate(reversed(each)):
+        upwards = list(reversed(each))
+        for y, row in enumerate(upwards):
             interval_bar(ax, row, y)
             if row.model == marked:
                 ax.axhspan(y - 0.46, y + 0.46, color=MARKED, zorder=0)
         if center is not None:
             ax.axvline(center, color=LINE, linewidth=1, zorder=0)
-        ax.set_yticks(range(len(each)), [shown_name(row.model) for row in reversed(each)])
-        ax.set_ylim(-0.6, len(each) - 0.4)
-        ax.set(title=dimension, xlabel="rating (bar: 95% interval)")
-        ax.tick_params(length=0)
+        name_rows(ax, [row.model for row in upwards], title=dimension,
+                  ylim=(-0.6, len(each) - 0.4), xlabel="rating (bar: 95% interval)")  # fmt: skip
     return figure
 
 
@@ -284,63 +316,12 @@ def above(
     labels = [name for each in names.values() for name in each]
     figure, axes, side = matrices_of(n, len(names), title, labels)
     for ax, (dimension, shown) in zip(axes, probabilities.items(), strict=True):
-        _matrix(ax, shown, decided[dimension], names[dimension], side)
-        ax.set(title=dimension, xlabel="… is above")
+        clear = decided[dimension]
+        texts = {at: probability(float(p)) for at, p in np.ndenumerate(shown) if at[0] != at[1]}
+        share_matrix(ax, shown, texts, names[dimension], side, bold=clear | clear.T,
+                     title=dimension, xlabel="… is above")  # fmt: skip
     axes[0].set_ylabel("probability that …")
     return figure
-
-
-def _matrix(
-    ax: Axes,
-    shown: NDArray[np.float64],
-    decided: NDArray[np.bool_],
-    names: Sequence[str],
-    side: float,
-) -> None:
-    ax.imshow(shown, cmap="RdBu", vmin=0, vmax=1)
-    for i, j in np.ndindex(shown.shape):
-        if i != j:
-            light = abs(shown[i, j] - 0.5) > 0.21
-            ax.text(j, i, cell_text(probability(float(shown[i, j])), side), ha="center",
-                    va="center", fontsize=cell_size(side), color="white" if light else INK,
-                    weight="bold" if decided[i, j] or decided[j, i] else "normal",
-                    in_layout=False)  # fmt: skip
-    labels = [shown_name(name) for name in names]
-    ax.set_xticks(range(len(names)), labels, rotation=30 if side > 0.5 else 60, ha="right")
-    ax.set_yticks(range(len(names)), labels)
-    ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
-
-
-@dataclass(frozen=True, slots=True)
-class Picture:
-    """A saved figure; `alt` says in words what it shows, `narrow` is the file for a phone."""
-
-    path: Path
-    width: int
-    alt: str
-    narrow: Path | None = None
-
-    def _repr_mimebundle_(self, **_: object) -> tuple[dict[str, str], dict[str, object]]:
-        bundle = {"image/png": _base64(self.path), "text/plain": self.alt}
-        if self.narrow is not None:
-            bundle[NARROW_TYPE] = _base64(self.narrow)
-        return bundle, {"image/png": {"width": self.width, "alt": self.alt}}
-
-
-def save_picture(plot: Plot, path: Path, narrow: Path | None = None) -> Picture:
-    """Write a plot as PNG, the same bytes for the same figure, and return it; `narrow` is the file
-    of its form for a phone.
-    """
-    _write(path, plot.png)
-    if narrow is not None:
-        _write(narrow, plot.narrow_png)
-    return Picture(path, int(plot.figure.get_figwidth() * 100), plot.alt, narrow)
-
-
-def _write(path: Path, content: bytes) -> None:
-    with whole_file(path) as part:
-        part.write_bytes(content)
 
 
 def _png(figure: Figure) -> bytes:
@@ -360,7 +341,3 @@ def _png(figure: Figure) -> bytes:
     out = io.BytesIO()
     few.save(out, format="png", optimize=True)
     return out.getvalue()
-
-
-def _base64(path: Path) -> str:
-    return base64.b64encode(path.read_bytes()).decode()

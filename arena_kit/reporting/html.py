@@ -7,13 +7,17 @@ formats are dropped, and a content security policy forbids script and requests a
 from __future__ import annotations
 
 from copy import deepcopy
+from functools import cache
 from html import escape
 from pathlib import Path
 from shlex import quote as quoted
-from typing import Any
+from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
 from arena_kit.files import visible, write_text
+
+if TYPE_CHECKING:
+    from jinja2 import Environment
 
 #: What a notebook calls the narrow form of a picture; only our own export shows it.
 NARROW_TYPE = "application/vnd.arena-kit.narrow+png"
@@ -23,6 +27,23 @@ _SITE_BEGINS = '<p class="site">'
 _LEAST_HEADINGS = 4  # that are worth a table of contents
 _SAFE_TYPES = ("text/html", "image/png", NARROW_TYPE, "text/plain")
 _STYLE_TAGS = {"div", "span", "table", "thead", "tbody", "tr", "th", "td", "p", "h3", "pre"}
+
+
+def rendered(template: str, **values: object) -> str:
+    """The HTML of a template for something to display; every text is escaped, and None a dash."""
+    return _display_templates().get_template(f"{template}.html.j2").render(values)
+
+
+@cache
+def _display_templates() -> Environment:
+    from jinja2 import Environment, FileSystemLoader, StrictUndefined
+
+    return Environment(
+        loader=FileSystemLoader(_TEMPLATES / "display"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        finalize=lambda value: "–" if value is None else value,
+    )
 
 
 def clean_html(text: str) -> str:
@@ -44,17 +65,14 @@ def clean_html(text: str) -> str:
     )
 
 
+_SIDES = ("-bottom", "-left", "-right", "-top")
 _STYLE_PROPERTIES = {
-    "background-color", "border", "border-collapse", "border-radius",
-    "border-bottom", "border-bottom-color", "border-bottom-style", "border-bottom-width",
-    "border-left", "border-left-color", "border-left-style", "border-left-width",
-    "border-right", "border-right-color", "border-right-style", "border-right-width",
-    "border-top", "border-top-color", "border-top-style", "border-top-width", "color", "display",
+    "background-color", "border", "border-collapse", "border-radius", "color", "display",
     "font-family", "font-size", "font-style", "font-variant-numeric", "font-weight", "gap",
-    "grid-template-columns", "line-height", "margin", "margin-bottom", "margin-left",
-    "margin-right", "margin-top", "max-width", "overflow-x", "padding", "padding-bottom",
-    "padding-left", "padding-right", "padding-top", "text-align", "text-transform",
-    "vertical-align", "white-space", "width", "overflow-wrap",
+    "grid-template-columns", "line-height", "max-width", "overflow-wrap", "overflow-x",
+    "text-align", "text-transform", "vertical-align", "white-space", "width",
+    *(f"{what}{side}" for what in ("margin", "padding") for side in ("", *_SIDES)),
+    *(f"border{side}{part}" for side in _SIDES for part in ("", "-color", "-style", "-width")),
 }  # fmt: skip
 
 

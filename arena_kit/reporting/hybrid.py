@@ -1,6 +1,4 @@
-"""The table of a board that people and a judge rated together."""
-
-from __future__ import annotations
+"""The board that people and a judge rated together, and what each of them is worth."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -20,7 +18,7 @@ from arena_kit.reporting.board import (
     board_of,
     claims_of,
 )
-from arena_kit.reporting.tables import DASH, Table, interval_text, number, percent, ranks_text
+from arena_kit.reporting.tables import percent
 
 #: The share of a rating below which a judge is said to make up next to nothing of it.
 LITTLE = 0.1
@@ -36,39 +34,6 @@ RESTS_ON = (
 )
 
 
-def board(found: HybridRatings, title: str = "", model: str = "") -> Table:
-    """The board by people and judge together, and beside it what people alone and the judge alone
-    say; `model` is marked.
-    """
-    ranges = claims.rank_ranges(found.ratings, repeated=True)
-    named = {each.model for each in found.disagreements}
-    rows = [
-        {
-            "rank": rank,
-            "model": row.model,
-            "together": f"{row.rating:.0f}",
-            "95% interval": interval_text(row),
-            "possible ranks": ranks_text(ranges[row.model]),
-            "people alone": _give_or_take(found.people, row.model),
-            "judge alone": number(found.by_judge(row.model), ".0f"),
-            "votes": f"{row.extra['votes']:,}",
-            "verdicts": f"{row.extra['verdicts']:,}",
-            **({"people and judge": "disagree" if row.model in named else ""} if named else {}),
-        }
-        for rank, row in enumerate(found.ratings.ratings, 1)
-    ]
-    return Table(
-        rows=rows,
-        name="hybrid",
-        title=title,
-        left=["model", "people and judge"],
-        nowrap=["model", "95% interval", "people alone"],
-        marked=found.ratings.order.index(model) if model else None,
-        small=True,
-        notes=notes(found),
-    )
-
-
 def hybrid_board(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]) -> Board:
     """The boards of people and judge together, by dimension; beside each rating what people alone
     and the judge alone, on people's scale, say.
@@ -78,19 +43,15 @@ def hybrid_board(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]
         beside={"people": {name: found.people for name, found in boards.items()}},
         unrated=unrated,
     )
-    judge = BesideMethod(
-        method="bradley-terry", settings=next(iter(boards.values())).judge.settings
-    )
-    return board.model_copy(
-        update={
-            "ratings": [_with_judge(row, boards[row.dimension]) for row in board.ratings],
-            "beside": board.beside | {"judge": judge},
-            "dimensions": [
-                _hybrid(each, boards[each.name]) if each.name in boards else each
-                for each in board.dimensions
-            ],
-        }
-    )
+    settings = next(iter(boards.values())).judge.settings
+    judge = BesideMethod(method="bradley-terry", settings=settings)
+    rows = [_with_judge(row, boards[row.dimension]) for row in board.ratings]
+    dimensions = [
+        _hybrid(each, boards[each.name]) if each.name in boards else each
+        for each in board.dimensions
+    ]
+    beside = board.beside | {"judge": judge}
+    return board.model_copy(update={"ratings": rows, "beside": beside, "dimensions": dimensions})
 
 
 def _with_judge(row: BoardRow, found: HybridRatings) -> BoardRow:
@@ -167,12 +128,3 @@ def _who_stands_out(found: HybridRatings) -> list[str]:
         few = ", ".join(f"{model} ({n})" for model, n in found.left_out.items())
         sentences.append(f"Too few votes to count: {few}; the judge places those it saw.")
     return sentences
-
-
-def _give_or_take(ratings: Ratings, model: str) -> str:
-    """A rating and half the width of its 95 % interval; a dash where there is none."""
-    if model not in ratings.models:
-        return DASH
-    row = ratings[model]
-    half = DASH if row.ci_low is None else f"{row.rating - row.ci_low:.0f}"
-    return f"{row.rating:.0f} ± {half}"

@@ -1,7 +1,5 @@
 """Judges side by side, in sentences, tables and a picture."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Sequence
 from textwrap import fill
 
@@ -13,7 +11,7 @@ from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.quality.estimates import Estimate
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.quality.judge import Judged, agree, cheapest
-from arena_kit.reporting.figures import ACCENT, LINE, panels_of, plot, shown_name
+from arena_kit.reporting import figures as fig
 from arena_kit.reporting.tables import DASH, Table, number
 
 _CANARIES = {
@@ -57,7 +55,7 @@ def judges_table(judges: Sequence[Judged]) -> Table:
         }
         for each in judges
     ]
-    return Table(rows=rows, name="judges", left=["judge", "gate", "from"], notes=note)
+    return Table(rows, "judges", notes=note)
 
 
 def comparison(judges: Sequence[Judged]) -> Table:
@@ -70,7 +68,7 @@ def comparison(judges: Sequence[Judged]) -> Table:
         if name in judge.quality.dimensions
     ]
     return Table(
-        rows=rows, name="comparison", group="dimension", left=["judge"], nowrap=["judge"],
+        rows, "comparison", group="dimension", nowrap=["judge"],
         empty="No judge was measured.",
     )  # fmt: skip
 
@@ -90,36 +88,35 @@ def canary_table(judges: Sequence[Judged]) -> Table:
         and bool(row.stratum) == (row.measure == "attacks_worked")
     ]  # fmt: skip
     return Table(
-        rows=rows, name="canaries", group="judge", left=["what"],
+        rows, "canaries", group="judge",
         empty="No canaries were asked: verdicts alone were read.",
     )  # fmt: skip
 
 
-@plot("judges", "Agreement with people, agreement of both orders and slot A rate of every judge")
+@fig.plot("judges", "Agreement with people and of both orders, and slot A rate of every judge")
 def figure(judges: Sequence[Judged]) -> Figure:
     """The three shares that matter most, one panel each, a line per judge and dimension."""
     lines = [(judge, name) for judge in judges for name in judge.quality.dimensions]
     labels = [
-        "\n".join(shown_name(name) for name in (judge.judge, dimension) if name)
+        "\n".join(fig.shown_name(name) for name in (judge.judge, dimension) if name)
         for judge, dimension in lines
     ]
     shares = [_shares(*line) for line in lines]
     columns = {title: [each[title] for each in shares] for title in _DRAWN}
     drawn = {t: column for t, column in columns.items() if any(s.value is not None for s in column)}
     names, height = [n for label in labels for n in label.splitlines()], 1.3 + 0.4 * len(lines)
-    figure, axes = panels_of(9, height, len(drawn), "How good is each judge?", labels=names)
+    figure, axes = fig.panels_of(9, height, len(drawn), "How good is each judge?", labels=names)
     for ax, (title, column) in zip(axes, drawn.items(), strict=True):
         for y, share in enumerate(reversed(column)):
             if share.value is None:
                 continue
             if share.low is not None and share.high is not None:
-                ax.hlines(y, share.low, share.high, color=ACCENT, linewidth=2.4)
-            ax.plot([share.value], [y], "o", color=ACCENT, markersize=6)
-        ax.axvline(0.5, color=LINE, linewidth=1, zorder=0)
+                ax.hlines(y, share.low, share.high, color=fig.ACCENT, linewidth=2.4)
+            ax.plot([share.value], [y], "o", color=fig.ACCENT, markersize=6)
+        ax.axvline(0.5, color=fig.LINE, linewidth=1, zorder=0)
         ax.set_yticks(np.arange(len(lines)), labels[::-1])
         ax.set(title=title, xlim=(0, 1), ylim=(-0.6, len(lines) - 0.4))
         ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        ax.tick_params(length=0)
     return figure
 
 

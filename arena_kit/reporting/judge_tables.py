@@ -1,7 +1,5 @@
 """How good the judge is, in a sentence and in tables."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from textwrap import fill
 
@@ -56,7 +54,7 @@ def gate_table(gate: Gate) -> Table:
     if gate.unmeasured:
         notes.append(f"Rules not applied, for want of data: {', '.join(gate.unmeasured)}.")
     return Table(
-        rows=rows, name="judge_gate", left=["what", "dimension", ""], notes=notes,
+        rows, "judge_gate", notes=notes,
         empty="No rule is in doubt.",
     )  # fmt: skip
 
@@ -78,7 +76,7 @@ def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
     notes = [f"{name or 'All'}: {note}." for name in quality.dimensions
              for note in _rank_notes(quality, name)]  # fmt: skip
     return Table(
-        rows=rows, name="judge_quality", group="dimension", left=["what"], notes=notes,
+        rows, "judge_quality", group="dimension", notes=notes,
         empty="Nothing could be measured of this judge.",
     )  # fmt: skip
 
@@ -100,7 +98,7 @@ def rubric_table(quality: JudgeQuality) -> Table:
         if row.measure == "different"
     ]
     return Table(
-        rows=rows, name="rubric_use", left=["dimensions"],
+        rows, "rubric_use",
         empty="One dimension alone cannot show whether the judge reads the rubric.",
     )  # fmt: skip
 

@@ -1,7 +1,5 @@
 """The pages of models (9.1, 9.2): tables and pictures, several models together."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,18 +8,8 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from arena_kit.reporting import figures as fig
 from arena_kit.reporting.board import ABOUT
-from arena_kit.reporting.figures import (
-    ACCENT,
-    INK,
-    LINE,
-    SOFT,
-    WARM,
-    legend_below,
-    panels_of,
-    plot,
-    shown_name,
-)
 from arena_kit.reporting.tables import Table, number, percent, probability
 from arena_kit.validity.leaderboard import Leaderboard
 from arena_kit.validity.model_page import RECENT, Deficits, ModelDetail
@@ -61,7 +49,7 @@ def summary(details: Details) -> Table:
         "leaderboard."
     )
     left = ["model", "recent form"]
-    return Table(rows=rows, name="summary", left=left, nowrap=list(rows[0]), notes=[note])
+    return Table(rows, "summary", left=left, nowrap=list(rows[0]), notes=[note])
 
 
 def neighbours(details: Details, board: Leaderboard) -> Table:
@@ -88,9 +76,7 @@ def neighbours(details: Details, board: Leaderboard) -> Table:
         "for repeated looks."
     )
     notes = [single, ABOUT[board.order_decided.about]]
-    return Table(
-        rows=rows, name="neighbours", group="model", left=["neighbour", "order"], notes=notes
-    )
+    return Table(rows, "neighbours", group="model", notes=notes)
 
 
 def breakdown(details: Details, what: str) -> Table:
@@ -118,7 +104,7 @@ def breakdown(details: Details, what: str) -> Table:
             for row in extremes
         ]
     empty = f"The file names no {what}s with {_ENOUGH} votes."
-    return Table(rows=rows, name=f"{what}s", group="model", left=[what], empty=empty)
+    return Table(rows, f"{what}s", group="model", empty=empty)
 
 
 def _extremes(rows: Sequence[Row]) -> list[Row]:
@@ -135,13 +121,13 @@ def _minute(moment: str | None) -> str | None:
     return moment and moment[:16].replace("T", " ")
 
 
-@plot(
+@fig.plot(
     "deficits", "Joint coverage deficit of each model by opponent and prompt, with decisive votes"
 )
 def deficits(details: Details, board: Leaderboard) -> Figure:
     """The coverage heatmap: where each model lacks votes, by opponent and prompt."""
     n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
-    figure, axes = panels_of(
+    figure, axes = fig.panels_of(
         9, 1.7 + 0.24 * n, len(details), labels=["x" * 30],
         title="Where does a model lack votes? (any number: decisive votes, #: conservative rank)",
     )  # fmt: skip
@@ -151,7 +137,9 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
             image = _heatmap(ax, each.model, each.deficits, board)
         else:
             ax.set_axis_off()
-            ax.text(0, 0.9, f"{shown_name(each.model)}: the file names no prompts", color=SOFT)
+            ax.text(
+                0, 0.9, f"{fig.shown_name(each.model)}: the file names no prompts", color=fig.SOFT
+            )
     if image is not None:
         bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
         bar.set_label("missing share: prompt + opponent (◂: neighbour in rank)", fontsize=8.5)
@@ -166,31 +154,29 @@ def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any
     image = ax.imshow(joint, cmap="YlOrBr", vmin=0, vmax=2, aspect="auto")
     room = (ax.figure.get_figwidth() - 1.6) / max(1, len(columns))  # inches of a cell
     for i, j in np.ndindex(votes.shape if room > 0.14 else (0, 0)):
-        ink = "white" if joint[i, j] > 1.3 else INK if joint[i, j] > 0.7 else SOFT
-        cell = ax.text(j, i, str(votes[i, j]), ha="center", va="center", fontsize=7, color=ink)
-        cell.set_in_layout(False)  # hundreds of them would take the layout seconds
+        ink = "white" if joint[i, j] > 1.3 else fig.INK if joint[i, j] > 0.7 else fig.SOFT
+        fig.cell(ax, j, i, str(votes[i, j]), fontsize=7, color=ink)
     rank = {name: n for n, name in enumerate(board.conservative_order, 1)}
     near = [
-        f"{shown_name(name)} {'◂ ' if abs(rank[name] - rank[model]) == 1 else ''}#{rank[name]}"
+        f"{fig.shown_name(name)} {'◂ ' if abs(rank[name] - rank[model]) == 1 else ''}#{rank[name]}"
         for name in deficits.opponents[:_OPPONENTS]
     ]
     ax.set_yticks(range(len(near)), near, fontsize=7.5)
-    names = [shown_name(deficits.prompts[j]) for j in columns]
+    names = [fig.shown_name(deficits.prompts[j]) for j in columns]
     wide = max((len(name) for name in names), default=0) > 14
     ax.set_xticks([] if wide else range(len(names)), [] if wide else names, rotation=60,
                   ha="right", fontsize=7)  # fmt: skip
     left_out = len(deficits.prompts) - len(columns)
     some = f" (the {len(columns)} of {len(deficits.prompts)} prompts with most votes)"
-    ax.set_title(shown_name(model) + (some if left_out else ""))
+    ax.set_title(fig.shown_name(model) + (some if left_out else ""))
     ax.spines[:].set_visible(False)
-    ax.tick_params(length=0)
     return image
 
 
-@plot("quality", "Both-bad rate of each model by week, with the rate above which a check is due")
+@fig.plot("quality", "Both-bad rate of each model by week, and the rate above which a check is due")
 def quality(details: Details, board: Leaderboard) -> Figure:
     """Quality floor and both-bad rate over time (8.3)."""
-    figure, axes = panels_of(
+    figure, axes = fig.panels_of(
         9, 3.1, len(details), "Is the quality floor holding?", sharey=True,
         labels=[each.model for each in details],
     )  # fmt: skip
@@ -198,26 +184,26 @@ def quality(details: Details, board: Leaderboard) -> Figure:
     for ax, each in zip(axes, details, strict=True):
         x = np.arange(len(each.trend))
         rate = [part["both_bad"] / max(1, part["votes"]) for part in each.trend]
-        bars = ax.bar(x, rate, width=0.62, color=["#e2a37a" if r <= limit else WARM for r in rate])
+        colors = ["#e2a37a" if share <= limit else fig.WARM for share in rate]
+        bars = ax.bar(x, rate, width=0.62, color=colors)
         counts = [f"{part['both_bad']}/{part['votes']}" for part in each.trend]
-        ax.bar_label(bars, counts, padding=2, fontsize=6.5, color=SOFT)
-        ax.axhline(limit, color=WARM, linestyle=":", linewidth=1)
+        ax.bar_label(bars, counts, padding=2, fontsize=6.5, color=fig.SOFT)
+        ax.axhline(limit, color=fig.WARM, linestyle=":", linewidth=1)
         floor = number(board[each.model].quality_floor, ".3f")
-        ax.set_title(f"{shown_name(each.model)}: quality floor {floor}")
+        ax.set_title(f"{fig.shown_name(each.model)}: quality floor {floor}")
         ax.set_xticks(x, [part["label"].rpartition("-")[2] for part in each.trend], fontsize=7.5)
         ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-        ax.tick_params(length=0)
     axes[0].set_ylabel(f"both-bad rate (check above {100 * limit:g}%)")
     return figure
 
 
-@plot(
+@fig.plot(
     "history",
     "Rating and RD of each model after every vote, with the Bradley–Terry interval at the end",
 )
 def history(details: Details, board: Leaderboard) -> Figure:
     """Rating and RD after every vote, with the Bradley–Terry interval at the end."""
-    figure, axes = panels_of(
+    figure, axes = fig.panels_of(
         9, 3.4, len(details), "How did rating and confidence develop?", sharey=True,
         labels=["x" * 20] if len(details) == 2 else [each.model for each in details],
     )  # fmt: skip
@@ -226,7 +212,7 @@ def history(details: Details, board: Leaderboard) -> Figure:
     axes[0].set_ylim(*_limits(details, board.policy.deviations))
     axes[0].set_ylabel("rating")
     handles, labels = axes[0].get_legend_handles_labels()
-    legend_below(figure, handles, labels, columns=3)
+    fig.legend_below(figure, handles, labels, columns=3)
     return figure
 
 
@@ -246,7 +232,7 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
     n = board.policy.deviations
     ax.fill_between(x, path.rating - n * path.rd, path.rating + n * path.rd, color="#dbe8f2",
                     linewidth=0, label=f"± {n:g} RD")  # fmt: skip
-    ax.plot(x, path.rating, color=ACCENT, linewidth=1, label="raw rating after each vote")
+    ax.plot(x, path.rating, color=fig.ACCENT, linewidth=1, label="raw rating after each vote")
     if len(path.rating) and row.bt_rating is not None:
         low = row.bt_rating if row.bt_low is None else row.bt_low
         high = row.bt_rating if row.bt_high is None else row.bt_high
@@ -254,12 +240,11 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
         ax.vlines(end, low, high, color=GREEN, linewidth=2.6)
         ax.plot(end, row.bt_rating, "s", color=GREEN, markersize=3.5,
                 label="Bradley–Terry, 95% interval")  # fmt: skip
-    ax.axhline(board.policy.glicko.rating, color=LINE, linewidth=1, zorder=0)
-    ax.set_title(f"{shown_name(each.model)}: {row.rating:.0f} ± {row.rd:.0f} RD", color=INK)
+    ax.axhline(board.policy.glicko.rating, color=fig.LINE, linewidth=1, zorder=0)
+    ax.set_title(f"{fig.shown_name(each.model)}: {row.rating:.0f} ± {row.rd:.0f} RD", color=fig.INK)
     if path.moments is None:
         ax.set_xlabel("votes of the model")
     else:
         ticks = AutoDateLocator(maxticks=4)  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_locator(ticks)
         ax.xaxis.set_major_formatter(ConciseDateFormatter(ticks))  # type: ignore[no-untyped-call]
-    ax.tick_params(length=0)

@@ -1,11 +1,8 @@
 """Tables and pictures of a model placed among others."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import replace
 from math import nan
-from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -18,18 +15,8 @@ from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.calibration import MIN_MODELS, MIN_SHARED
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
+from arena_kit.reporting import figures as fig
 from arena_kit.reporting import hybrid
-from arena_kit.reporting.figures import (
-    LINE,
-    MARKED,
-    SOFT,
-    WARM,
-    interval_bar,
-    legend_below,
-    panels_of,
-    plot,
-    shown_name,
-)
 from arena_kit.reporting.tables import Table, facts, interval_text, percent, probability, ranks_text
 from arena_kit.reporting.tournament_tables import forecast_rows
 
@@ -60,7 +47,8 @@ def board(placed: Placed, note: str = "") -> Table:
     shown = placed.shown
     ranges = claims.rank_ranges(shown, repeated=True)
     at_once = "Possible ranks hold for all models at once"
-    alone = f"{at_once}; for {placed.model} alone: {_ranks_alone(placed)}."
+    own = ranks_text(claims.single_rank_ranges(shown)[placed.model])
+    alone = f"{at_once}; for {placed.model} alone: {own}."
     row = claims.above(shown)[shown.models.index(placed.model)]
     ahead = dict(zip(shown.models, row, strict=True)) | {placed.model: nan}
     rows = [
@@ -77,10 +65,9 @@ def board(placed: Placed, note: str = "") -> Table:
         for rank, each in enumerate(shown.ratings, 1)
     ]
     return Table(
-        rows=rows,
-        name="placement",
+        rows,
+        "placement",
         title=f"{placed.model} among models that people voted on: {heading(placed)}",
-        left=["model", "decided by"],
         marked=placed.joint.order.index(placed.model),
         notes=[caution(placed), alone, *([f"People's votes: {note}."] if note else [])],
     )
@@ -88,11 +75,10 @@ def board(placed: Placed, note: str = "") -> Table:
 
 def answer(placed: Placed) -> str:
     """Where the model stands and how sure that is, in a sentence."""
-    row, n = placed.shown[placed.model], len(placed.shown.models)
-    at = f"{placed.model} is placed at rank {placed.shown.order.index(placed.model) + 1} of {n}"
-    ranks = f"possible ranks of it alone {_ranks_alone(placed)}"
-    sure = f"{row.rating:.0f} ({interval_text(row)}), {ranks}"
-    return f"{at}, {heading(placed)}: {sure}, by {placed.n_judged:,} judged battles."
+    shown, model = placed.shown, placed.model
+    at = f"{model} is placed at rank {shown.order.index(model) + 1} of {len(shown.models)}"
+    sure = f"{_place(shown, model)}, by {placed.n_judged:,} judged battles"
+    return f"{at}, {heading(placed)}: {sure}."
 
 
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
@@ -116,7 +102,7 @@ def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
         rows.append(_way("people and judge together", both[model], alone, None))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     note = f"The joint fit moves the other models by at most {moved:.1f} points."
-    return Table(rows=rows, name="ways", left=["placed by"], notes=[_adds(placed), note])
+    return Table(rows, "ways", notes=[_adds(placed), note])
 
 
 def together(model: str, found: HybridRatings | None, apart: str) -> Table:
@@ -124,9 +110,13 @@ def together(model: str, found: HybridRatings | None, apart: str) -> Table:
     in votes; where there is none, `apart` says why.
     """
     if found is None:
-        return Table(rows=[], empty=in_votes(model, found, apart))
-    board = hybrid.board(found, f"{model} by people and judge together", model)
-    return replace(board, notes=[in_votes(model, found, apart), *board.notes])
+        return Table([], empty=in_votes(model, found, apart))
+    return replace(
+        hybrid.hybrid_board({"": found}, {}).table(),
+        title=f"{model} by people and judge together",
+        marked=found.ratings.order.index(model),
+        notes=[in_votes(model, found, apart), *hybrid.notes(found)],
+    )
 
 
 def in_votes(model: str, found: HybridRatings | None, apart: str) -> str:
@@ -157,12 +147,14 @@ def _place(ratings: Ratings, model: str) -> str:
     return f"{row.rating:.0f} ({interval_text(row)}), possible ranks of it alone {ranks}"
 
 
-def _ranks_alone(placed: Placed) -> str:
-    """The ranks that are possible for the placed model, named beforehand."""
-    return ranks_text(claims.single_rank_ranges(placed.shown)[placed.model])
+_SUMS = {
+    "usd_all_hits": "with all prompt-cache hits",
+    "usd_no_hits": "without one, which is held against max_cost_usd",
+    "usd_at_most": "at the very most",
+}
 
 
-def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Table:
+def forecast(parts: Mapping[str, Forecast]) -> Table:
     """What answers and verdicts would cost, side by side, and together; verdicts on answers that
     are not made yet are priced by their expected length.
     """
@@ -171,15 +163,12 @@ def forecast(parts: Mapping[str, Forecast], together: Mapping[str, float]) -> Ta
         {"what": what, **{name: column[what] for name, column in columns.items()}}
         for what in next(iter(columns.values()), {})
     ]
-    sums = ", ".join(f"{dollars(usd)} {when}" for when, usd in together.items())
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in _SUMS}
+    sums = ", ".join(f"{dollars(total[name])} {when}" for name, when in _SUMS.items())
     return Table(
-        rows=rows,
-        name="forecast",
-        left=["what", *columns],
-        bold=["what"],
-        notes=[f"Together: {sums}."],
+        rows, "forecast", bold=["what"], notes=[f"Together: {sums}."],
         empty="Nothing is asked over the network, so nothing is paid.",
-    )
+    )  # fmt: skip
 
 
 def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
@@ -205,19 +194,16 @@ def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
     kept = ", ".join(f"{n:,} {status}" for status, n in statuses.items() if n)
     notes = [f"{others:,} more battles were judged among the other models."] if others else []
     return Table(
-        rows=rows,
-        name="met",
-        left=["opponent"],
-        notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
+        rows, "met", notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
         empty=f"No battle of {model} was judged.",
-    )
+    )  # fmt: skip
 
 
 def calibration(placed: Placed) -> Table:
     """How the judge's verdicts were weighed against people's votes."""
     fit = placed.calibration
     if fit is None:
-        return Table(rows=[], empty="Verdicts count in full: soft outcomes were not asked for.")
+        return Table([], empty="Verdicts count in full: soft outcomes were not asked for.")
     return facts(
         {
             "battles that people and the judge both decided": fit.n_shared,
@@ -232,44 +218,35 @@ def calibration(placed: Placed) -> Table:
     )
 
 
-@plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
+@fig.plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
 def forest(placed: Placed, note: str = "") -> Figure:
     """Everybody's rating with its interval; the placed model both ways, its evidence in bold."""
     rows, model = list(reversed(placed.shown.ratings)), placed.model
-    figure, (ax,) = panels_of(9, 1.9 + 0.3 * len(rows), 1, _question(placed))
+    known = f"Where does {model} stand, and how sure is it?"
+    title = known if placed.judge_error else f"Where does this judge put {model}?"
+    figure, (ax,) = fig.panels_of(9, 1.9 + 0.3 * len(rows), 1, title)
     for y, row in enumerate(rows):
         if row.model == model:
-            interval_bar(ax, row, y + 0.14, WARM, "o", f"joint fit, {heading(placed)}")
+            fig.interval_bar(ax, row, y + 0.14, fig.WARM, "o", f"joint fit, {heading(placed)}")
         else:
-            interval_bar(ax, row, y)
+            fig.interval_bar(ax, row, y)
     at = placed.joint.order[::-1].index(model)
-    if placed.extra_error:
-        _bold(ax, placed.joint[model], at + 0.14)
-    interval_bar(ax, placed.shown_anchored[model], at - 0.08, WARM, "s", "others held fixed")
+    evidence = placed.joint[model]
+    if placed.extra_error and evidence.ci_low is not None and evidence.ci_high is not None:
+        ax.hlines(at + 0.14, evidence.ci_low, evidence.ci_high, color=fig.WARM, linewidth=6,
+                  alpha=0.35, label="evidence alone")  # fmt: skip
+    others = placed.shown_anchored[model]
+    fig.interval_bar(ax, others, at - 0.08, fig.WARM, "s", "others held fixed")
     if placed.hidden is not None:
-        interval_bar(ax, placed.hidden, at - 0.3, SOFT, "D", "by people's own votes, set aside")
-    ax.axhspan(at - 0.46, at + 0.46, color=MARKED, zorder=0)
-    ax.axvline(placed.joint.settings["center"], color=LINE, linewidth=1, zorder=0)
-    ax.set_yticks(range(len(rows)), [shown_name(row.model) for row in rows])
-    ax.set_ylim(-0.7, len(rows) - 0.2)
+        aside = "by people's own votes, set aside"
+        fig.interval_bar(ax, placed.hidden, at - 0.3, fig.SOFT, "D", aside)
+    ax.axhspan(at - 0.46, at + 0.46, color=fig.MARKED, zorder=0)
+    ax.axvline(placed.joint.settings["center"], color=fig.LINE, linewidth=1, zorder=0)
     votes = f"; votes {note if len(note) <= 80 else f'{note[:79]}…'}" if note else ""
-    ax.set_xlabel(f"Bradley–Terry rating (bar: 95% interval{votes})")
-    ax.tick_params(length=0)
-    legend_below(figure, columns=4)
+    fig.name_rows(ax, [row.model for row in rows], ylim=(-0.7, len(rows) - 0.2),
+                  xlabel=f"Bradley–Terry rating (bar: 95% interval{votes})")  # fmt: skip
+    fig.legend_below(figure, columns=4)
     return figure
-
-
-def _question(placed: Placed) -> str:
-    if placed.judge_error is None:
-        return f"Where does this judge put {placed.model}?"
-    return f"Where does {placed.model} stand, and how sure is it?"
-
-
-def _bold(ax: Any, row: Rating, y: float) -> None:
-    """The interval of the evidence alone, inside the wider one."""
-    if row.ci_low is not None:
-        ax.hlines(y, row.ci_low, row.ci_high, color=WARM, linewidth=6, alpha=0.35,
-                  label="evidence alone")  # fmt: skip
 
 
 def _adds(placed: Placed) -> str:

@@ -1,21 +1,18 @@
 """Pictures of the weekly validity report. Titles ask the question that the picture answers."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.reporting.figures import ACCENT, legend_below, panels_of, plot, shown_name
+from arena_kit.reporting import figures as fig
 from arena_kit.validity.leaderboard import LeaderboardRow
 from arena_kit.validity.weekly import WeeklyReport
 
 
-@plot(
-    "bands",
-    "Confidence bands of the top models, now and in the comparison week, with their ranks",
+@fig.plot(
+    "bands", "Confidence bands of the top models, now and in the comparison week, with their ranks"
 )
 def bands(report: WeeklyReport) -> Figure:
     """Confidence bands of the top, now and in the comparison week, with the ranks (12)."""
@@ -26,20 +23,19 @@ def bands(report: WeeklyReport) -> Figure:
     names = [m for m in reversed(board.order) if min(ranks[m]) <= top]
     change = "Did the top change by more than its confidence bands?"
     title = change if report.before else "Do confidence bands tell the top apart?"
-    figure, (ax,) = panels_of(9, 1.5 + 0.36 * len(names), 1, title)
+    figure, (ax,) = fig.panels_of(9, 1.5 + 0.36 * len(names), 1, title)
     rows = [board[m] for m in names]
-    _bands(ax, rows, np.arange(len(names)) + 0.12, board.policy.deviations, ACCENT, "now")
+    _bands(ax, rows, np.arange(len(names)) + 0.12, board.policy.deviations, fig.ACCENT, "now")
     before = [(y - 0.18, was[m]) for y, m in enumerate(names) if m in was]
     if before:
         places, earlier = zip(*before, strict=True)
         _bands(ax, earlier, places, board.policy.deviations, "#8a97a3", "comparison week")
     moved = [" → ".join(f"#{rank}" for rank in dict.fromkeys(reversed(ranks[m]))) for m in names]
-    labels = [f"{shown_name(m)}   {r}" for m, r in zip(names, moved, strict=True)]
+    labels = [f"{fig.shown_name(m)}   {r}" for m, r in zip(names, moved, strict=True)]
     ax.set_yticks(range(len(names)), labels)
     n = f"{board.policy.deviations:g}"
     ax.set_xlabel(f"raw rating (bar: ± {n} RD; #: rank by its lower end, the conservative score)")
-    ax.tick_params(length=0)
-    legend_below(figure, columns=2)
+    fig.legend_below(figure, columns=2)
     return figure
 
 

@@ -1,7 +1,5 @@
 """The leaderboard in the form that the policy locks (9.3), and the tables of the weekly report."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, replace
 from html import escape
 from math import ceil
@@ -30,6 +28,7 @@ _NEXT = {Badge.ESTABLISHED: "not Stable: ", Badge.PROVISIONAL: "not Established:
 _VERDICT = {verdict: verdict.value for verdict in Verdict} | {
     Verdict.REVERSED: "decided the other way round"
 }
+_PAIR = ("above", "below", "gap", "more")
 _FEW = 5  # prompts below which an average score is pointed out
 _CELLS, _MODELS = 60, 25  # named at most, shown at most
 _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
@@ -42,70 +41,70 @@ def board(leaderboard: Leaderboard) -> Table:
     the tier under the rank; the badge stands in the model cell, and a tooltip says why the badge
     is what it is.
     """
-    diagnostics = leaderboard.policy.phase.shows_diagnostics
+    phase = leaderboard.policy.phase
     rows = [
-        {
-            "Rank": _rank(row, diagnostics=diagnostics),
-            "Model": _model(row, diagnostics=diagnostics),
-            "Rating": _rating(row, leaderboard.policy.phase),
-        }
-        | _columns(row, diagnostics=diagnostics)
+        {"Rank": _rank(row, phase), "Model": _model(row, phase), "Rating": _rating(row, phase)}
+        | _columns(row, phase)
         for row in leaderboard.rows
     ]
-    return Table(rows=rows, name="leaderboard", left=["Model"], notes=_notes(leaderboard))
+    return Table(rows, "leaderboard", notes=_notes(leaderboard))
 
 
 def to_board(leaderboard: Leaderboard, arena: str) -> Board:
     """The leaderboard in the form that all boards have, ordered as its phase publishes it."""
-    policy, status, decided = leaderboard.policy, leaderboard.status, leaderboard.order_decided
-    phase, fragile = policy.phase, leaderboard.fragility()
-    by_elo = phase.orders_by == "legacy_elo"
-    aside = "" if phase.publishes_status else " (computed, not published)"
+    phase = leaderboard.policy.phase
+    by_elo, settings = phase.orders_by == "legacy_elo", {"epoch": leaderboard.epoch}
+    methods = {
+        "glicko2": ("glicko2", settings),
+        "bradley_terry": ("bradley-terry", leaderboard.strengths.settings),
+        "elo": ("legacy-elo", {}),
+    }
     return Board(
         version=schema.VERSION,
         title=arena,
         method="legacy-elo" if by_elo else "conservative-score",
-        settings={"epoch": leaderboard.epoch},
+        settings=settings,
         ratings=[_board_row(row, by_elo=by_elo) for row in leaderboard.rows],
         n_battles=len(leaderboard.battles),
         dropped={},
-        dimensions=[
-            schema.Dimension(
-                name="",
-                n_battles=len(leaderboard.battles),
-                about=decided.about,
-                tiers=leaderboard.tiers,
-                margin=decided.margin,
-                orders=[
-                    schema.Order(
-                        above=p.above, below=p.below, state=p.verdict.value, gap=p.gap, more=p.more
-                    )
-                    for p in leaderboard.adjacent
-                ],
-                fragility=fragile
-                and schema.FirstPlace(**asdict(fragile), sentence=fragile.sentence),
-                sentences=[
-                    f"Rules kept{aside}: {status.status}: {'; '.join(status.reasons)}.",
-                    f"Order decided{aside}: {decided.sentence}.",
-                ],
-                notes=[ABOUT[decided.about]],
-            )
-        ],
+        dimensions=[_dimension(leaderboard)],
         beside={
-            "glicko2": schema.BesideMethod(method="glicko2", settings={"epoch": leaderboard.epoch}),
-            "bradley_terry": schema.BesideMethod(
-                method="bradley-terry", settings=leaderboard.strengths.settings
-            ),
-            "elo": schema.BesideMethod(method="legacy-elo"),
+            name: schema.BesideMethod(method=method, **({"settings": own} if own else {}))
+            for name, (method, own) in methods.items()
         },
         publication=schema.Publication(
             phase=int(phase),
             diagnostics=phase.shows_diagnostics,
             epoch=leaderboard.epoch,
-            status=status.status,
-            reasons=list(status.reasons),
+            status=leaderboard.status.status,
+            reasons=list(leaderboard.status.reasons),
             published=phase.publishes_status,
         ),
+    )
+
+
+def _dimension(leaderboard: Leaderboard) -> schema.Dimension:
+    status, decided = leaderboard.status, leaderboard.order_decided
+    fragile = leaderboard.fragility()
+    aside = "" if leaderboard.policy.phase.publishes_status else " (computed, not published)"
+    return schema.Dimension(
+        name="",
+        n_battles=len(leaderboard.battles),
+        about=decided.about,
+        tiers=leaderboard.tiers,
+        margin=decided.margin,
+        orders=[
+            schema.Order(
+                above=p.above, below=p.below, state=p.verdict.value, gap=p.gap, more=p.more
+            )
+            for p in leaderboard.adjacent
+        ],
+        fragility=fragile and schema.FirstPlace(**asdict(fragile), sentence=fragile.sentence),
+        sentences=[
+            f"Rules kept{aside}: {status.status}: {'; '.join(status.reasons)}.",
+            f"Order decided{aside}: {decided.sentence}.",
+        ],
+        notes=[ABOUT[decided.about]],
     )
 
 
@@ -118,7 +117,7 @@ def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
         beside["bradley_terry"] = MethodRating(
             rating=row.bt_rating, ci_low=row.bt_low, ci_high=row.bt_high, se=row.bt_se
         )
-    shared = ("confidence", "prompt_coverage", "provisional", "wins", "losses", "ties")
+    values = asdict(row) | {"badge": str(row.badge)}
     return BoardRow(
         dimension="",
         rank=row.rank,
@@ -129,17 +128,13 @@ def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
         n_battles=row.votes,
         tier=row.tier,
         beside=beside,
-        validity=schema.Validity(
-            official_rank=row.official_rank,
-            badge=str(row.badge),
-            **{name: getattr(row, name) for name in shared},
-        ),
+        validity=schema.Validity(**{name: values[name] for name in schema.Validity.model_fields}),
     )
 
 
 def printed(leaderboard: Leaderboard) -> Table:
     """The board for Markdown and LaTeX: no notes, for they explain what only HTML shows."""
-    return replace(board(leaderboard), left=["Model", "Record"], notes=())
+    return replace(board(leaderboard), left=["Record"], notes=())
 
 
 def every_metric(leaderboard: Leaderboard) -> Table:
@@ -148,26 +143,31 @@ def every_metric(leaderboard: Leaderboard) -> Table:
         {name: "; ".join(v) if isinstance(v, tuple) else v for name, v in asdict(row).items()}
         for row in leaderboard.rows
     ]
-    return Table(rows=rows, name="every_metric")
+    return Table(rows, "every_metric")
 
 
-def _rank(row: LeaderboardRow, *, diagnostics: bool) -> Cell:
+def _rank(row: LeaderboardRow, phase: Phase) -> Cell:
     """The official rank, or a dash for a model outside official claims (5.3), its change, and
     the tier, which the votes decide.
     """
     rank = DASH if row.official_rank is None else str(row.official_rank)
     html = f'<span style="white-space: nowrap">{rank}{_change(row)}</span>'
-    if not diagnostics or row.tier is None:
+    if not phase.shows_diagnostics or row.tier is None:
         return Cell(rank, html)
-    tier = f"tier {row.tier}"
-    return Cell(f"{rank} ({tier})", f'{html}<div style="{_SMALL}">{tier}</div>')
+    return Cell(f"{rank} (tier {row.tier})", f'{html}<div style="{_SMALL}">tier {row.tier}</div>')
 
 
-def _model(row: LeaderboardRow, *, diagnostics: bool) -> Cell:
+def _model(row: LeaderboardRow, phase: Phase) -> Cell:
+    """The name and its badge, with what the badge, or the next one, rests on."""
     name = f"<b>{escape(row.model)}</b>"
-    if not diagnostics:
+    if not phase.shows_diagnostics:
         return Cell(row.model, name)
-    return Cell(f"{row.model} ({row.badge})", name + _badge(row))
+    back, ink = _PILL[row.badge]
+    why = escape(_NEXT.get(row.badge, "") + "; ".join(row.badge_reasons))
+    style = f"background-color: {back}; color: {ink}; font-size: 11px; padding: 1px 7px"
+    style += "; border-radius: 9px; white-space: nowrap"
+    badge = f' <span title="{why}" style="{style}">{escape(row.badge)}</span>'
+    return Cell(f"{row.model} ({row.badge})", name + badge)
 
 
 def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
@@ -185,12 +185,12 @@ def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
     return Cell(f"{value} ({small})", f"<div{tip}><b>{value}</b></div>{under}")
 
 
-def _columns(row: LeaderboardRow, *, diagnostics: bool) -> dict[str, object]:
+def _columns(row: LeaderboardRow, phase: Phase) -> dict[str, object]:
     """The two columns that the policy adds (9.3), and those that were there before (9.1), whose
     scores are raw.
     """
     added = {"Confidence": f"{row.confidence}%", "Coverage": percent(row.prompt_coverage)}
-    return (added if diagnostics else {}) | {
+    return (added if phase.shows_diagnostics else {}) | {
         "Consistency": number(row.consistency_raw, "", "%"),
         "Spread": number(row.spread_raw, ".2f"),
         "Avg score": number(row.avg_score_raw, ".2f"),
@@ -200,24 +200,12 @@ def _columns(row: LeaderboardRow, *, diagnostics: bool) -> dict[str, object]:
     }
 
 
-def _badge(row: LeaderboardRow) -> str:
-    back, ink = _PILL[row.badge]
-    why = escape(_NEXT.get(row.badge, "") + "; ".join(row.badge_reasons))
-    return (
-        f' <span title="{why}" style="background-color: {back}; color: {ink}; font-size: 11px; '
-        f'padding: 1px 7px; border-radius: 9px; white-space: nowrap">{escape(row.badge)}</span>'
-    )
-
-
 def _change(row: LeaderboardRow) -> str:
     if not row.rank_change:
         return ""
-    up = row.rank_change > 0
-    mark, ink = ("▲", "#1a7f37") if up else ("▼", "#a40e26")
-    return (
-        f' <span style="font-size: 11px; color: {ink}; white-space: nowrap">'
-        f"{mark}{abs(row.rank_change)}</span>"
-    )
+    mark, ink = ("▲", "#1a7f37") if row.rank_change > 0 else ("▼", "#a40e26")
+    style = f"font-size: 11px; color: {ink}; white-space: nowrap"
+    return f' <span style="{style}">{mark}{abs(row.rank_change)}</span>'
 
 
 def _notes(leaderboard: Leaderboard) -> list[str]:
@@ -258,13 +246,9 @@ def metrics(leaderboard: Leaderboard) -> Shown:
     unrated = [row.model for row in leaderboard.rows if row.bt_rating is None]
     unmet = f"No Bradley–Terry rating for {', '.join(unrated)}: no vote connects them to the rest."
     table = Table(
-        rows=rows,
-        name="metrics",
-        left=["model"],
-        nowrap=list(rows[0]),
-        small=True,
+        rows, "metrics", nowrap=list(rows[0]), small=True,
         notes=[about_bt, *([unmet] if unrated else []), *_provisional(leaderboard)],
-    )
+    )  # fmt: skip
     return Shown(f"<details><summary>All metrics</summary>{table.html}</details>", table.text)
 
 
@@ -315,12 +299,9 @@ def status(report: WeeklyReport) -> Table:
         was = "the same" if same else before.status.sentence
         meaning += f" In the comparison week it was {was}."
     return Table(
-        rows=rows,
-        name="status",
-        title=f"Rules kept: {now.status}{aside}",
-        labels=False,
+        rows, "status", title=f"Rules kept: {now.status}{aside}", labels=False,
         notes=[meaning, f"Order decided{aside}: {sentences.order(report)}"],
-    )
+    )  # fmt: skip
 
 
 def _aside(report: WeeklyReport) -> str:
@@ -351,12 +332,9 @@ def order(leaderboard: Leaderboard) -> Table:
     fragile = leaderboard.fragility()
     about = [ABOUT[leaderboard.order_decided.about], *([fragile.sentence] if fragile else [])]
     return Table(
-        rows=rows,
-        name="order",
-        left=["neighbours", "order", "until"],
-        notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
+        rows, "order", notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
         empty="The board has no two models.",
-    )
+    )  # fmt: skip
 
 
 def fairness(report: WeeklyReport) -> Table:
@@ -378,7 +356,7 @@ def fairness(report: WeeklyReport) -> Table:
         for row in report.prompts
     ]
     notes = [*report.feasibility, *filter(None, [_unasked(report)])]
-    return Table(rows=rows, name="fairness", left=["model", "band"], nowrap=["model"], notes=notes)
+    return Table(rows, "fairness", nowrap=["model"], notes=notes)
 
 
 def _unasked(report: WeeklyReport) -> str:
@@ -410,7 +388,7 @@ def pairs(report: WeeklyReport) -> Table:
     ]
     before = "In brackets: the same pair at the end of the comparison week."
     notes, empty = [before] if report.before else [], "The contender band has no two models."
-    return Table(rows=rows, name="pairs", left=["neighbours"], notes=notes, empty=empty)
+    return Table(rows, "pairs", notes=notes, empty=empty)
 
 
 def churn(report: WeeklyReport) -> Table:
@@ -430,12 +408,10 @@ def churn(report: WeeklyReport) -> Table:
         "model in the order of now."
     )
     return Table(
-        rows=rows,
-        name="churn",
-        nowrap=["model", "rank", "bands", "BT agrees"],
+        rows, "churn", nowrap=["model", "rank", "bands", "BT agrees"],
         notes=[*filter(None, [sentences.order_note(report.now)]), agrees],
         empty=sentences.churn(report),
-    )
+    )  # fmt: skip
 
 
 def _agreed(board: Leaderboard, move: Row) -> str:
@@ -461,13 +437,9 @@ def objectives(report: WeeklyReport) -> Table:
         for each in judged
     ]  # fmt: skip
     return Table(
-        rows=rows,
-        name="objectives",
-        title=sentences.verdict(judged),
-        bold=["objective"],
-        nowrap=["met"],
+        rows, "objectives", title=sentences.verdict(judged), bold=["objective"], nowrap=["met"],
         notes=list(filter(None, [sentences.order_note(report.now)])),
-    )
+    )  # fmt: skip
 
 
 def answer(report: WeeklyReport) -> list[str]:
@@ -514,7 +486,7 @@ def confidence(report: WeeklyReport) -> Table:
     ]
     floor = settled_rd(report.now.policy.glicko)
     note = f"RD stays above {floor:.1f} whatever the evidence. In brackets: the comparison week."
-    return Table(rows=rows, name="confidence", left=["model"], notes=[note])
+    return Table(rows, "confidence", notes=[note])
 
 
 def quality(report: WeeklyReport) -> Table:
@@ -537,39 +509,41 @@ def quality(report: WeeklyReport) -> Table:
         f"A check is due where more than {100 * rule.both_bad_rate:g} % of votes are both bad, "
         f"and {rule.min_both_bad} or more. Shown: the lowest floors of {len(worst)} models."
     )
-    return Table(rows=rows, name="quality", left=["model", "check"], notes=[due])
+    return Table(rows, "quality", notes=[due])
 
 
 def lanes(report: WeeklyReport) -> Table:
     """How much of the queue each lane served, beside its weight (6)."""
     rows = [
         {
-            "lane": lane.lane,
-            "votes": lane.votes,
-            "share": percent(lane.share, ".1f"),
-            **({"in the week": percent(lane.lately, ".1f")} if report.week else {}),
-            "weight": percent(lane.weight),
+            "lane": lane["lane"],
+            "votes": lane["votes"],
+            "share": percent(lane["share"], ".1f"),
+            **({"in the week": percent(lane["lately"], ".1f")} if report.week else {}),
+            "weight": percent(lane["weight"]),
         }
         for lane in lane_mix(report.now.battles, report.now.policy, report.in_week)
     ]
     foreign = "Votes of a lane without weight were cast in another phase."
     note = f"A lane without a pair to serve passes its turn on. {foreign}"
     empty = "The file does not name the lanes that served its matchups."
-    return Table(rows=rows, name="lanes", left=["lane"], notes=[note], empty=empty)
+    return Table(rows, "lanes", notes=[note], empty=empty)
 
 
 def controls(report: WeeklyReport) -> Table:
     """What the file tells about sides and repeats (6.2, 11)."""
     counts = integrity(report.now.battles, report.now.policy)
-    chance = "within chance" if counts.left_chance else "more than chance would do"
+    chance = "within chance" if counts["left_chance"] else "more than chance would do"
+    left_won = percent(counts["left_wins"], ".1f")
     return facts(
         {
-            "Sides": f"{counts.left_of} is furthest from half: left in {100 * counts.left:.1f}% of "
-            f"its votes, {counts.left_errors:.1f} standard errors off, {chance}",
-            "Left side won": f"{percent(counts.left_wins, '.1f')} of decisive votes",
-            "Pair met too often on a prompt (6.2)": _counted(counts.prompt_repeats, "meetings"),
-            "Session saw pair and prompt again (11)": _counted(counts.session_repeats, "votes"),
-            "Battle ids used twice": _counted(counts.same_ids, "votes"),
+            "Sides": "{left_of} is furthest from half: left in {left:.1%} of its votes, "
+            "{left_errors:.1f} standard errors off, ".format(**counts)
+            + chance,
+            "Left side won": f"{left_won} of decisive votes",
+            "Pair met too often on a prompt (6.2)": _counted(counts["prompt_repeats"], "meetings"),
+            "Session saw pair and prompt again (11)": _counted(counts["session_repeats"], "votes"),
+            "Battle ids used twice": _counted(counts["same_ids"], "votes"),
             "Names hidden before the vote, bots kept out": "not to be seen in a battles file",
         },
         name="controls",

@@ -7,7 +7,6 @@ The baseline knows no RD or label: both are computed in its shadow.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from math import sqrt
 from statistics import fmean
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -17,15 +16,7 @@ import numpy as np
 from arena_kit.judging.quality.estimates import t_quantile
 from arena_kit.matchmaking.simulation import CLAIM_MARGIN, Duel
 from arena_kit.policy.constants import Policy
-from arena_kit.reporting.figures import (
-    ACCENT,
-    LINE,
-    SOFT,
-    WARM,
-    legend_below,
-    panels_of,
-    plot,
-)
+from arena_kit.reporting import figures as fig
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -36,7 +27,7 @@ if TYPE_CHECKING:
 _FAIR_SEEDS = 0.95
 _BAND = (10, 90)  # percentiles of the seeds that bands span
 _OF_ALL_VOTES = ("bradley_terry_correlation", "bradley_terry_order_accuracy")
-_SYSTEMS = {"v2": ("policy v2", ACCENT), "baseline": ("baseline", WARM)}
+_SYSTEMS = {"v2": ("policy v2", fig.ACCENT), "baseline": ("baseline", fig.WARM)}
 
 
 class Metric(NamedTuple):
@@ -79,7 +70,7 @@ def looks_frame(duels: Sequence[Duel]) -> pd.DataFrame:
     import pandas as pd
 
     looks = pd.DataFrame(
-        {"system": system, "seed": seed, **asdict(at)}
+        {"system": system, "seed": seed, **at}
         for seed, duel in enumerate(duels)
         for system, run in duel._asdict().items()
         for at in run.checkpoints
@@ -182,11 +173,11 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
     off = [abs(share - shares[lane]) for run in runs for lane, share in run.drawn.items()]
     left = [abs(run.left - 0.5) for run in runs]
     ends = [run.checkpoints[-1] for run in runs]
-    exposure = [end.exposure_deviation for end in ends]
+    exposure = [end["exposure_deviation"] for end in ends]
     rule, tolerance = policy.publication, policy.exposure.tolerance
     fair = fmean(each <= tolerance + 1e-9 for each in exposure)
-    adjacent = fmean(end.adjacent_share for end in ends)
-    coverage = min(end.coverage_mean for end in ends)
+    adjacent = fmean(end["adjacent_share"] for end in ends)
+    coverage = min(end["coverage_mean"] for end in ends)
     rows = (
         ("lane shares as drawn, off their weights at most", max(off), 0.02, -1),
         ("better model on the left, off one half at most", max(left), 0.015, -1),
@@ -203,7 +194,7 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
 
 def sentence(duels: Sequence[Duel], policy: Policy) -> str:
     """How the comparison of the orders falls, whichever way."""
-    values, votes = summary(duels), duels[0].v2.checkpoints[-1].votes
+    values, votes = summary(duels), duels[0].v2.checkpoints[-1]["votes"]
     parts = {
         "order_accuracy_on_the_way": f"the true top {_top_size(duels, policy)}",
         "correlation_on_the_way": "all models",
@@ -214,7 +205,7 @@ def sentence(duels: Sequence[Duel], policy: Policy) -> str:
 
 def _top_size(duels: Sequence[Duel], policy: Policy) -> int:
     """How many models the true top has: the contender band, or all there are."""
-    return min(policy.contenders.band, duels[0].v2.checkpoints[-1].models)
+    return min(policy.contenders.band, int(duels[0].v2.checkpoints[-1]["models"]))
 
 
 def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
@@ -225,22 +216,21 @@ def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
     return f"orders {what} {how} than the baseline ({means})"
 
 
-@plot("against_votes", "what votes buy")
+@fig.plot("against_votes", "what votes buy")
 def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
     """What both systems reach with how many votes, and what they claim of it."""
     looks, top = looks_frame(duels), _top_size(duels, policy)
-    figure, axes = panels_of(
+    figure, axes = fig.panels_of(
         9, 3.1, 4, "What do votes buy, under the policy and under the scheme before it?", most=2
     )
     _lines(axes[0], looks, "order_accuracy", f"Is the true top {top} in order?",
            "share of its pairs ordered right")  # fmt: skip
     _lines(axes[1], looks, "exposure_deviation", "Is every model shown as often as due?",
            "largest deviation (dotted: tolerance)")  # fmt: skip
-    axes[1].axhline(policy.exposure.tolerance, color=SOFT, linewidth=1, linestyle=":")
+    axes[1].axhline(policy.exposure.tolerance, color=fig.SOFT, linewidth=1, linestyle=":")
     _lines(axes[2], looks, "official", "When is it “officially stable”?", "share of seeds")
     _false_claims(axes[3], looks)
-    handles, labels = axes[0].get_legend_handles_labels()
-    legend_below(figure, handles, labels, columns=2)
+    fig.legend_below(figure, *axes[0].get_legend_handles_labels(), columns=2)
     return figure
 
 
@@ -274,7 +264,7 @@ def _false_claims(ax: Axes, looks: pd.DataFrame) -> None:
     ax.annotate(
         f"rules kept, solid: by over {CLAIM_MARGIN:g} points,\ndotted: at all; "
         "dashed: order decided",
-        (0.03, 0.06), xycoords="axes fraction", fontsize=8, color=SOFT,
+        (0.03, 0.06), xycoords="axes fraction", fontsize=8, color=fig.SOFT,
     )  # fmt: skip
     _dress(ax, "How many claims are false?", "share of claims so far")
 
@@ -285,5 +275,4 @@ def _dress(ax: Axes, title: str, label: str) -> None:
     ax.set(title=title, ylabel=label, xlabel="votes")
     ax.xaxis.set_major_locator(MaxNLocator(5, integer=True))
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    ax.grid(axis="y", color=LINE, linewidth=0.6)
-    ax.tick_params(length=0)
+    ax.grid(axis="y", color=fig.LINE, linewidth=0.6)

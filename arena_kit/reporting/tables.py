@@ -1,24 +1,22 @@
 """One table for every place where rows are shown, and numbers in words."""
 
-from __future__ import annotations
-
 import csv
 import io
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from html import escape
+from itertools import zip_longest
 from math import isnan
 from pathlib import Path
-from typing import TYPE_CHECKING
+from textwrap import wrap
+from typing import Protocol
 
 from arena_kit.files import csv_cell, visible
 from arena_kit.rating.base import Rating
-
-if TYPE_CHECKING:
-    import rich.table
+from arena_kit.reporting.html import rendered
 
 DASH = "–"
-_NOTE = "color: #57606a; font-size: 13px; line-height: 1.4; margin: 4px 0; max-width: 46rem"
 _MARKDOWN = str.maketrans(
     {c: f"\\{c}" for c in "\\`*_[]|~$"} | {"<": "&lt;", ">": "&gt;", "&": "&amp;"}
 )
@@ -29,24 +27,36 @@ _LATEX = str.maketrans(
     | {"<": r"\textless{}", ">": r"\textgreater{}", "|": r"\textbar{}", '"': r"\symbol{34}"}
     | {DASH: "--", "[": "{[}"}  # after a line's end, a bare bracket is an option
 )
-_TITLE = "font-size: 15px; margin: 4px 0"
-_RULE = "1px solid #d8dee4"
-_HEAD = f"font-weight: 600; border-bottom: {_RULE}; padding: 5px 8px; vertical-align: bottom"
-_GROUP = f"font-weight: 600; background-color: #f6f8fa; padding: 5px 8px; border-top: {_RULE}"
+#: How a number begins, with its sign or unit, or what stands for one.
+_NUMBER = re.compile(r"[<>#$±+-]?\d|[–✓✗]")
+_LEAST_WIDTH = 12  # characters to which a column is wrapped
+
+
+class _TwoForms(Protocol):
+    @property
+    def html(self) -> str: ...
+    @property
+    def text(self) -> str: ...
+
+
+class Displayed:
+    """Something with HTML for notebooks and the same content as text for elsewhere."""
+
+    __slots__ = ()
+
+    def _repr_mimebundle_(self: _TwoForms, **_: object) -> dict[str, str]:
+        return {"text/html": self.html, "text/plain": self.text}
+
+    def __str__(self: _TwoForms) -> str:
+        return self.text
 
 
 @dataclass(frozen=True, slots=True)
-class Shown:
-    """Something to display: HTML for notebooks, the same content as text elsewhere."""
+class Shown(Displayed):
+    """HTML to display, and its text."""
 
     html: str
     text: str
-
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.html, "text/plain": self.text}
-
-    def __str__(self) -> str:
-        return self.text
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,9 +66,12 @@ class Cell:
     text: str
     html: str
 
+    def __html__(self) -> str:
+        return self.html
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Table:
+
+@dataclass(frozen=True, slots=True)
+class Table(Displayed):
     """Rows, and how they look as HTML, as text, in the terminal, as CSV, Markdown and LaTeX.
 
     Texts may come from anywhere: each form escapes them.
@@ -76,7 +89,7 @@ class Table:
     group
         The column whose values head groups of rows.
     left
-        The columns aligned left, the others being aligned right; by default those that hold text.
+        Columns aligned left although they hold numbers, as those with text are.
     nowrap, bold
         Columns whose cells stay on one line; columns in bold type.
     marked
@@ -96,7 +109,7 @@ class Table:
     title: str = ""
     columns: Sequence[str] = ()
     group: str = ""
-    left: Sequence[str] | None = None
+    left: Sequence[str] = ()
     nowrap: Sequence[str] = ()
     bold: Sequence[str] = ()
     marked: int | None = None
@@ -105,119 +118,72 @@ class Table:
     notes: Sequence[str] = ()
     empty: str = ""
 
-    def _repr_mimebundle_(self, **_: object) -> dict[str, str]:
-        return {"text/html": self.html, "text/plain": self.text}
-
-    def __str__(self) -> str:
-        return self.text
-
     @property
     def html(self) -> str:
         """An escaped, static HTML table with its styles in the tags; it scrolls by itself where it
         is wide, and the notes under it do not.
         """
-        notes = "".join(
-            f'<p style="{_NOTE}">{escape(note, quote=False)}</p>' for note in self.notes
-        )
         if self.empty and not self.rows:
             return f"<p>{escape(self.empty)}</p>"
-        title = f'<p style="{_TITLE}">{escape(self.title)}</p>' if self.title else ""
-        size = "12px" if self.small else "14px"
-        style = f"border-collapse: collapse; margin-left: 0; font-size: {size}"
-        body = f"{self._html_head()}<tbody>{''.join(self._html_rows())}</tbody>"
-        wide = f'<div id="{escape(self.name)}" style="overflow-x: auto">'
-        return (
-            f'{title}{wide}<table class="arena_table" style="{style}">{body}</table></div>{notes}'
-        )
-
-    def _html_head(self) -> str:
-        if not self.labels:
-            return ""
         names = [name for name in self._names if name != self.group]
-        cells = (f'<th style="{_HEAD}; {self._side(name)}">{escape(name)}</th>' for name in names)
-        return f"<thead><tr>{''.join(cells)}</tr></thead>"
-
-    def _html_rows(self) -> Iterator[str]:
-        """The rows, each group under its name."""
-        names = [name for name in self._names if name != self.group]
-        style = {name: self._cell_style(name) for name in names}
-        group: object = None
-        for n, row in enumerate(self.rows):
-            if self.group and (not n or row[self.group] != group):
-                group = row[self.group]
-                yield f'<tr><th colspan="{len(names)}" style="{_GROUP}; text-align: left">'
-                yield f"{_html(group)}</th></tr>"
-            more = "; background-color: #fdebd9; font-weight: 600" if n == self.marked else ""
-            cells = (f'<td style="{style[name]}{more}">{_html(row[name])}</td>' for name in names)
-            yield f"<tr>{''.join(cells)}</tr>"
-
-    def _cell_style(self, name: str) -> str:
-        bold = "; font-weight: 600" if name in self.bold else ""
-        one_line = "; white-space: nowrap" if name in self.nowrap else ""
-        return f"border-top: {_RULE}; padding: 5px 8px; {self._side(name)}{bold}{one_line}"
-
-    def _side(self, name: str) -> str:
-        return "text-align: left" if self._is_left(name) else "text-align: right"
+        columns = [(name, "left" if self._is_left(name) else "right") for name in names]
+        return rendered("table", table=self, columns=columns)
 
     @property
     def text(self) -> str:
         """Lines of aligned columns, the same on every machine."""
         if self.empty and not self.rows:
             return self.empty
-        heads = [self._names] if self.labels else []
-        lines = [[_printable(text) for text in line] for line in (*heads, *self._lines())]
-        width = [max(map(len, texts)) for texts in zip(*lines, strict=True)]
-        side = ["<" if self._is_left(name) else ">" for name in self._names]
-        body = [
-            "  ".join(f"{t:{s}{n}}" for t, s, n in zip(line, side, width, strict=True)).rstrip()
-            for line in lines
-        ]
+        body = self._aligned([[[_printable(t)] for t in line] for line in self._shown()])
         title = [self.title] if self.title else []
         return "\n".join([*map(_printable, title), *body, *map(_printable, self.notes)])
 
-    def __rich_console__(
-        self, _console: rich.console.Console, options: rich.console.ConsoleOptions
-    ) -> Iterator[rich.table.Table]:
-        """The table in the terminal; no text is read as markup or steers it."""
-        yield self._grid(options.max_width)
-
-    def _grid(self, room: int) -> rich.table.Table:
-        from rich.table import Table as Grid
-        from rich.text import Text
-
-        title = Text(visible(self.title))
-        grid = Grid(title=title, title_justify="left", show_header=self.labels)
-        for name, width in zip(self._names, self._widths(room), strict=True):
-            grid.add_column(
-                Text(visible(name)),
-                justify="left" if self._is_left(name) else "right",
-                overflow="fold",
-                no_wrap=name in self.nowrap,
-                width=width,
-            )
-        for n, line in enumerate(self._lines()):
-            if self.group and n and line[self._names.index(self.group)]:
-                grid.add_section()
-            grid.add_row(*(Text(visible(text)) for text in line))
-        return grid
-
-    def _widths(self, room: int) -> list[int | None]:
-        """Columns as wide as their cells, under headings of several lines, where that and only
-        that spares the cells from being wrapped; else None, for rich to decide.
+    def in_terminal(self, room: int) -> str:
+        """The title and lines of aligned columns that fit the room, as far as words can be wrapped:
+        headings, then long texts, take several lines. What steers a terminal is shown.
         """
-        from rich.cells import cell_len
+        texts = [[visible(text) for text in line] for line in self._shown()]
+        widths = self._widths(texts, room)
+        cells = [
+            [_wrapped(text, width) for text, width in zip(line, widths, strict=True)]
+            for line in texts
+        ]
+        title = [visible(self.title)] if self.title else []
+        return "\n".join([*title, *self._aligned(cells)])
 
-        columns = zip(self._names, *self._lines(), strict=True)
-        texts = [[visible(text).splitlines() or [""] for text in column] for column in columns]
-        cells = [max((cell_len(t) for x in rest for t in x), default=0) for _, *rest in texts]
-        heads = [cell_len(head[0]) for head, *_ in texts]
-        words = [max(map(cell_len, head[0].split()), default=0) for head, *_ in texts]
-        frame = 3 * len(cells) + 1
-        tight = [max(pair) for pair in zip(cells, words, strict=True)]
-        loose = sum(max(pair) for pair in zip(cells, heads, strict=True))
-        if loose + frame <= room or sum(tight) + frame > room:
-            return [None] * len(cells)
-        return list(tight)
+    def _widths(self, texts: Sequence[Sequence[str]], room: int) -> list[int]:
+        """Columns as wide as their texts or, where that is too wide, as their cells and the longest
+        word of the heading; then the widest that may be wrapped is the first to give way.
+        """
+        columns = list(zip(*texts, strict=True))
+        room -= 2 * (len(columns) - 1)
+        widths = [max(map(_longest, column)) for column in columns]
+        if sum(widths) > room and self.labels:
+            heads = (max(map(len, head.split()), default=0) for head, *_ in columns)
+            cells = (max(map(_longest, column[1:]), default=0) for column in columns)
+            widths = [max(pair) for pair in zip(heads, cells, strict=True)]
+        flexible = [n for n, name in enumerate(self._names) if name not in self.nowrap]
+        while flexible and sum(widths) > room:
+            widest = max(flexible, key=widths.__getitem__)
+            if widths[widest] <= _LEAST_WIDTH:
+                break
+            widths[widest] -= 1
+        return widths
+
+    def _shown(self) -> list[list[str]]:
+        """The headings, unless they are hidden, and the rows."""
+        return [*([self._names] if self.labels else []), *self._lines()]
+
+    def _aligned(self, rows: Sequence[Sequence[Sequence[str]]]) -> list[str]:
+        """Rows, of which each cell has one line or more, as lines of aligned columns."""
+        columns = zip(*rows, strict=True)
+        widths = [max(len(line) for cell in column for line in cell) for column in columns]
+        sides = ["<" if self._is_left(name) else ">" for name in self._names]
+        return [
+            "  ".join(f"{t:{s}{n}}" for t, s, n in zip(line, sides, widths, strict=True)).rstrip()
+            for row in rows
+            for line in zip_longest(*row, fillvalue="")
+        ]
 
     @property
     def csv(self) -> str:
@@ -260,9 +226,9 @@ class Table:
         return list(self.columns or (self.rows[0] if self.rows else ()))
 
     def _is_left(self, column: str) -> bool:
-        if self.left is not None:
-            return column in (self.group, *self.left)
-        return not all(isinstance(row[column], int | float) for row in self.rows)
+        if column in (self.group, *self.left):
+            return True
+        return not all(_NUMBER.match(_text(row[column])) for row in self.rows)
 
     def _lines(self) -> Iterator[list[str]]:
         """The texts of each row; a group is named once."""
@@ -279,10 +245,6 @@ def _text(value: object) -> str:
     return DASH if value is None else value.text if isinstance(value, Cell) else str(value)
 
 
-def _html(value: object) -> str:
-    return value.html if isinstance(value, Cell) else escape(_text(value), quote=False)
-
-
 def _latex(text: str) -> str:
     return _printable(text).translate(_LATEX)
 
@@ -290,6 +252,16 @@ def _latex(text: str) -> str:
 def _printable(text: str) -> str:
     """The text on one line: a space for every character that does not print."""
     return "".join(c if c.isprintable() else " " for c in text)
+
+
+def _longest(text: str) -> int:
+    """Characters of the longest line of a text."""
+    return max(map(len, text.splitlines()), default=0)
+
+
+def _wrapped(text: str, width: int) -> list[str]:
+    lines = (wrap(line, width) if len(line) > width else [line] for line in text.splitlines())
+    return [part for parts in lines for part in parts] or [""]
 
 
 def _markdown(text: str) -> str:

@@ -1,11 +1,8 @@
 """Tables of a tournament, and examples of its judgments."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from hashlib import sha256
-from html import escape
 from typing import Any
 
 import numpy as np
@@ -22,7 +19,10 @@ from arena_kit.rating.base import Ratings, kinds
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.method import Stability
 from arena_kit.reporting.board import Board, Dimension
+from arena_kit.reporting.html import rendered
 from arena_kit.reporting.tables import Shown, Table, facts, number, percent
+
+_LONGEST_SHOWN = 1200  # characters of a response in an example
 
 
 def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
@@ -42,7 +42,7 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
     ]
     lost = missing_text(pairing.missing, pairing.dropped_prompts, pairing.dropped_pairs)
     notes = [note for note in (lost, barred_text(pairing.barred)) if note]
-    return Table(rows=rows, name="pairs", notes=notes)
+    return Table(rows, "pairs", notes=notes)
 
 
 def barred_text(barred: Mapping[str, int]) -> str:
@@ -87,7 +87,7 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     served = served_warning(judgments)
     none = f"None: {', '.join(absent)}." if absent else ""
     notes = [note for note in (none, served) if note]
-    return Table(rows=rows, name="verdicts", group="counted", notes=notes, empty="No verdicts.")
+    return Table(rows, "verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 
 def examples(
@@ -116,33 +116,21 @@ def _card(
 ) -> Shown:
     pair = judgment.pair
     outcome = f"{judgment.winner} wins" if judgment.winner else str(judgment.settlement)
-    sides = "".join(
-        _box(entrant, responses[entrant, pair.prompt_id].response_text)
-        for entrant in (pair.entrant_a, pair.entrant_b)
-    )
-    verdicts = "".join(
-        f"<p><b>{escape(v.presentation.first)} shown first:</b> {escape(_verdict(v))}</p>"
-        for v in judgment.verdicts
-    )
-    html = (
-        '<details style="border: 1px solid #d8dee4; border-radius: 8px; padding: 8px 16px; '
-        'margin: 10px 0">'
-        f"<summary>{escape(f'{pair.dimension} · {pair.prompt_id} · {outcome}')}</summary>"
-        f"<p>{escape(prompt.text)}</p>"
-        f'<div style="display: grid; grid-template-columns: '
-        f'repeat(auto-fit, minmax(min(100%, 260px), 1fr)); gap: 12px">{sides}</div>'
-        f"{verdicts}</details>"
+    html = rendered(
+        "example",
+        title=f"{pair.dimension} · {pair.prompt_id} · {outcome}",
+        prompt=prompt.text,
+        sides=[
+            (entrant, _cut(responses[entrant, pair.prompt_id].response_text))
+            for entrant in (pair.entrant_a, pair.entrant_b)
+        ],
+        verdicts=[(each.presentation.first, _verdict(each)) for each in judgment.verdicts],
     )
     return Shown(html, f"{pair.pair_id}: {outcome}")
 
 
-def _box(entrant: str, text: str) -> str:
-    shown = text if len(text) <= 1200 else text[:1200] + " …"
-    return (
-        '<div style="background-color: #f6f8fa; border-radius: 6px; padding: 8px 12px; '
-        f'overflow-wrap: anywhere; white-space: pre-wrap"><b>{escape(entrant)}</b>\n'
-        f"{escape(shown)}</div>"
-    )
+def _cut(text: str) -> str:
+    return text if len(text) <= _LONGEST_SHOWN else text[:_LONGEST_SHOWN] + " …"
 
 
 def _verdict(verdict: Verdict) -> str:
@@ -173,7 +161,8 @@ def stability_table(stability: Stabilities, board: Board) -> Table:
         for pair in pairs
     ]
     answer = stability_answer(stability, board)
-    return Table(rows=rows, name="stability", group="dimension", empty=answer)
+    left = ["resamples in this order"]
+    return Table(rows, "stability", group="dimension", left=left, empty=answer)
 
 
 def stability_answer(stability: Stabilities, board: Board) -> str:
@@ -209,9 +198,8 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Tab
         if dimension in fits
     ]
     return Table(
-        rows=rows,
-        name="shrinkage",
-        left=["dimension"],
+        rows,
+        "shrinkage",
         notes=[note for dimension, by_k in sweep.items() if (note := _too_short(dimension, by_k))],
         empty="No dimension has a rating.",
     )
@@ -232,7 +220,7 @@ def _ordered(pair: Stability) -> str:
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
 
 
-_FREE = Table(rows=[], empty="Nothing: the judge runs in this process.")
+_FREE = Table([], empty="Nothing: the judge runs in this process.")
 
 
 def forecast(cost: Forecast | None) -> Table:
@@ -306,22 +294,19 @@ def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
     """A row per dimension and pair (sides in name order): wins, ties, inconsistent."""
     rows = []
     for dimension, log in battles.by_dimension().items():
-        swap = log.a > log.b
-        low, high = np.where(swap, log.b, log.a), np.where(swap, log.a, log.b)
-        masks = kinds(log)
-        a_won = log.outcome == np.where(swap, B_WINS, A_WINS)
-        b_won = log.outcome == np.where(swap, A_WINS, B_WINS)
-        for i, j in sorted({(int(x), int(y)) for x, y in zip(low, high, strict=True)}):
-            here = (low == i) & (high == j)
-            rows.append(
-                {
-                    "dimension": dimension,
-                    "entrant_a": log.models[i],
-                    "entrant_b": log.models[j],
-                    "a_wins": int((a_won & here).sum()),
-                    "b_wins": int((b_won & here).sum()),
-                    "ties": int(((masks["tie"] | masks["both_bad"]) & here).sum()),
-                    "inconsistent": int((masks["inconsistent"] & here).sum()),
-                }
-            )
+        swap, masks = log.a > log.b, kinds(log)
+        counted = {
+            "a_wins": log.outcome == np.where(swap, B_WINS, A_WINS),
+            "b_wins": log.outcome == np.where(swap, A_WINS, B_WINS),
+            "ties": masks["tie"] | masks["both_bad"],
+            "inconsistent": masks["inconsistent"],
+        }
+        sides = np.sort([log.a, log.b], axis=0)
+        pairs, which = np.unique(sides, axis=1, return_inverse=True)
+        totals = {name: np.bincount(which.ravel(), mask) for name, mask in counted.items()}
+        rows += [
+            {"dimension": dimension, "entrant_a": log.models[i], "entrant_b": log.models[j]}
+            | {name: int(total[n]) for name, total in totals.items()}
+            for n, (i, j) in enumerate(pairs.T)
+        ]
     return rows

@@ -1,25 +1,15 @@
 """Tables, picture and sentences of a review of voters: who stands out, why, and what it changes."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import inf, log
+from math import inf, log, nan
 from typing import Any
 
 from matplotlib.figure import Figure
 
 from arena_kit.rating.base import Ratings
-from arena_kit.reporting.figures import (
-    ACCENT,
-    SOFT,
-    WARM,
-    legend_below,
-    panels_of,
-    plot,
-    shown_name,
-)
-from arena_kit.reporting.tables import DASH, Table
+from arena_kit.reporting import figures as fig
+from arena_kit.reporting.tables import DASH, Table, number
 from arena_kit.validity.shifts import MAX_SPREAD
 from arena_kit.validity.voters import MIN_VOTES, Rule, VoterTests
 
@@ -55,12 +45,6 @@ class Boards:
         order = self.after.order if self.after else ()
         return {model: rank for rank, model in enumerate(order, 1)}
 
-    @property
-    def changes(self) -> dict[str, float]:
-        """By how many points every model's rating changes."""
-        after = self.after
-        return {m: after[m].rating - self.before[m].rating for m in after.models} if after else {}
-
 
 def answer(tests: VoterTests, boards: Boards) -> list[str]:
     """Who stands out and why, and how the board would change without them."""
@@ -82,7 +66,8 @@ def change(boards: Boards) -> str:
     if boards.after is None:
         return "Without them no rating exists, so nothing can be said about the board."
     whose = "their" if len(boards.left_out) > 1 else "this voter's"
-    points, after = boards.changes, boards.ranks_after
+    after = boards.ranks_after
+    points = {m: boards.after[m].rating - boards.before[m].rating for m in after}
     most = max(points, key=lambda model: abs(points[model]))
     before = {model: rank for rank, model in enumerate(boards.before.order, 1)}
     moved = sum(after[model] != before[model] for model in after)
@@ -128,14 +113,7 @@ def standing_out(tests: VoterTests) -> Table:
         f"Over all rules together {odds(tests.needed)} was needed, since {len(tests.tests):,} "
         "voters were looked at."
     )
-    return Table(
-        rows=rows,
-        name="standing_out",
-        left=["voter", "rule", "seen"],
-        nowrap=["voter"],
-        notes=[note],
-        empty="Nobody stands out.",
-    )
+    return Table(rows, "standing_out", nowrap=["voter"], notes=[note], empty="Nobody stands out.")
 
 
 def voters(tests: VoterTests) -> Table:
@@ -154,9 +132,8 @@ def voters(tests: VoterTests) -> Table:
     ]
     rest = len(tests.tests) - len(rows)
     return Table(
-        rows=rows,
-        name="voters",
-        left=["voter", "strongest rule", "stands out"],
+        rows,
+        "voters",
         notes=[f"{rest:,} more voters have less evidence against them."] if rest > 0 else [],
     )
 
@@ -171,7 +148,7 @@ def honest(tests: VoterTests) -> Table:
         "Estimated from all voters but those who stand out, as the widest spread that the votes "
         "allow; what ratings are not sure of is in it."
     )
-    return Table(rows=rows, name="honest", left=["honest voters differ"], notes=[note])
+    return Table(rows, "honest", notes=[note])
 
 
 def _spread(rule: Rule, spread: float) -> str:
@@ -182,41 +159,31 @@ def _spread(rule: Rule, spread: float) -> str:
 
 def boards(boards: Boards) -> Table:
     """Every model's rating and rank with all votes, and without those of the voters left out."""
-    ranks, changes = boards.ranks_after, boards.changes
+    after = {row.model: row.rating for row in boards.after.ratings} if boards.after else {}
     rows = [
         {
             "model": row.model,
             "rank": rank,
             "rating": f"{row.rating:.0f}",
-            "rank without": ranks.get(row.model, DASH),
-            "rating without": f"{boards.after[row.model].rating:.0f}"
-            if boards.after and row.model in ranks
-            else DASH,
-            "change": f"{changes[row.model]:+.0f}" if row.model in ranks else DASH,
+            "rank without": boards.ranks_after.get(row.model, DASH),
+            "rating without": number(after.get(row.model), ".0f"),
+            "change": number(after.get(row.model, nan) - row.rating, "+.0f"),
         }
         for rank, row in enumerate(boards.before.ratings, 1)
     ]
     names = ", ".join(boards.left_out[:_LISTED])
     more = " and others" if len(boards.left_out) > _LISTED else ""
     left = f"Left out: {names}{more}, {boards.votes:,} votes."
-    return Table(
-        rows=rows,
-        name="boards",
-        left=["model"],
-        notes=[left if boards.left_out else "Nobody is left out."],
-    )
+    return Table(rows, "boards", notes=[left if boards.left_out else "Nobody is left out."])
 
 
 def removals(lines: Sequence[tuple[str, ...]]) -> Table:
     """The log of removals: when, who or what, removed or restored, by whom and why."""
     names = ("when", "what", "whose", "change", "by", "why")
     return Table(
-        rows=[dict(zip(names, line, strict=True)) for line in lines],
-        name="removals",
-        columns=names,
-        left=names,
-        empty="Nothing was ever removed.",
-    )
+        [dict(zip(names, line, strict=True)) for line in lines], name="removals", columns=names,
+        left=names, empty="Nothing was ever removed.",
+    )  # fmt: skip
 
 
 def to_dict(tests: VoterTests) -> dict[str, Any]:
@@ -234,29 +201,31 @@ def odds(log10: float) -> str:
     return f"{value:,.0f} : 1" if value >= 10 else f"{value:.1f} : 1"
 
 
-@plot(
+@fig.plot(
     "evidence",
     "Evidence against every voter by number of votes, with the bar above which one stands out",
 )
 def evidence(tests: VoterTests) -> Figure:
     """The evidence against every voter, and what it takes to stand out."""
-    figure, (ax,) = panels_of(9, 4.2, 1, "Who votes otherwise than honest voters do?")
-    for kind, color, label in ((False, ACCENT, "voter"), (True, WARM, "stands out")):
+    figure, (ax,) = fig.panels_of(9, 4.2, 1, "Who votes otherwise than honest voters do?")
+    for kind, color, label in ((False, fig.ACCENT, "voter"), (True, fig.WARM, "stands out")):
         some = [test for test in tests.tests if test.stands_out == kind]
         heights = [max(test.evidence, _FLOOR) for test in some]
         ax.plot([test.votes for test in some], heights, "o",
                 color=color, alpha=0.7, markersize=5, label=label)  # fmt: skip
-    ax.axhline(tests.needed, color=SOFT, linestyle=":", linewidth=1, label="needed to stand out")
+    ax.axhline(
+        tests.needed, color=fig.SOFT, linestyle=":", linewidth=1, label="needed to stand out"
+    )
     top, bottom = max(test.evidence for test in tests.tests), ax.get_ylim()[0]
     line, height = (top - bottom) / _LINES, inf
     for test in tests.standing_out[:_LISTED]:  # the largest evidence first: names go downwards
         height = min(test.evidence, height - line)
-        ax.annotate(shown_name(test.voter), (test.votes, height), xytext=(6, 0), fontsize=8,
-                    textcoords="offset points", va="center", color=SOFT)  # fmt: skip
+        ax.annotate(fig.shown_name(test.voter), (test.votes, height), xytext=(6, 0), fontsize=8,
+                    textcoords="offset points", va="center", color=fig.SOFT)  # fmt: skip
     counts = [test.votes for test in tests.tests]
     if max(counts) > _LOG_SCALE_FROM * min(counts):
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")
     ax.set(xlabel="votes", ylabel="evidence, as a power of ten")
-    legend_below(figure, columns=3)
+    fig.legend_below(figure, columns=3)
     return figure

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, file_hash, read_json, write_json, write_text
+from arena_kit.files import DataError, file_hash, read_json
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import model_pages, policy_tables
@@ -159,13 +159,7 @@ def publish_policy(
         files |= _board_files(season, report)
     least = season.policy.prompt_scores.min_votes
     files["model_detail.json"] = {page.model: page.as_dict(least) for page in pages}
-    with season.record.failing():
-        for name, values in files.items():
-            write = write_text if isinstance(values, str) else write_json
-            write(season.record.path / name, values)
-        for plot in figures:
-            season.record.keep_figure(plot)
-    return season.record.close()
+    return season.record.publish(files, figures)
 
 
 def _board_files(season: Season, report: WeeklyReport) -> dict[str, Any]:

@@ -1,7 +1,5 @@
 """A site in a folder of its own: made from records, made again at will, nothing else touched."""
 
-from __future__ import annotations
-
 import re
 import secrets
 from collections.abc import Sequence
@@ -61,20 +59,17 @@ def build_site(records: Sequence[Path], out: Path, people: BattleLog | None = No
 
 def run_page(record: Path, people: BattleLog | None = None) -> RunPage:
     """All that a site shows of a record; what it cannot show it says."""
-    run = overview(record)
-    boards, no_board = attempt(record, boards_of, record)
-    reading, no_reading = attempt(record, reading_of, record, people)
-    opponents, _ = attempt(record, opponents_of, record, reading)
-    facts, _ = attempt(record, facts_of, record)
-    report = record / "report.html"
+    run, report = overview(record), record / "report.html"
+    boards, no_board = attempt(record, boards_of, record, otherwise=[])
+    reading, no_reading = attempt(record, reading_of, record, people, otherwise=None)
     if reading is not None:
         reading = replace(reading, no_texts=_without_folders(reading.no_texts, record))
     return RunPage(
         run=replace(run, why_not=_without_folders(run.why_not, record)),
-        facts=facts or {},
-        boards=boards or (),
+        facts=attempt(record, facts_of, record, otherwise={})[0],
+        boards=boards,
         reading=reading,
-        opponents=opponents or {},
+        opponents=attempt(record, opponents_of, record, reading, otherwise={})[0],
         report=report if report.is_file() else None,
         no_board=_without_folders(no_board, record),
         no_reading=_without_folders(no_reading, record),
@@ -93,10 +88,10 @@ def _rendered(pages: Sequence[RunPage], nonce: str) -> tuple[list[RunPage], dict
     shown: list[RunPage] = []
     made: dict[str, str] = {}
     for page in pages:
-        texts, why = attempt(page.run.path, run_files, page, nonce)
-        made |= {f"{page.slug}/{name}": text for name, text in (texts or {}).items()}
+        texts, why = attempt(page.run.path, run_files, page, nonce, otherwise={})
+        made |= {f"{page.slug}/{name}": text for name, text in texts.items()}
         unshown = RunPage(run=page.run, no_board=_without_folders(why, page.run.path))
-        shown.append(page if texts is not None else unshown)
+        shown.append(unshown if why else page)
     return shown, dict(first_files(shown, nonce)) | made
 
 

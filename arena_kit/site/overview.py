@@ -1,11 +1,9 @@
 """A run record in a few words: what a list of runs shows of each."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, ParamSpec, TypeVar
+from typing import Any, TypeVar
 
 from arena_kit.files import DataError, read_json
 from arena_kit.judging.asking.cost import dollars
@@ -13,7 +11,6 @@ from arena_kit.policy.constants import Phase
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.runs.record.record import open_record
 
-P = ParamSpec("P")
 T = TypeVar("T")
 
 
@@ -24,11 +21,11 @@ class Overview:
     """
 
     path: Path
-    mode: str
-    started_at: str
-    judge: str
-    status: str
-    usd: float | None
+    mode: str = "unknown"
+    started_at: str = ""
+    judge: str = ""
+    status: str = "unreadable"
+    usd: float | None = None
     note: str = ""
     answer: tuple[str, ...] = ()
     cautions: tuple[str, ...] = ()
@@ -70,21 +67,17 @@ def overview(record: Path) -> Overview:
     try:
         manifest = open_record(record)
     except DataError as error:
-        return _unreadable(record, str(error))
-    facts: dict[str, Any] = {
-        "path": record,
-        "mode": str(manifest.get("mode") or "unknown"),
-        "started_at": str(manifest.get("started_at") or ""),
-        "judge": _judge(manifest),
-        "status": str(manifest.get("status") or "unknown"),
-        "usd": _spent(manifest),
-        "note": votes_note(manifest),
-    }
-    found, why_not = attempt(record, _answered, record, manifest)
-    answer, cautions = found or ([], [])
-    note = facts["note"]
+        return Overview(path=record, why_not=str(error))
+    (answer, cautions), why_not = attempt(record, _answered, record, manifest, otherwise=([], []))
+    note = votes_note(manifest)
     return Overview(
-        **facts,
+        path=record,
+        mode=str(manifest.get("mode") or "unknown"),
+        started_at=str(manifest.get("started_at") or ""),
+        judge=_judge(manifest),
+        status=str(manifest.get("status") or "unknown"),
+        usd=_spent(manifest),
+        note=note,
         answer=tuple(answer),
         cautions=tuple(each for each in cautions if not (note and note in each)),
         why_not=why_not or _no_answer(manifest),
@@ -105,19 +98,20 @@ def _answered(record: Path, manifest: Mapping[str, Any]) -> tuple[list[str], lis
     return kept["said"][: len(kept["said"]) - len(kept["caveats"])], kept["caveats"]
 
 
-def attempt(
-    record: Path, read: Callable[P, T], *args: P.args, **kwargs: P.kwargs
-) -> tuple[T | None, str]:
-    """What `read` makes of a record, or None and a sentence: a record may be older than this
+def attempt(record: Path, read: Callable[..., T], *args: Any, otherwise: Any) -> tuple[T, str]:
+    """What `read` makes of a record, or `otherwise` and a sentence: a record may be older than this
     version, cut short, or somebody else's.
     """
     try:
-        return read(*args, **kwargs), ""
+        return read(*args), ""
     except DataError as error:
-        return None, str(error)
+        return otherwise, str(error)
     except (LookupError, TypeError, ValueError, AttributeError) as error:
         what = f"{type(error).__name__}: {error}"
-        return None, f"{record}: holds artifacts that are not as this version writes them ({what})"
+        return (
+            otherwise,
+            f"{record}: holds artifacts that are not as this version writes them ({what})",
+        )
 
 
 def facts_of(record: Path) -> dict[str, str]:
@@ -163,11 +157,6 @@ def votes_note(manifest: Mapping[str, Any]) -> str:
     """What a run says of the votes of people that it has, such as that they are simulated."""
     votes = manifest.get("human_battles") or manifest.get("battles")
     return str(votes.get("note") or "") if isinstance(votes, dict) else ""
-
-
-def _unreadable(record: Path, why: str) -> Overview:
-    return Overview(path=record, mode="unknown", started_at="", judge="", status="unreadable",
-                    usd=None, why_not=why)  # fmt: skip
 
 
 def _judge(manifest: Mapping[str, Any]) -> str:

@@ -15,7 +15,7 @@ from urllib.parse import urlencode
 from arena_kit import __version__
 from arena_kit.files import DataError, read_json, read_text
 from arena_kit.reporting.board import FILE as BOARD
-from arena_kit.reporting.board import Board, BoardRow, Column, Dimension, columns
+from arena_kit.reporting.board import Board, BoardRow, Column, columns
 from arena_kit.reporting.html import on_a_site
 from arena_kit.reporting.tables import DASH, percent
 from arena_kit.site.overview import Overview
@@ -62,15 +62,13 @@ def boards_of(record: Path) -> list[BoardView]:
             name=each.name or board.title,
             columns=shown,
             rows=board.rows(each.name),
-            sentences=[*each.said, *_unrated(each)] if board.diagnostics else [],
+            sentences=[*each.said, *([f"Not rated: {each.unrated}."] if each.unrated else [])]
+            if board.diagnostics
+            else [],
             notes=[*each.notes, *board.notes] if board.diagnostics else [],
         )
         for each in board.dimensions
     ]
-
-
-def _unrated(dimension: Dimension) -> list[str]:
-    return [f"Not rated: {dimension.unrated}."] if dimension.unrated else []
 
 
 class Grid(NamedTuple):
@@ -120,33 +118,22 @@ def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str
 
 def run_files(page: RunPage, nonce: str) -> dict[str, str]:
     """Texts of all files of one run by their paths in its folder."""
-    return dict(_run_files(page, nonce))
-
-
-def _run_files(page: RunPage, nonce: str) -> Iterator[tuple[str, str]]:
     shared = {"nonce": nonce, "page": page}
+    made: dict[str, str] = {}
     if page.report:
-        yield (
-            "report.html",
-            on_a_site(read_text(page.report), "index.html" if page.shown else "../index.html"),
-        )
+        back = "index.html" if page.shown else "../index.html"
+        made["report.html"] = on_a_site(read_text(page.report), back)
     if page.shown:
         links = {model: f"models/{slug(model)}.html" for model in page.models}
-        yield "index.html", _rendered("run", root="../", links=links, **shared)
+        made["index.html"] = _rendered("run", root="../", links=links, **shared)
     for model in page.models:
-        shown = {"places": list(_places(page, model)), "tables": page.opponents.get(model, ())}
-        text = _rendered("model", root="../../", model=model, **shown, **shared)
-        yield f"models/{slug(model)}.html", text
+        places = [(board, row) for board in page.boards for row in board.rows if row.model == model]
+        own = {"places": places, "tables": page.opponents.get(model, ()), "model": model}
+        made[f"models/{slug(model)}.html"] = _rendered("model", root="../../", **own, **shared)
     if page.reading:
-        yield "battles.html", _rendered("battles", root="../", **shared)
-        yield from _data(page.reading)
-
-
-def _places(page: RunPage, model: str) -> Iterator[tuple[BoardView, BoardRow]]:
-    for board in page.boards:
-        for row in board.rows:
-            if row.model == model:
-                yield board, row
+        made["battles.html"] = _rendered("battles", root="../", **shared)
+        made |= dict(_data(page.reading))
+    return made
 
 
 def _rendered(name: str, **values: Any) -> str:

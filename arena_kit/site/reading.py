@@ -1,7 +1,5 @@
 """The battles of a run record with all that was said in them: what the reader shows."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
@@ -14,7 +12,6 @@ from arena_kit.battles.battle import Battle, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import BattleTexts, read_battle_texts, read_battles
 from arena_kit.files import DataError, read_json, read_lines
-from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.inputs import FOLDER, NAMES, record_texts
 from arena_kit.runs.record.record import open_record
 from arena_kit.site.overview import votes_note
@@ -82,7 +79,7 @@ def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
     judged = record / "judged.jsonl"
     chosen = read_battles(judged) if judged.is_file() else _of_source(log, human=False)
     manifest = open_record(record)
-    votes = [_of_source(_with_pinned(log, record, manifest), human=True)]
+    votes = [_of_source(log, human=True)]
     people_votes = _counted([*votes, *([people] if people is not None else [])], chosen)
     said = _named(verdicts_of(record), record)
     battles = [*_settled(chosen, said, people_votes), *_incomplete(chosen, said)]
@@ -123,16 +120,6 @@ def _of_source(log: BattleLog, *, human: bool) -> BattleLog:
     if log.source is None:
         return log.select([]) if human else log
     return log.select((log.source.values() == str(Source.HUMAN)) == human)
-
-
-def _with_pinned(log: BattleLog, record: Path, manifest: Mapping[str, Any]) -> BattleLog:
-    """The battles with votes that a record only pins, where their file is still there."""
-    if (manifest.get("human_battles") or {}).get("inlined", True):
-        return log
-    try:
-        return battles_of(record)
-    except DataError:
-        return log
 
 
 def _counted(logs: list[BattleLog], judged: BattleLog) -> People:

@@ -3,11 +3,10 @@
 Whether model names were hidden, and who is a bot, no log can tell.
 """
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from statistics import NormalDist
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,23 +17,41 @@ from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.repeats import Meetings, Sessions, meetings_in_order
 from arena_kit.policy.constants import Policy, Repeats
 
+Row = dict[str, Any]
+
 _RARE = 0.01  # how often some model would be further off, if sides are drawn evenly
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class LaneShare:
-    """How much of the queue a lane served, in all and lately, beside its weight."""
+def lane_mix(
+    battles: BattleLog, policy: Policy, lately: NDArray[np.bool_] | None = None
+) -> list[Row]:
+    """A row per lane: how much of the queue it served, in all and lately, beside its weight; none
+    where the log names no lanes.
 
-    lane: str
-    votes: int
-    share: float
-    lately: float
-    weight: float
+    `lately` marks the votes of the week, by default all. Lanes that are not in force in the
+    policy's phase have no weight.
+    """
+    if battles.lane is None or not (battles.lane.codes >= 0).any():
+        return []
+    served = [None if lane is None else str(lane) for lane in battles.lane.values()]
+    recent = served if lately is None else [served[i] for i in np.flatnonzero(lately)]
+    votes, late = (Counter(lane for lane in each if lane) for each in (served, recent))
+    weights = {str(lane): weight for lane, weight in lane_weights(policy).items()}
+    return [
+        {
+            "lane": lane,
+            "votes": votes[lane],
+            "share": votes[lane] / max(1, votes.total()),
+            "lately": late[lane] / max(1, late.total()),
+            "weight": weight,
+        }
+        for lane, weight in (weights | {x: 0.0 for x in sorted(votes) if x not in weights}).items()
+        if votes[lane] or weight
+    ]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Integrity:
-    """Counts about sides and repeats; None where the log lacks what they need.
+def integrity(battles: BattleLog, policy: Policy) -> Row:
+    """Count what the controls are to prevent; None where the log lacks what a count needs.
 
     `left_of` is the model whose share of votes on the left, `left`, is furthest from one half
     in standard errors, `left_errors`, and `left_chance` says whether chance would often put
@@ -42,46 +59,6 @@ class Integrity:
     `prompt_repeats` are meetings on a prompt that the pair had used up (6.2), and
     `session_repeats` votes on a pair and prompt that the session had seen (11).
     """
-
-    left_of: str
-    left: float
-    left_errors: float
-    left_chance: bool
-    left_wins: float | None
-    prompt_repeats: int | None
-    session_repeats: int | None
-    same_ids: int | None
-
-
-def lane_mix(
-    battles: BattleLog, policy: Policy, lately: NDArray[np.bool_] | None = None
-) -> tuple[LaneShare, ...]:
-    """Votes by the lane that served them; empty where the log names no lanes.
-
-    `lately` marks the votes of the week, by default all. Lanes that are not in force in the
-    policy's phase have no weight.
-    """
-    if battles.lane is None or not (battles.lane.codes >= 0).any():
-        return ()
-    served = [None if lane is None else str(lane) for lane in battles.lane.values()]
-    recent = served if lately is None else [served[i] for i in np.flatnonzero(lately)]
-    votes, late = (Counter(lane for lane in each if lane) for each in (served, recent))
-    weights = {str(lane): weight for lane, weight in lane_weights(policy).items()}
-    return tuple(
-        LaneShare(
-            lane=lane,
-            votes=votes[lane],
-            share=votes[lane] / max(1, votes.total()),
-            lately=late[lane] / max(1, late.total()),
-            weight=weight,
-        )
-        for lane, weight in (weights | {x: 0.0 for x in sorted(votes) if x not in weights}).items()
-        if votes[lane] or weight
-    )
-
-
-def integrity(battles: BattleLog, policy: Policy) -> Integrity:
-    """Count what the controls are to prevent."""
     n = len(battles.models)
     left, right = (np.bincount(side, minlength=n) for side in (battles.a, battles.b))
     share = left / np.maximum(1, left + right)
@@ -90,16 +67,16 @@ def integrity(battles: BattleLog, policy: Policy) -> Integrity:
     decided = battles.decisive()
     ids = battles.battle_id
     named = [] if ids is None else [name for name in ids.tolist() if name is not None]
-    return Integrity(
-        left_of=battles.models[most],
-        left=float(share[most]),
-        left_errors=float(errors[most]),
-        left_chance=bool(errors[most] < NormalDist().inv_cdf(1 - _RARE / (2 * n))),
-        left_wins=float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
-        prompt_repeats=_prompt_repeats(battles, policy.repeats),
-        session_repeats=_session_repeats(battles, policy.repeats),
-        same_ids=len(named) - len(set(named)) if named else None,
-    )
+    return {
+        "left_of": battles.models[most],
+        "left": float(share[most]),
+        "left_errors": float(errors[most]),
+        "left_chance": bool(errors[most] < NormalDist().inv_cdf(1 - _RARE / (2 * n))),
+        "left_wins": float(np.mean(battles.outcome[decided] == A_WINS)) if decided.any() else None,
+        "prompt_repeats": _prompt_repeats(battles, policy.repeats),
+        "session_repeats": _session_repeats(battles, policy.repeats),
+        "same_ids": len(named) - len(set(named)) if named else None,
+    }
 
 
 def _prompt_repeats(battles: BattleLog, rule: Repeats) -> int | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from itertools import count, groupby
-from typing import Any, NamedTuple, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,6 +17,7 @@ from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.policy import rules
 from arena_kit.policy.constants import Phase, Policy, PromptScores
 from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.order import (
@@ -27,29 +28,16 @@ from arena_kit.policy.order import (
     votes_per_week,
 )
 from arena_kit.policy.ratings import epoch_of, exposure_due, final_states, legacy_elo, rated
-from arena_kit.policy.rules import (
-    Badge,
-    PublicationStatus,
-    QualityFloor,
-    Standing,
-    confidence,
-    contender_band,
-    provisional_state,
-    publication_status,
-    quality_checks,
-    quality_floor,
-    ranked,
-    ranked_neighbours,
-    stability_badge,
-)
 from arena_kit.rating.base import RatingError, Ratings, expected_share, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragile, fragility
 from arena_kit.rating.glicko2.method import GlickoHistory, GlickoState
 
+if TYPE_CHECKING:
+    import pandas as pd
+
 Floats = NDArray[np.float64]
-Ints = NDArray[np.int64]
 #: A model's scores over prompts; None where there are too few prompts to say.
 Scores = dict[str, float | int | None]
 
@@ -76,10 +64,10 @@ class Leaderboard:
     """
 
     rows: tuple[LeaderboardRow, ...]
-    status: PublicationStatus
+    status: rules.PublicationStatus
     order_decided: OrderStatus
     band: tuple[str, ...]
-    checks: tuple[QualityFloor, ...]
+    checks: tuple[rules.QualityFloor, ...]
     fairness: tuple[ExposureFairness, ...]
     movement: str
     adjacent: tuple[PairOrder, ...] = field(repr=False)
@@ -174,8 +162,8 @@ class Leaderboard:
 def earlier_of(board: Mapping[str, Any], source: str) -> Earlier:
     """What an earlier board's JSON says of its ranks."""
     try:
-        ranked = [row for row in board["rows"] if row["official_rank"] is not None]
-        ranks = {str(row["model"]): int(row["official_rank"]) for row in ranked}
+        official = [row for row in board["rows"] if row["official_rank"] is not None]
+        ranks = {str(row["model"]): int(row["official_rank"]) for row in official}
         return Earlier(epoch=str(board["epoch"]), ranks=ranks)
     except (KeyError, TypeError, ValueError):
         raise DataError(f"{source}: not a leaderboard of this kind (epoch, rows)") from None
@@ -199,14 +187,14 @@ def leaderboard(
     coverage = Coverage.of(battles, policy, models=models, prompts=prompts)
     history, strengths = rated(battles, policy)
     states = _states(coverage, final_states(history))
-    standings = ranked(policy, coverage.standings(states))
+    standings = rules.ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(exposure_due(history, policy, order, battles))
     pace = votes_per_week(battles)
     metrics = _metrics(
         policy,
         standings,
-        ranked_neighbours(policy, standings, strengths, pace),
+        rules.ranked_neighbours(policy, standings, strengths, pace),
         {model: {"volatility": state.volatility} for model, state in states.items()},
         {model: {"pair_coverage": score} for model, score in coverage.pair_scores(order).items()},
         records(battles),
@@ -217,14 +205,14 @@ def leaderboard(
         _named("adjusted", prompt_scores(battles, policy.prompt_scores, strengths)),
     )
     movement = _movement(epoch_of(policy), earlier)
-    status = publication_status(policy, standings, coverage.pair)
+    status = rules.publication_status(policy, standings, coverage.pair)
     top = status.top or order[: policy.publication.top]
     return Leaderboard(
         rows=_published(policy, metrics, earlier.ranks if earlier and not movement else {}),
         status=status,
         order_decided=order_status(policy, top, strengths, pace),
-        band=contender_band(policy, standings),
-        checks=quality_checks(policy, standings),
+        band=rules.contender_band(policy, standings),
+        checks=rules.quality_checks(policy, standings),
         fairness=fairness,
         movement=movement,
         adjacent=neighbour_orders(policy, order, strengths, pace),
@@ -276,7 +264,7 @@ class LeaderboardRow:
     rd: float
     volatility: float
     confidence: int
-    badge: Badge
+    badge: rules.Badge
     badge_reasons: tuple[str, ...]
     provisional: bool
     provisional_reasons: tuple[str, ...]
@@ -333,7 +321,7 @@ def _published(
 
 def _metrics(
     policy: Policy,
-    standings: Sequence[Standing],
+    standings: Sequence[rules.Standing],
     neighbours: Mapping[str, Sequence[PairOrder]],
     *columns: Mapping[str, Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
@@ -349,18 +337,20 @@ def _metrics(
     return rows
 
 
-def _rules(policy: Policy, standing: Standing, neighbours: Sequence[PairOrder]) -> dict[str, Any]:
+def _rules(
+    policy: Policy, standing: rules.Standing, neighbours: Sequence[PairOrder]
+) -> dict[str, Any]:
     """What the rules say of a model."""
-    badge = stability_badge(policy, standing, neighbours)
-    provisional = provisional_state(policy, standing)
-    floor = quality_floor(policy, standing)
+    badge, badge_reasons = rules.stability_badge(policy, standing, neighbours)
+    official, reasons = rules.established(policy, standing)
+    floor = rules.quality_floor(policy, standing)
     return asdict(standing) | {
         "conservative": standing.conservative(policy),
-        "confidence": confidence(policy, standing.rd),
-        "badge": badge.badge,
-        "badge_reasons": badge.reasons,
-        "provisional": provisional.provisional,
-        "provisional_reasons": provisional.reasons,
+        "confidence": rules.confidence(policy, standing.rd),
+        "badge": badge,
+        "badge_reasons": badge_reasons,
+        "provisional": not official,
+        "provisional_reasons": reasons,
         "quality_floor": floor.score,
         "quality_check": floor.check,
     }
@@ -368,12 +358,8 @@ def _rules(policy: Policy, standing: Standing, neighbours: Sequence[PairOrder]) 
 
 def _exposures(fairness: Iterable[ExposureFairness]) -> dict[str, dict[str, Any]]:
     return {
-        each.model: {
-            "exposure": each.exposure,
-            "exposure_target": each.target,
-            "exposure_equal_target": each.equal_target,
-            "exposure_within": each.within,
-        }
+        each.model: {"exposure": each.exposure}
+        | {f"exposure_{n}": getattr(each, n) for n in ("target", "equal_target", "within")}
         for each in fairness
     }
 
@@ -413,41 +399,26 @@ def records(battles: BattleLog) -> dict[str, dict[str, int]]:
     return {model: {"wins": w, "losses": x, "ties": d} for model, w, x, d in rows}
 
 
-class Sides(NamedTuple):
+def vote_sides(battles: BattleLog) -> pd.DataFrame:
     """Every vote twice, as each of its models saw it; models and prompts in codes of the log.
 
     `score` is 1, 0.5 or 0, and NaN where the vote compares nothing: both-bad, or a judgment
     whose orders disagree. `battle` is the vote's row in the log; -1 is no prompt.
     """
+    import pandas as pd
 
-    battle: Ints
-    model: Ints
-    other: Ints
-    prompt: Ints
-    score: Floats
-
-    @classmethod
-    def of(cls, battles: BattleLog) -> Self:
-        """Both sides of every vote, first all first sides."""
-        nothing = (battles.outcome == BOTH_BAD) | battles.flags()
-        first = np.where(nothing, np.nan, scores(battles))
-        asked = battles.question_id
-        prompt = np.full(len(battles), -1) if asked is None else asked.codes.astype(np.int64)
-        a, b = battles.a.astype(np.int64), battles.b.astype(np.int64)
-        return cls(
-            np.tile(np.arange(len(battles)), 2),
-            np.concatenate([a, b]),
-            np.concatenate([b, a]),
-            np.tile(prompt, 2),
-            np.concatenate([first, 1 - first]),
-        )
-
-    def where(self, mask: NDArray[np.bool_] | NDArray[np.intp]) -> Self:
-        """Some of the rows: a mask, or indices in a new order."""
-        battle, model, other, prompt = (
-            each[mask] for each in (self.battle, self.model, self.other, self.prompt)
-        )
-        return type(self)(battle, model, other, prompt, self.score[mask])
+    asked, n = battles.question_id, len(battles)
+    nothing = (battles.outcome == BOTH_BAD) | battles.flags()
+    first = np.where(nothing, np.nan, scores(battles))
+    return pd.DataFrame(
+        {
+            "battle": np.tile(np.arange(n), 2),
+            "model": np.append(battles.a, battles.b).astype(np.int64),
+            "other": np.append(battles.b, battles.a).astype(np.int64),
+            "prompt": np.tile(np.full(n, -1) if asked is None else asked.codes, 2),
+            "score": np.append(first, 1 - first),
+        }
+    )
 
 
 def prompt_scores(
@@ -458,17 +429,15 @@ def prompt_scores(
     A raw score depends on whom a model was matched with. With `strengths` the scores are adjusted:
     less what a model of average rating would be expected to score against the same opponents.
     """
-    sides = Sides.of(battles)
+    _, model, other, prompt, score = vote_sides(battles).to_numpy().T
     if strengths is not None:
         rating = rating_of(battles, strengths)
-        expected = expected_share(float(np.nanmean(rating)) - rating[sides.other])
-        sides = sides._replace(score=sides.score - expected)
-    use = (sides.prompt >= 0) & ~np.isnan(sides.score)
-    width = int(sides.prompt.max(initial=0)) + 1
+        score = score - expected_share(np.nanmean(rating) - rating[other.astype(np.intp)])
+    use, width = (prompt >= 0) & ~np.isnan(score), max(1, len(battles.prompts))
     size = len(battles.models) * width
-    cell = (sides.model * width + sides.prompt)[use]
+    cell = (model * width + prompt)[use].astype(np.intp)
     votes = np.bincount(cell, minlength=size).reshape(-1, width)
-    total = np.bincount(cell, sides.score[use], minlength=size).reshape(-1, width)
+    total = np.bincount(cell, score[use], minlength=size).reshape(-1, width)
     counted = votes >= rule.min_votes
     return {
         model: score_summary(total[i, counted[i]] / votes[i, counted[i]], rule)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,8 +17,11 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import expected_share, known
 from arena_kit.rating.claims import claims
 from arena_kit.rating.glicko2.method import replay_order
-from arena_kit.validity.leaderboard import Floats, Leaderboard, Sides, rating_of
+from arena_kit.validity.leaderboard import Floats, Leaderboard, rating_of, vote_sides
 from arena_kit.validity.weekly import Row, numbered, untimed, week_numbers
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 RECENT = 10  # votes behind recent form and recent delta
 _LISTED = 200  # prompts named at most in JSON
@@ -117,69 +120,59 @@ class ModelDetail:
 def model_detail(board: Leaderboard, model: str) -> ModelDetail:
     """The page of a model of the board."""
     board[model]  # raises where it is not on the board
-    sides = _own(board.battles, model)
-    history = _history(board, model)
+    own, history = _own(board.battles, model), _history(board, model)
     return ModelDetail(
         model=model,
-        summary=_summary(board.battles, sides, history, board.policy.glicko.rating),
-        deficits=_deficits(board, model, sides),
-        neighbours=_neighbours(board, model, sides),
-        trend=_trend(board.battles, sides),
+        summary=_summary(own, history, board.policy.glicko.rating),
+        deficits=_deficits(board, model, own),
+        neighbours=_neighbours(board, model, own),
+        trend=_trend(board.battles, own),
         history=history,
-        prompts=_breakdown(board, sides, board.battles.prompts, sides.prompt),
-        opponents=_breakdown(board, sides, board.battles.models, sides.other),
+        prompts=_breakdown(board, own, board.battles.prompts, "prompt"),
+        opponents=_breakdown(board, own, board.battles.models, "other"),
     )
 
 
-def _own(battles: BattleLog, model: str) -> Sides:
-    """The model's votes in order of time, as it saw them."""
+def _own(battles: BattleLog, model: str) -> pd.DataFrame:
+    """The model's votes in order of time, as it saw them, with a letter each: a judgment whose
+    orders disagree has a dash.
+    """
     code = battles.models.index(model) if model in battles.models else -1
-    place = np.argsort(replay_order(battles))
-    both = Sides.of(battles)
-    own = both.where(both.model == code)
-    order = np.argsort(place[own.battle], kind="stable")
-    return own.where(order)
+    sides = vote_sides(battles)
+    own = sides[sides["model"] == code]
+    own = own.iloc[np.argsort(np.argsort(replay_order(battles))[own["battle"]], kind="stable")]
+    rows = own["battle"].to_numpy()
+    outcome = battles.outcome[rows]
+    won = np.where(outcome == A_WINS, battles.a[rows], battles.b[rows]) == code
+    kinds = [outcome == BOTH_BAD, battles.flags()[rows], outcome == TIE]
+    return own.assign(
+        decisive=battles.decisive()[rows],
+        both_bad=outcome == BOTH_BAD,
+        letter=np.select(kinds, ["B", "–", "D"], np.where(won, "W", "L")),
+    )
 
 
-def _summary(battles: BattleLog, sides: Sides, history: History, initial: float) -> Row:
-    decided = sides.where(battles.decisive()[sides.battle])
-    counted = sides.score[~np.isnan(sides.score)]
-    recent = sides.where(np.arange(len(sides.battle)) >= len(sides.battle) - RECENT)
+def _summary(own: pd.DataFrame, history: History, initial: float) -> Row:
+    decided, counted = own["letter"][own["decisive"]], own["score"].dropna()
     rating = history.rating
     start = rating[-RECENT - 1] if len(rating) > RECENT else initial
     return {
-        "votes": len(sides.battle),
-        "win_rate": float(np.mean(_won(battles, decided))) if len(decided.score) else None,
-        "score": float(np.mean(counted)) if len(counted) else None,
-        "form": "".join(_letters(battles, recent)),
+        "votes": len(own),
+        "win_rate": float(np.mean(decided == "W")) if len(decided) else None,
+        "score": float(np.mean(counted.to_numpy())) if len(counted) else None,
+        "form": "".join(own["letter"][-RECENT:]),
         "delta": float(rating[-1] - start) if len(rating) else None,
     }
 
 
-def _letters(battles: BattleLog, sides: Sides) -> list[str]:
-    """A letter per vote; a judgment whose orders disagree has a dash."""
-    outcome = battles.outcome[sides.battle]
-    kinds = [outcome == BOTH_BAD, battles.flags()[sides.battle], outcome == TIE]
-    won = np.where(_won(battles, sides), "W", "L")
-    letters: list[str] = np.select(kinds, ["B", "–", "D"], won).tolist()
-    return letters
-
-
-def _won(battles: BattleLog, sides: Sides) -> NDArray[np.bool_]:
-    """Which votes named the model; a soft share does not change who won (8.1)."""
-    winner = np.where(battles.outcome == A_WINS, battles.a, battles.b)[sides.battle]
-    won: NDArray[np.bool_] = battles.decisive()[sides.battle] & (winner == sides.model)
-    return won
-
-
-def _deficits(board: Leaderboard, model: str, sides: Sides) -> Deficits:
+def _deficits(board: Leaderboard, model: str, own: pd.DataFrame) -> Deficits:
     coverage = board.coverage
     others = tuple(name for name in board.order if name != model)
     rows = [coverage.index(name) for name in others]
-    own, rule = coverage.index(model), board.policy.prompts
+    row, rule = coverage.index(model), board.policy.prompts
     wanted = rule.top_target if model in board.band else rule.floor
-    lack = coverage.prompt_deficits(board.band)[own] / wanted
-    met = coverage.by_pair[own, rows]
+    lack = coverage.prompt_deficits(board.band)[row] / wanted
+    met = coverage.by_pair[row, rows]
     equal = max(1e-9, float(met.mean())) if len(met) else 1.0
     against = np.maximum(0.0, 1 - met / equal)
     active = np.flatnonzero(coverage.active)
@@ -189,43 +182,40 @@ def _deficits(board: Leaderboard, model: str, sides: Sides) -> Deficits:
         prompts=prompts,
         on_prompt=lack[active],
         against=against,
-        votes=_decisive_votes(board.battles, sides, others, prompts),
+        votes=_decisive_votes(board.battles, own, others, prompts),
     )
 
 
 def _decisive_votes(
-    battles: BattleLog, sides: Sides, opponents: Sequence[str], prompts: Sequence[str]
+    battles: BattleLog, own: pd.DataFrame, opponents: Sequence[str], prompts: Sequence[str]
 ) -> NDArray[np.int64]:
     """A row per opponent and a column per prompt; votes on others are left out."""
-    row = _places(battles.models, opponents)[sides.other]
-    column = _places(battles.prompts, prompts)[sides.prompt]
-    counted = battles.decisive()[sides.battle] & (row >= 0) & (column >= 0)
-    votes = np.zeros((len(opponents), len(prompts)), np.int64)
-    np.add.at(votes, (row[counted], column[counted]), 1)
-    return votes
+    import pandas as pd
+
+    met = own[own["decisive"] & (own["prompt"] >= 0)]
+    other, prompt = _names(battles.models)[met["other"]], _names(battles.prompts)[met["prompt"]]
+    votes = pd.crosstab(other, prompt).reindex(index=[*opponents], columns=[*prompts], fill_value=0)
+    return votes.to_numpy(np.int64)
 
 
-def _places(known: Sequence[str], names: Sequence[str]) -> NDArray[np.int64]:
-    """Where each known name stands among `names`, -1 for not at all; the last is for code -1."""
-    place = {name: i for i, name in enumerate(names)}
-    return np.array([*(place.get(name, -1) for name in known), -1], np.int64)
-
-
-def _neighbours(board: Leaderboard, model: str, sides: Sides) -> list[Row]:
+def _neighbours(board: Leaderboard, model: str, own: pd.DataFrame) -> list[Row]:
     order, rated = board.conservative_order, board.strengths.models
     place, above = order.index(model), claims.above(board.strengths)
     rows = []
     for i in (n for n in (place - 1, place + 1) if 0 <= n < len(order)):
         other, pair = order[i], board.coverage.pair(model, order[i])
         both = model in rated and other in rated
+        letters = "".join(own["letter"][_names(board.battles.models)[own["other"]] == other])
         rows.append(
             {
                 "model": other,
                 "rank": i + 1,
-                **_record(board.battles, sides, other),
+                "wins": letters.count("W"),
+                "losses": letters.count("L"),
+                "ties": letters.count("D"),
                 "votes": pair.votes,
                 "prompts": pair.prompts,
-                "meets_floor": pair.meets_floor(board.policy),
+                "meets_floor": pair.score >= 1,
                 "above": known(float(above[rated.index(model), rated.index(other)]))
                 if both
                 else None,
@@ -235,29 +225,21 @@ def _neighbours(board: Leaderboard, model: str, sides: Sides) -> list[Row]:
     return rows
 
 
-def _record(battles: BattleLog, sides: Sides, other: str) -> dict[str, int]:
-    code = battles.models.index(other) if other in battles.models else -1
-    met = sides.where(sides.other == code)
-    letters = _letters(battles, met)
-    return {"wins": letters.count("W"), "losses": letters.count("L"), "ties": letters.count("D")}
-
-
-def _trend(battles: BattleLog, sides: Sides) -> list[Row]:
+def _trend(battles: BattleLog, own: pd.DataFrame) -> list[Row]:
     """By week; by tenths of the model's votes where weeks cannot be told."""
-    bad = battles.outcome[sides.battle] == BOTH_BAD
-    n = len(sides.battle)
+    n = len(own)
     if n and battles.timestamp is not None and not untimed(battles):
-        part = week_numbers(battles.timestamp[sides.battle])
+        part = week_numbers(battles.timestamp[own["battle"]])
         labels = {w: numbered(w).label for w in range(int(part.min()), int(part.max()) + 1)}
     else:
         part = np.arange(n) * 10 // max(1, n)
         labels = {int(i): f"{10 * i}–{10 * i + 10} %" for i in np.unique(part)}
-    rows = []
-    for i, label in labels.items():
-        votes, both_bad = int((part == i).sum()), int(bad[part == i].sum())
-        floor = 1 - both_bad / votes if votes else None
-        rows.append({"label": label, "votes": votes, "both_bad": both_bad, "quality_floor": floor})
-    return rows
+    counts = own.groupby(part)["both_bad"].agg(["size", "sum"]).reindex([*labels], fill_value=0)
+    rows = zip(labels.values(), *(counts[each].tolist() for each in counts), strict=True)
+    return [
+        {"label": label, "votes": n, "both_bad": bad, "quality_floor": 1 - bad / n if n else None}
+        for label, n, bad in rows
+    ]
 
 
 def _history(board: Leaderboard, model: str) -> History:
@@ -269,24 +251,13 @@ def _history(board: Leaderboard, model: str) -> History:
 
 
 def _breakdown(
-    board: Leaderboard, sides: Sides, names: Sequence[str], codes: NDArray[np.int64]
+    board: Leaderboard, own: pd.DataFrame, names: Sequence[str], column: str
 ) -> list[Row]:
-    """The votes by what `codes` stand for, most votes first."""
-    import pandas as pd
-
-    battles, rating = board.battles, rating_of(board.battles, board.strengths)
-    times = battles.timestamp
-    votes = pd.DataFrame(
-        {
-            "name": np.array([*names, ""], object)[codes],
-            "decisive": battles.decisive()[sides.battle],
-            "both_bad": battles.outcome[sides.battle] == BOTH_BAD,
-            "score": sides.score,
-            "surprise": sides.score - expected_share(rating[sides.model] - rating[sides.other]),
-            "battle": sides.battle,
-        }
-    )
-    groups = votes[codes >= 0].groupby("name")
+    """The votes by prompt or by opponent, most votes first."""
+    times, rating = board.battles.timestamp, rating_of(board.battles, board.strengths)
+    expected = expected_share(rating[own["model"]] - rating[own["other"]])
+    votes = own.assign(name=_names(names)[own[column]], surprise=own["score"] - expected)
+    groups = votes[votes[column] >= 0].groupby("name")
     sums, means = groups[["decisive", "both_bad"]].sum(), groups[["score", "surprise"]].mean()
     table = groups["battle"].agg(votes="size", first="first", last="last").join([sums, means])
     rows = [
@@ -300,6 +271,11 @@ def _breakdown(
         for name, row in table.iterrows()
     ]
     return sorted(rows, key=lambda row: (-row["votes"], row["name"]))
+
+
+def _names(known: Sequence[str]) -> NDArray[np.object_]:
+    """Names by their codes; the last is that of -1."""
+    return np.array([*known, None], object)
 
 
 def _time(moment: np.datetime64) -> str | None:

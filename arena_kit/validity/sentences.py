@@ -1,7 +1,5 @@
 """The weekly validity report (12) in words: its checks and objectives, a sentence each."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import asdict
 from statistics import fmean, median
@@ -40,14 +38,14 @@ def validity_values(report: WeeklyReport) -> dict[str, Any]:
         "objectives": objectives(report),
         "sentences": sentences(report),
         "feasibility": report.feasibility,
-        "coverage_fairness": [row.as_dict() for row in board.fairness],
+        "coverage_fairness": [asdict(row) for row in board.fairness],
         "prompt_fairness": report.prompts,
         "pair_completeness": report.pairs,
         "confidence_stability": {"settled_rd": settled, "models": report.confidence},
         "top_rank_churn": report.churn,
         "quality_checks": [asdict(each) for each in board.checks],
-        "lanes": [asdict(each) for each in lane_mix(board.battles, board.policy, report.in_week)],
-        "integrity": asdict(integrity(board.battles, board.policy)),
+        "lanes": lane_mix(board.battles, board.policy, report.in_week),
+        "integrity": integrity(board.battles, board.policy),
     }
 
 
@@ -122,7 +120,7 @@ def pairs(report: WeeklyReport) -> str:
     if report.before is None:
         return f"{sentence}."
     then = report.before.coverage.adjacent(report.before.band)
-    had = sum(pair.meets_floor for pair in then)
+    had = sum(pair["meets_floor"] for pair in then)
     return f"{sentence}; of the pairs adjacent in the comparison week, {had} of {len(then)} had it."
 
 

@@ -23,18 +23,7 @@ from arena_kit.rating.bradley_terry.bootstrap import refitted
 from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
-from arena_kit.validity.shifts import (
-    EITHER_WAY,
-    GRID,
-    UPWARDS,
-    Bools,
-    Codes,
-    Floats,
-    NullShifts,
-    ShiftLikelihoods,
-    estimate_null,
-    uniform,
-)
+from arena_kit.validity import shifts
 
 Rows = NDArray[np.intp]
 
@@ -45,11 +34,11 @@ MIN_VOTES, MIN_VOTERS = 10, 3
 _MAX_ROUNDS = 6
 _MIN_REASON = 1.0  # evidence (log10) from which a test is a reason
 #: Votes that follow the ratings less than others' do, down to those that reverse them twice.
-_CARELESS: Floats = uniform((GRID < 0) & (GRID >= -3))
+_CARELESS: shifts.Floats = shifts.uniform((shifts.GRID < 0) & (shifts.GRID >= -3))
 #: Words a second above which nobody reads, and seconds below which nobody compares two responses.
 _MAX_READING_SPEED, _MIN_SECONDS = 20.0, 3.0
 _MIN_HURRIED = 0.05  # share of votes that any honest voter may cast too fast
-_HURRY = NullShifts(0.0, 1.0)  # how far honest voters differ in that: assumed, not estimated
+_HURRY = shifts.NullShifts(0.0, 1.0)  # how far honest voters differ in that: assumed, not estimated
 
 
 class Rule(StrEnum):
@@ -104,7 +93,7 @@ class VoterTests:
     needed: float
     too_few: int
     unnamed: int
-    honest: Mapping[Rule, NullShifts]
+    honest: Mapping[Rule, shifts.NullShifts]
 
     @property
     def standing_out(self) -> tuple[VoterTest, ...]:
@@ -116,8 +105,8 @@ def voter_tests(
     battles: BattleLog,
     *,
     level: float = LEVEL,
-    seconds: Floats | None = None,
-    words: Floats | None = None,
+    seconds: shifts.Floats | None = None,
+    words: shifts.Floats | None = None,
 ) -> VoterTests:
     """Test every voter of a log against the others; raises `RatingError` where nobody can be.
 
@@ -135,7 +124,7 @@ def voter_tests(
     log, who = battles.select(decisive), voter[decisive]
     ratings = LeaveOneVoterOut(log)
 
-    def round_without(out: Bools) -> _Round:
+    def round_without(out: shifts.Bools) -> _Round:
         """All tests, with ratings and null hypotheses from those who are not `out`."""
         votes = Votes.of(log, who, ratings.gaps(who, np.append(out, False)[who]), ~out)
         rules = [push(votes), side(votes)]
@@ -161,7 +150,7 @@ def voter_tests(
     )
 
 
-def e_bh(log_e_values: Floats, level: float) -> tuple[Bools, float]:
+def e_bh(log_e_values: shifts.Floats, level: float) -> tuple[shifts.Bools, float]:
     """Who is discovered by the e-BH procedure, and the log e-value that it took."""
     n = len(log_e_values)
     bars = np.log(n / level) - np.log(np.arange(1, n + 1))
@@ -170,7 +159,7 @@ def e_bh(log_e_values: Floats, level: float) -> tuple[Bools, float]:
     return np.asarray(log_e_values >= needed), needed
 
 
-def _tested(labels: Labels, decisive: Bools) -> Codes:
+def _tested(labels: Labels, decisive: shifts.Bools) -> shifts.Codes:
     """The codes of voters with enough decisive votes; refuses where they are too few."""
     counts = np.bincount(labels.codes[decisive] + 1, minlength=len(labels.names) + 1)[1:]
     tested = np.flatnonzero(counts >= MIN_VOTES)
@@ -188,9 +177,9 @@ class _Round:
 
     votes: Votes
     rules: list[RuleEvidence]
-    evidence: Floats
+    evidence: shifts.Floats
     needed: float
-    out: Bools
+    out: shifts.Bools
 
     @classmethod
     def of(cls, votes: Votes, rules: list[RuleEvidence], level: float) -> _Round:
@@ -202,8 +191,8 @@ class _Round:
 
     def tests(self, names: list[str], votes: NDArray[np.intp]) -> Iterator[VoterTest]:
         """A test per voter, the largest e-value first."""
-        shifts, null = self.votes.sharpness
-        sharpness = 1 + shifts.posterior_mean(null)
+        fits, null = self.votes.sharpness
+        sharpness = 1 + fits.posterior_mean(null)
         decisive = np.bincount(self.votes.voter, minlength=len(names))
         for i in np.argsort(-self.evidence, kind="stable").tolist():
             yield VoterTest(
@@ -230,8 +219,8 @@ class RuleEvidence:
     """
 
     rule: Rule
-    log: Floats
-    null: NullShifts
+    log: shifts.Floats
+    null: shifts.NullShifts
     describe: Callable[[int], tuple[str, str]]
 
     def reason(self, voter: int) -> Reason:
@@ -249,17 +238,19 @@ class Votes:
     says of each voter whether null hypotheses are estimated from it.
     """
 
-    voter: Codes
-    a: Codes
-    b: Codes
-    won: Bools
-    gap: Floats
-    weight: Floats
+    voter: shifts.Codes
+    a: shifts.Codes
+    b: shifts.Codes
+    won: shifts.Bools
+    gap: shifts.Floats
+    weight: shifts.Floats
     models: tuple[str, ...]
-    honest: Bools
+    honest: shifts.Bools
 
     @classmethod
-    def of(cls, log: BattleLog, voter: Codes, gaps: Floats, honest: Bools) -> Votes:
+    def of(
+        cls, log: BattleLog, voter: shifts.Codes, gaps: shifts.Floats, honest: shifts.Bools
+    ) -> Votes:
         """Those of a log's votes that have a voter (a code of 0 or more)."""
         rows = voter >= 0
         return cls(
@@ -274,10 +265,10 @@ class Votes:
         )
 
     @cached_property
-    def sharpness(self) -> tuple[ShiftLikelihoods, NullShifts]:
+    def sharpness(self) -> tuple[shifts.ShiftLikelihoods, shifts.NullShifts]:
         """By how much each voter's log odds are those of the ratings, more or fewer times over."""
-        shifts = ShiftLikelihoods.of(self.voter, self.won, self.gap, self.gap, self.weight)
-        return shifts, estimate_null(shifts.select(self.honest), _CARELESS, centered=False)
+        fits = shifts.ShiftLikelihoods.of(self.voter, self.won, self.gap, self.gap, self.weight)
+        return fits, shifts.estimate_null(fits.select(self.honest), _CARELESS, centered=False)
 
 
 def push(votes: Votes) -> RuleEvidence:
@@ -290,22 +281,22 @@ def push(votes: Votes) -> RuleEvidence:
     won, weight = np.concatenate([votes.won, ~votes.won]), np.tile(votes.weight, 2)
     gap = np.concatenate([votes.gap, -votes.gap])
     gap = gap * _sharpness_elsewhere(votes, keys, won, gap, weight)
-    shifts = ShiftLikelihoods.of(keys, won, gap, np.ones(len(gap)), weight)
-    voter = shifts.keys // n
-    null = estimate_null(shifts.select(votes.honest[voter]), EITHER_WAY, centered=True)
+    fits = shifts.ShiftLikelihoods.of(keys, won, gap, np.ones(len(gap)), weight)
+    voter = fits.keys // n
+    null = shifts.estimate_null(fits.select(votes.honest[voter]), shifts.EITHER_WAY, centered=True)
     seen, wins, expected = (
-        np.bincount(np.searchsorted(shifts.keys, keys), each, len(shifts.keys))
+        np.bincount(np.searchsorted(fits.keys, keys), each, len(fits.keys))
         for each in (weight, weight * won, weight * _probability(gap))
     )
     share = seen**2 / np.bincount(voter, seen**2)[voter]
-    parts = shifts.log_e_value(EITHER_WAY, null) + np.log(share)
+    parts = fits.log_e_value(shifts.EITHER_WAY, null) + np.log(share)
     order = np.lexsort((parts, voter))
     strongest = np.zeros(len(votes.honest), np.intp)
     strongest[voter[order]] = order  # the last of a voter stays
 
     def describe(i: int) -> tuple[str, str]:
         k = strongest[i]
-        model, high = votes.models[int(shifts.keys[k] % n)], wins[k] >= expected[k]
+        model, high = votes.models[int(fits.keys[k] % n)], wins[k] >= expected[k]
         counts = _counts("", wins[k], seen[k], expected[k], high=high)
         return f"{model} {'won' if high else 'lost'} {counts}", model
 
@@ -315,13 +306,13 @@ def push(votes: Votes) -> RuleEvidence:
 
 
 def _sharpness_elsewhere(
-    votes: Votes, keys: Codes, won: Bools, gap: Floats, weight: Floats
-) -> Floats:
+    votes: Votes, keys: shifts.Codes, won: shifts.Bools, gap: shifts.Floats, weight: shifts.Floats
+) -> shifts.Floats:
     """How sharply the voter of each row votes in battles without the row's model."""
-    shifts, null = votes.sharpness
-    of_model = ShiftLikelihoods.of(keys, won, gap, gap, weight)
-    rest = shifts.table[of_model.keys // len(votes.models)] - of_model.table
-    elsewhere = 1 + ShiftLikelihoods(of_model.keys, rest).posterior_mean(null)
+    fits, null = votes.sharpness
+    of_model = shifts.ShiftLikelihoods.of(keys, won, gap, gap, weight)
+    rest = fits.table[of_model.keys // len(votes.models)] - of_model.table
+    elsewhere = 1 + shifts.ShiftLikelihoods(of_model.keys, rest).posterior_mean(null)
     return np.asarray(elsewhere[np.searchsorted(of_model.keys, keys)])
 
 
@@ -330,8 +321,8 @@ def side(votes: Votes) -> RuleEvidence:
     sharpness, spread = votes.sharpness
     gap = votes.gap * (1 + sharpness.posterior_mean(spread))[votes.voter]
     one = np.ones(len(votes.won))
-    shifts = ShiftLikelihoods.of(votes.voter, votes.won, gap, one, votes.weight)
-    null = estimate_null(shifts.select(votes.honest), EITHER_WAY, centered=False)
+    fits = shifts.ShiftLikelihoods.of(votes.voter, votes.won, gap, one, votes.weight)
+    null = shifts.estimate_null(fits.select(votes.honest), shifts.EITHER_WAY, centered=False)
     left, expected, count = (
         np.bincount(votes.voter, votes.weight * each, len(votes.honest))
         for each in (votes.won, _probability(gap + null.center), one)
@@ -342,10 +333,12 @@ def side(votes: Votes) -> RuleEvidence:
         counts = _counts("", left[i], count[i], expected[i], high=high)
         return f"the {'left' if high else 'right'} side won {counts}", ""
 
-    return RuleEvidence(Rule.SIDE, shifts.log_e_value(EITHER_WAY, null), null, describe)
+    return RuleEvidence(Rule.SIDE, fits.log_e_value(shifts.EITHER_WAY, null), null, describe)
 
 
-def speed(voter: Codes, seconds: Floats, words: Floats | None, honest: Bools) -> RuleEvidence:
+def speed(
+    voter: shifts.Codes, seconds: shifts.Floats, words: shifts.Floats | None, honest: shifts.Bools
+) -> RuleEvidence:
     """Votes that come faster than anybody can read, more of them than others have. Where the words
     are not known, any vote in under three seconds is too fast.
     """
@@ -357,9 +350,9 @@ def speed(voter: Codes, seconds: Floats, words: Floats | None, honest: Bools) ->
     hurried, count = (np.bincount(who, each, len(honest)) for each in (fast, one))
     shares = (hurried / np.maximum(1, count))[honest & (count > 0)]
     usual = float(np.clip(np.median(shares), _MIN_HURRIED, 1 - _MIN_HURRIED))
-    shifts = ShiftLikelihoods.of(who, fast, np.log(usual / (1 - usual)) * one, one, one)
+    fits = shifts.ShiftLikelihoods.of(who, fast, np.log(usual / (1 - usual)) * one, one, one)
     log = np.zeros(len(honest))
-    log[shifts.keys] = shifts.log_e_value(UPWARDS, _HURRY)
+    log[fits.keys] = fits.log_e_value(shifts.UPWARDS, _HURRY)
 
     def describe(i: int) -> tuple[str, str]:
         what = " votes came faster than the responses can be read"
@@ -368,8 +361,8 @@ def speed(voter: Codes, seconds: Floats, words: Floats | None, honest: Bools) ->
     return RuleEvidence(Rule.SPEED, log, _HURRY, describe)
 
 
-def _probability(log_odds: Floats) -> Floats:
-    probability: Floats = 1 / (1 + np.exp(-log_odds))
+def _probability(log_odds: shifts.Floats) -> shifts.Floats:
+    probability: shifts.Floats = 1 / (1 + np.exp(-log_odds))
     return probability
 
 
@@ -396,7 +389,7 @@ class LeaveOneVoterOut:
         self._pooled = self._pair.pooled(self._votes)
         self._pairs = Pairs.of(self._pooled, self._n)
 
-    def gaps(self, voter: Codes, out: Bools) -> Floats:
+    def gaps(self, voter: shifts.Codes, out: shifts.Bools) -> shifts.Floats:
         """How far each vote's first model is ahead of the second, in log odds, by the votes that
         are neither `out` nor by the same voter; votes of voter -1 are by nobody.
         """
@@ -411,25 +404,20 @@ class LeaveOneVoterOut:
 
     def _less(self, pooled: Cells, rows: Rows) -> Cells:
         """The pairs' cells without some votes."""
-        pair, turned, n = self._pair.of_cell[rows], self._pair.turned[rows], len(pooled.a)
-        won, lost = self._votes.won[rows], self._votes.lost[rows]
-        low, high = np.where(turned, lost, won), np.where(turned, won, lost)
-        return replace(
-            pooled,
-            won=np.maximum(0, pooled.won - np.bincount(pair, low, n)),
-            lost=np.maximum(0, pooled.lost - np.bincount(pair, high, n)),
-        )
+        own = replace(self._pair, of_cell=self._pair.of_cell[rows], turned=self._pair.turned[rows])
+        gone = own.pooled(self._votes.at(rows))
+        return replace(pooled, outcomes=np.maximum(0, pooled.outcomes - gone.outcomes))
 
     def _with_prior(self, pooled: Cells) -> Cells:
         """The pairs' cells, with a prior where no finite rating exists without."""
         return pooled.and_also(BradleyTerry().priors(pooled, self._pairs).always)
 
-    def _gap(self, theta: Floats, rows: Rows) -> Floats:
-        gap: Floats = theta[self._votes.a[rows]] - theta[self._votes.b[rows]]
+    def _gap(self, theta: shifts.Floats, rows: Rows) -> shifts.Floats:
+        gap: shifts.Floats = theta[self._votes.a[rows]] - theta[self._votes.b[rows]]
         return gap
 
 
-def _rows_of(voter: Codes) -> list[Rows]:
+def _rows_of(voter: shifts.Codes) -> list[Rows]:
     """The rows of each voter."""
     order = np.argsort(voter, kind="stable")
     order = order[voter[order] >= 0]

@@ -6,9 +6,8 @@ records, which JSON, tables and sentences are derived from.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Collection, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from datetime import date, timedelta
 from functools import partial
 from itertools import combinations
@@ -26,9 +25,6 @@ from arena_kit.validity.leaderboard import Earlier, Leaderboard, leaderboard
 
 Row = dict[str, Any]
 
-_WEEK = re.compile(r"(\d{4})-?W(\d{2})\Z")
-_ALLOWED = "an ISO week like 2026-W38, or a date like 2026-09-16"
-
 
 @dataclass(frozen=True, slots=True, order=True)
 class Week:
@@ -40,37 +36,21 @@ class Week:
     def parse(cls, text: str) -> Self:
         """The week of a text: an ISO week, or a date within the week."""
         try:
-            if written := _WEEK.match(text):
-                return cls(date.fromisocalendar(int(written[1]), int(written[2]), 1))
-            return cls.of(date.fromisoformat(text))
+            day = date.fromisoformat(text)
         except ValueError:
-            raise DataError(f"{text!r} is not a week; allowed: {_ALLOWED}") from None
-
-    @classmethod
-    def of(cls, day: date) -> Self:
-        """The week that a day lies in."""
+            allowed = "an ISO week like 2026-W38, or a date like 2026-09-16"
+            raise DataError(f"{text!r} is not a week; allowed: {allowed}") from None
         return cls(day - timedelta(days=day.weekday()))
 
     @property
     def label(self) -> str:
         """The week as ISO 8601 writes it."""
-        year, number, _ = self.monday.isocalendar()
-        return f"{year:04d}-W{number:02d}"
+        return f"{self.monday:%G-W%V}"
 
     @property
     def end(self) -> np.datetime64:
         """The midnight after its Sunday, which no longer belongs to it."""
         return np.datetime64(self.monday, "us") + np.timedelta64(7, "D")
-
-
-class Chosen(NamedTuple):
-    """The week of a report, whether it was over when the last vote came, and the week to
-    compare with, None where there is no vote so early.
-    """
-
-    week: Week
-    complete: bool
-    compared: Week | None
 
 
 def untimed(battles: BattleLog) -> int:
@@ -79,15 +59,19 @@ def untimed(battles: BattleLog) -> int:
     return len(battles) if times is None else int(np.isnat(times).sum())
 
 
-def chosen_weeks(times: NDArray[np.datetime64], week: str = "", compare: str = "") -> Chosen:
-    """The weeks that a report is about; empty texts take the last complete week with votes,
-    and the last week with votes before it.
+def chosen_weeks(
+    times: NDArray[np.datetime64], week: str = "", compare: str = ""
+) -> tuple[Week, bool, Week | None]:
+    """The week of a report, whether it is complete, and the week to compare with, None where there
+    is no vote so early; empty texts take the last complete week with votes, and the last week with
+    votes before it.
 
     A week is complete when votes reach its Sunday. Where none is, the last one is taken.
     """
-    first, last = _day(times.min()), _day(times.max())
+    first, last = times.astype("datetime64[D]")[[times.argmin(), times.argmax()]].tolist()
     voted = [numbered(n) for n in np.unique(week_numbers(times)).tolist()]
-    asked = Week.parse(week) if week else _last_complete(voted, last)
+    over = [each for each in voted if last >= each.monday + timedelta(days=6)]
+    asked = Week.parse(week) if week else (over or voted)[-1]
     if asked not in voted:
         raise DataError(f"week {asked.label} has no votes; votes are from {first} to {last}")
     before = [each for each in voted if each < asked]
@@ -96,7 +80,7 @@ def chosen_weeks(times: NDArray[np.datetime64], week: str = "", compare: str = "
         raise DataError(f"compare_week {against.label} must lie before the week {asked.label}")
     if compare and against not in voted:
         raise DataError(f"compare_week {compare} has no votes; the first are of {first}")
-    return Chosen(asked, last >= asked.monday + timedelta(days=6), against)
+    return asked, asked in over, against
 
 
 def until(battles: BattleLog, week: Week) -> BattleLog:
@@ -115,17 +99,6 @@ def week_numbers(times: NDArray[np.datetime64]) -> NDArray[np.int64]:
 def numbered(number: int) -> Week:
     """The week of such a number."""
     return Week(date(1970, 1, 5) + timedelta(weeks=int(number) - 1))
-
-
-def _last_complete(voted: list[Week], last: date) -> Week:
-    """The last week with votes that was over when the last vote came, or the only one."""
-    over = [each for each in voted if last >= each.monday + timedelta(days=6)]
-    return over[-1] if over else voted[-1]
-
-
-def _day(moment: np.datetime64) -> date:
-    day: date = moment.astype("datetime64[D]").item()
-    return day
 
 
 class Retired(NamedTuple):
@@ -164,17 +137,17 @@ class WeeklyReport:
     """
 
     now: Leaderboard
-    before: Leaderboard | None
-    week: Week | None
-    complete: bool
-    compared: Week | None
-    later: int
+    before: Leaderboard | None = None
+    week: Week | None = None
+    complete: bool = True
+    compared: Week | None = None
+    later: int = 0
     note: str
     feasibility: tuple[str, ...]
     pairs: Sequence[Row]
     prompts: Sequence[Row]
     confidence: Sequence[Row]
-    churn: Row | None
+    churn: Row | None = None
 
     @property
     def published(self) -> bool:
@@ -210,20 +183,20 @@ def weekly_report(
     board = partial(_board, policy=policy or Policy(), retired=retired)
     if (missing := untimed(battles)) or not len(battles):
         note = _no_weeks(battles, missing, week or compare_week)
-        return _report(board(battles, earlier=earlier), None, note=note)
+        return _report(board(battles, earlier=earlier), note=note)
     assert battles.timestamp is not None  # noqa: S101 (no battle is untimed)
-    chosen = chosen_weeks(battles.timestamp, week, compare_week)
-    counted = until(battles, chosen.week)
-    before, note = _before(board, battles, chosen.compared, asked=bool(compare_week))
+    shown, complete, against = chosen_weeks(battles.timestamp, week, compare_week)
+    counted = until(battles, shown)
+    before, note = _before(board, battles, against, asked=bool(compare_week))
     if earlier is None and before is not None:
         earlier = before.earlier()
     return _report(
         board(counted, earlier=earlier),
         before,
         note=note,
-        week=chosen.week,
-        complete=chosen.complete,
-        compared=chosen.compared if before else None,
+        week=shown,
+        complete=complete,
+        compared=against if before else None,
         later=len(battles) - len(counted),
     )
 
@@ -267,25 +240,12 @@ def _before(
         return None, f"Week {week.label} cannot be compared: {error}."
 
 
-def _report(
-    now: Leaderboard,
-    before: Leaderboard | None,
-    *,
-    note: str,
-    week: Week | None = None,
-    complete: bool = True,
-    compared: Week | None = None,
-    later: int = 0,
-) -> WeeklyReport:
+def _report(now: Leaderboard, before: Leaderboard | None = None, **about: Any) -> WeeklyReport:
     n_prompts, top = int(now.coverage.active.sum()), now.policy.publication.top
     return WeeklyReport(
         now=now,
         before=before,
-        week=week,
-        complete=complete,
-        compared=compared,
-        later=later,
-        note=note,
+        **about,
         feasibility=feasibility(now.policy, len(now.rows), n_prompts),
         pairs=pair_checks(now, before),
         prompts=prompt_checks(now, before),
@@ -298,10 +258,10 @@ def pair_checks(now: Leaderboard, before: Leaderboard | None) -> list[Row]:
     """Adjacent contenders (7.3), best first, beside the same pairs in the comparison week."""
     rows = []
     for pair in now.coverage.adjacent(now.band):
-        known = before is not None and {pair.above, pair.below} <= set(before.coverage.models)
-        then = before.coverage.pair(pair.above, pair.below) if before and known else None
-        votes, prompts = (then.votes, then.prompts) if then else (None, None)
-        rows.append(asdict(pair) | {"votes_before": votes, "prompts_before": prompts})
+        two = pair["above"], pair["below"]
+        known = before is not None and {*two} <= {*before.coverage.models}
+        votes, prompts, _ = before.coverage.pair(*two) if before and known else (None,) * 3
+        rows.append(pair | {"votes_before": votes, "prompts_before": prompts})
     return rows
 
 

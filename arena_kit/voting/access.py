@@ -20,6 +20,7 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
 from arena_kit.files import DataError
+from arena_kit.voting.records import RefusalError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -71,14 +72,6 @@ def signing_key(path: Path) -> bytes:
     return key
 
 
-class TurnedAwayError(Exception):
-    """A request that is answered with a status, a code for programs, and one sentence."""
-
-    def __init__(self, status: int, code: str, message: str, retry_after: float = 0) -> None:
-        super().__init__(message)
-        self.status, self.code, self.retry_after = status, code, retry_after
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
     """Who may come in: a role's cookie says who somebody is, and whether they brought its token.
@@ -107,9 +100,8 @@ class Access:
         name, admitted = self._read(request, role)
         given, needed = (text.encode("utf-8", "replace") for text in (token, self._token(role)))
         if not admitted and not secrets.compare_digest(given, needed):
-            raise TurnedAwayError(
-                401, "no_token", "This address needs the link with its token; ask whoever sent it."
-            )
+            message = "This address needs the link with its token; ask whoever sent it."
+            raise RefusalError(401, "no_token", message)
         identity, admission = self._signers(role)
         cookie = identity.sign(admission.sign(name or secrets.token_hex(16))).decode()
         answer = JSONResponse({"entered": True})
@@ -123,9 +115,8 @@ class Access:
         """Who asks; refused where they did not enter."""
         name, admitted = self._read(request, role)
         if not admitted:
-            raise TurnedAwayError(
-                401, "no_session", "You are not let in yet; open the link that you were given."
-            )
+            message = "You are not let in yet; open the link that you were given."
+            raise RefusalError(401, "no_session", message)
         return name
 
     def is_admitted(self, request: Request, role: Role) -> bool:
@@ -170,7 +161,7 @@ class RateLimit:
         if len(times) == ENTRIES_PER_MINUTE and times[0] > now - 60:
             wait = times[0] + 60 - now
             message = f"Too many came from your address; try again in {wait:.0f} s."
-            raise TurnedAwayError(429, "too_fast", message, wait)
+            raise RefusalError(429, "too_fast", message, wait)
         times.append(now)
 
 
@@ -178,25 +169,24 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
     """The body of a request as what it must be; all else is turned away."""
     origin = request.headers.get("origin")
     if origin is not None and origin.partition("://")[2] != request.headers.get("host"):
-        raise TurnedAwayError(
-            403, "foreign_origin", "Votes are taken from this server's own page only."
-        )
+        message = "Votes are taken from this server's own page only."
+        raise RefusalError(403, "foreign_origin", message)
     content = request.headers.get("content-type", "").partition(";")[0].strip().lower()
     if content != "application/json":
-        raise TurnedAwayError(415, "not_json", "The body must be application/json.")
+        raise RefusalError(415, "not_json", "The body must be application/json.")
     try:
         async with asyncio.timeout(_BODY_TIMEOUT):
             body = await request.body()
         return kind.model_validate_json(body)
     except TimeoutError:
-        raise TurnedAwayError(408, "too_slow", "The body did not arrive in time.") from None
+        raise RefusalError(408, "too_slow", "The body did not arrive in time.") from None
     except ClientDisconnect:
-        raise TurnedAwayError(400, "gone", "The body did not arrive whole.") from None
+        raise RefusalError(400, "gone", "The body did not arrive whole.") from None
     except ValidationError as error:
         first = error.errors(include_url=False, include_input=False)[0]
         where = ".".join(str(part)[:40] for part in first["loc"])
         message = f"{where and f'{where}: '}{first['msg']}."
-        raise TurnedAwayError(422, "bad_input", message) from None
+        raise RefusalError(422, "bad_input", message) from None
 
 
 class SecurityHeaders:
@@ -214,9 +204,3 @@ class SecurityHeaders:
             await send(message)
 
         await self._app(scope, receive, send_with_headers)
-
-
-def answer(status: int, code: str, message: str, retry_after: float = 0) -> Response:
-    """A refusal: a status, a code for programs, and one sentence."""
-    headers = {"retry-after": str(max(1, round(retry_after)))} if retry_after else {}
-    return JSONResponse({"error": code, "message": message}, status, headers)

@@ -1,7 +1,5 @@
 """Ballots: blind pages that need no server, and the votes that come back from them as files."""
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re
@@ -16,21 +14,14 @@ from pydantic import Field, StringConstraints
 from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.page import QUESTION, Opaque, ballot_page, shown_pair
-from arena_kit.voting.records import BallotVote, Choice, NothingLeftError, RefusalError
+from arena_kit.voting.page import QUESTION, ballot_page, shown_pair
+from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError
 from arena_kit.voting.texts import ArenaTexts
 
 _DAY = 24 * 3600.0
 LARGEST_FILE = 5_000_000  # bytes; a vote has about 200
 
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
-
-
-class _Vote(Strict):
-    ticket: Opaque
-    digest: Opaque
-    choice: Choice
-    seconds: float = Field(ge=0, le=1e6)
 
 
 class ReturnedBallot(Strict):
@@ -46,7 +37,7 @@ class ReturnedBallot(Strict):
     content: Hash
     copy_id: Opaque = Field(alias="copy")
     voter: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,60}$")]
-    votes: list[_Vote] = Field(min_length=1, max_length=10_000)
+    votes: list[BallotVote] = Field(min_length=1, max_length=10_000)
     seal: Hash
 
     def is_sealed_by(self, key: bytes) -> bool:
@@ -87,7 +78,7 @@ def make_ballot(
     ballot = secrets.token_hex(12)
     try:
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
-    except NothingLeftError as error:
+    except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
     rows = [shown_pair(each) for each in shown]
     return ballot_page(ballot, lambda content: _seal(key, ballot, content), rows, question).html
@@ -104,20 +95,16 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
     tickets = [vote.ticket for vote in returned.votes]
     if len({*tickets}) < len(tickets):
         raise DataError(f"{path}: has two votes on one pair; allowed is one on each")
-    answers = [
-        BallotVote(ticket=v.ticket, choice=v.choice, digest=v.digest, seconds=v.seconds)
-        for v in returned.votes
-    ]
     voter = voter_id(returned.voter) or returned.copy_id
     before = live.vote_count
     try:
-        receipts = live.cast_ballot(answers, session=returned.copy_id, voter=voter)
+        receipts = live.cast_ballot(returned.votes, session=returned.copy_id, voter=voter)
     except RefusalError as error:
         raise DataError(f"{path}: {error}; nothing of this file was stored") from None
     skips = sum(vote.choice is Choice.SKIP for vote in returned.votes)
     return Taken(
         voter=voter,
-        votes=len(answers) - skips,
+        votes=len(tickets) - skips,
         skips=skips,
         new=live.vote_count - before,
         repeats=sum(receipt.repeated for receipt in receipts),

@@ -1,12 +1,10 @@
 """The live board: where models stand after the last vote, who was shown how often, and both as the
 researcher's page shows them.
 
-Exposure is audited per provider (7.1) from the battles alone, so whoever has the export can repeat
-it.
+Exposure is audited per provider (7.1); a new arena on the export repeats it.
 """
 
-from __future__ import annotations
-
+from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -18,7 +16,8 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
-from arena_kit.policy.rules import PublicationStatus, Standing, publication_status, ranked
+from arena_kit.policy.exposure import Due
+from arena_kit.policy.rules import PublicationStatus, publication_status
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.glicko2.method import GlickoState
 from arena_kit.reporting.policy_tables import to_board
@@ -31,77 +30,43 @@ from arena_kit.voting.texts import ArenaTexts
 UNNAMED = "(no provider named)"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ProviderExposure:
-    """What the models of one provider were shown.
-
-    `shown` counts all votes on them, `share` is their part of all showings. `exposure` is that of
-    its matched models in the rolling window, beside the target that the lanes leave them and an
-    equal one (2W / M each); it is fair (`within`) inside the policy's tolerance. `outside` are its
-    models that are not, each by itself.
-    """
-
-    provider: str
-    models: tuple[str, ...]
-    private: tuple[str, ...]
-    withdrawn: tuple[str, ...]
-    shown: int
-    share: float
-    exposure: int
-    target: float
-    equal_target: float
-    within: bool
-    outside: tuple[str, ...]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class ExposureAudit:
-    """Every provider's exposure, most shown first, and the votes of each private model (matched,
-    published nowhere else) and of each withdrawn one (matched no more).
-    """
-
-    providers: tuple[ProviderExposure, ...]
-    private: Mapping[str, int]
-    withdrawn: Mapping[str, int]
-
-
 def audit_exposure(
     battles: BattleLog, texts: ArenaTexts, fairness: Collection[ExposureFairness]
-) -> ExposureAudit:
-    """The audit of an arena's battles, given what each matched model was shown and is due; models
-    in the battles that are matched no more are withdrawn.
+) -> list[dict[str, Any]]:
+    """A row per provider, most shown first, given what each matched model was shown and is due.
+
+    `shown` counts all votes on its models, `share` is their part of all showings. `exposure` is
+    that of its matched models in the rolling window, beside the target that the lanes leave them
+    and an equal one (2W / M each); it is fair (`within`) inside the policy's tolerance. `outside`
+    are its models that are not, each by itself. `private` (published nowhere else) and `withdrawn`
+    (matched no more) are its models of that kind with their votes.
     """
     sides = np.bincount(np.append(battles.a, battles.b), minlength=len(battles.models))
-    shown = dict(zip(battles.models, sides.tolist(), strict=True))
+    shown = Counter(dict(zip(battles.models, sides.tolist(), strict=True)))
     withdrawn = sorted({*shown, *texts.withdrawn} - {*texts.models})
     provider = {m: texts.providers.get(m, UNNAMED) for m in [*texts.models, *withdrawn]}
-    private = sorted(model for model in provider if model in texts.private)
     rows = []
     for name in sorted({*provider.values()}):
         own = [model for model in provider if provider[model] == name]
         matched = [each for each in fairness if each.model in own]
         exposure, target = sum(f.exposure for f in matched), sum(f.target for f in matched)
         tolerance = max((each.tolerance for each in matched), default=0.0)
-        count = sum(shown.get(model, 0) for model in own)
-        row = ProviderExposure(
-            provider=name,
-            models=tuple(each.model for each in matched),
-            private=tuple(model for model in own if model in private),
-            withdrawn=tuple(model for model in own if model in withdrawn),
-            shown=count,
-            share=count / max(1, sum(shown.values())),
-            exposure=exposure,
-            target=target,
-            equal_target=sum(each.equal_target for each in matched),
-            within=abs(exposure - target) <= tolerance * target + 1e-9,
-            outside=tuple(each.model for each in matched if not each.within),
-        )
+        count = sum(shown[model] for model in own)
+        row = {
+            "provider": name,
+            "models": [each.model for each in matched],
+            "private": {model: shown[model] for model in own if model in texts.private},
+            "withdrawn": {model: shown[model] for model in own if model in withdrawn},
+            "shown": count,
+            "share": count / max(1, shown.total()),
+            "exposure": exposure,
+            "target": target,
+            "equal_target": sum(each.equal_target for each in matched),
+            "within": abs(exposure - target) <= tolerance * target + 1e-9,
+            "outside": [each.model for each in matched if not each.within],
+        }
         rows.append(row)
-    return ExposureAudit(
-        providers=tuple(sorted(rows, key=lambda row: (-row.shown, row.provider))),
-        private={model: shown.get(model, 0) for model in private},
-        withdrawn={model: shown.get(model, 0) for model in withdrawn},
-    )
+    return sorted(rows, key=lambda row: (-row["shown"], row["provider"]))
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -110,6 +75,7 @@ class LiveBoard:
 
     `ratings` and `elo` are of the models that may be matched, `order` is as published. `votes` are
     those that count; `skips` and `removed` count the others, `waiting` the matchups handed out.
+    `due` is the exposure that each model is due in the rolling window.
     What is a property is computed when it is asked for.
     """
 
@@ -119,6 +85,7 @@ class LiveBoard:
     elo: Mapping[str, float]
     order: tuple[str, ...]
     coverage: Coverage
+    due: Mapping[str, Due]
     votes: tuple[StoredVote, ...] = field(repr=False)
     skips: int
     removed: int
@@ -130,14 +97,10 @@ class LiveBoard:
         return battle_log(self.votes)
 
     @cached_property
-    def standings(self) -> tuple[Standing, ...]:
-        """What the rules ask of every model, best conservative score first."""
-        return tuple(ranked(self.policy, self.coverage.standings(self.ratings)))
-
-    @cached_property
     def status(self) -> PublicationStatus:
         """What the board may be called."""
-        return publication_status(self.policy, self.standings, self.coverage.pair)
+        standings = self.coverage.standings(self.ratings)
+        return publication_status(self.policy, standings, self.coverage.pair)
 
     @cached_property
     def leaderboard(self) -> Leaderboard:
@@ -146,15 +109,11 @@ class LiveBoard:
         return leaderboard(self.battles, self.policy, models=models, prompts=prompts)
 
     @cached_property
-    def exposure(self) -> ExposureAudit:
+    def exposure(self) -> list[dict[str, Any]]:
         """How often the models of each provider were shown, beside what they are due since they
-        joined (7.1), with private and withdrawn ones.
+        joined (7.1): see `audit_exposure`.
         """
-        try:
-            fairness = self.leaderboard.fairness
-        except RatingError:  # nobody voted yet
-            fairness = self.coverage.fairness(())
-        return audit_exposure(self.battles, self.texts, fairness)
+        return audit_exposure(self.battles, self.texts, self.coverage.fairness(self.due))
 
 
 def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
@@ -165,10 +124,10 @@ def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
         tables.append(_table("Models in the published order", board.table().rows))
     if live.votes:
         tables.append(_table("Exposure by provider", _provider_rows(live.exposure)))
-        variants = {"Private": live.exposure.private, "Withdrawn": live.exposure.withdrawn}
-        for kind, votes in variants.items():
-            models = ", ".join(f"{model} ({n:,} votes)" for model, n in votes.items())
-            sentences += [f"{kind}: {models}."] if models else []
+        for kind in ("private", "withdrawn"):
+            votes = sorted((model, n) for row in live.exposure for model, n in row[kind].items())
+            models = ", ".join(f"{model} ({n:,} votes)" for model, n in votes)
+            sentences += [f"{kind.capitalize()}: {models}."] if models else []
     counts = [
         f"{_counted(len(live.votes), 'vote')} of {_counted(voters, 'voter')}",
         f"{_counted(live.waiting, 'pair')} waiting",
@@ -182,18 +141,18 @@ def _counted(n: int, what: str) -> str:
     return f"1 {what}" if n == 1 else f"{n:,} {what}s"
 
 
-def _provider_rows(audit: ExposureAudit) -> list[dict[str, object]]:
+def _provider_rows(audit: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:
     return [
         {
-            "provider": each.provider,
-            "models": len(each.models),
-            "shown": each.shown,
-            "share": f"{100 * each.share:.0f}%",
-            "in the window": each.exposure,
-            "due": round(each.target),
-            "exposure": "fair" if each.within else "outside its bounds",
+            "provider": row["provider"],
+            "models": len(row["models"]),
+            "shown": row["shown"],
+            "share": f"{100 * row['share']:.0f}%",
+            "in the window": row["exposure"],
+            "due": round(row["target"]),
+            "exposure": "fair" if row["within"] else "outside its bounds",
         }
-        for each in audit.providers
+        for row in audit
     ]
 
 

@@ -2,10 +2,9 @@
 durable, migrated, and refused where it is too new.
 
 Numbers count from 1 without a gap, in the order of commits; times are microseconds since 1970.
-A change of the tables is a new file in `migrations/versions`.
+A new store gets the tables below; a change of them is a new file in `migrations/versions`, which
+brings older stores there.
 """
-
-from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
@@ -254,22 +253,25 @@ def _migrate(connection: Connection, *, create: bool) -> None:
     config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
     scripts, where = ScriptDirectory.from_config(config), shown(connection.engine.url)
     revision = MigrationContext.configure(connection).get_current_revision()
+    config.attributes["connection"] = connection
     if revision == scripts.get_current_head():
         return
     if revision is None and not create:
         raise DataError(f"{where}: holds no votes of arena_kit")
-    if revision is None and (others := sa.inspect(connection).get_table_names()):
-        raise DataError(
-            f"{where}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
-            "vote store needs a file or database of its own"
-        )
-    known = {script.revision for script in scripts.walk_revisions()}
-    if revision is not None and revision not in known:
+    if revision is None:
+        if others := sa.inspect(connection).get_table_names():
+            raise DataError(
+                f"{where}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
+                "vote store needs a file or database of its own"
+            )
+        metadata.create_all(connection)
+        command.stamp(config, "head")
+        return
+    if revision not in {script.revision for script in scripts.walk_revisions()}:
         raise DataError(
             f"{where}: was written by a newer arena_kit (schema {revision}; this "
             f"one knows up to {scripts.get_current_head()}); install that one to open it"
         )
-    config.attributes["connection"] = connection
     command.upgrade(config, "head")
     if connection.dialect.name == "sqlite":
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()

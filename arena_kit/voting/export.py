@@ -1,7 +1,5 @@
 """Votes as battles that every notebook reads, with their voters or without."""
 
-from __future__ import annotations
-
 import secrets
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -91,7 +89,7 @@ def _renamed(column: Labels | None, what: str) -> Labels | None:
     if column is None:
         return None
     ids = [f"{what}-{secrets.token_hex(8)}" for _ in column.names]
-    return Labels.sorted([*ids, None], column.codes)
+    return Labels.of(np.array([*ids, None], object)[column.codes])
 
 
 def _labels(values: Iterable[str | None]) -> Labels | None:

@@ -3,8 +3,6 @@
 Everything is in the store; an arena that is opened again goes on where it stopped.
 """
 
-from __future__ import annotations
-
 import hashlib
 import secrets
 from collections.abc import Iterator, Sequence
@@ -26,20 +24,13 @@ from arena_kit.runs.settings.files import DEFAULT_POLICY, DEFAULT_TOURNAMENT, re
 from arena_kit.voting.board import LiveBoard
 from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import (
-    AlreadyVotedError,
-    BadInputError,
     BallotVote,
-    ChangedContentError,
     Choice,
-    ExpiredTicketError,
-    ForeignTicketError,
-    NothingLeftError,
     Receipt,
+    RefusalError,
     Shown,
     StoredVote,
     Ticket,
-    TooFastError,
-    UnknownTicketError,
     VoteSource,
     read_choice,
 )
@@ -62,11 +53,6 @@ class Limits:
     per_day: int = 2000
     lasts: float = 3600.0
 
-    def __post_init__(self) -> None:
-        for name in ("per_minute", "per_day", "lasts"):
-            if not getattr(self, name) > 0:
-                raise ValueError(f"{name} must be above 0, not {getattr(self, name)!r}")
-
     def check(self, turn: Transaction, voter: str, moment: int) -> None:
         """Refuse a voter who has had enough matchups for now."""
         for seconds, most, span in (
@@ -76,11 +62,9 @@ class Limits:
             n, first = turn.issued_to(voter, moment - seconds * SECOND)
             if n >= most:
                 wait = seconds - (moment - first) / SECOND
-                raise TooFastError(
-                    f"a voter is shown at most {most} matchups in {span}; "
-                    f"the next one in {ceil(wait)} s",
-                    retry_after=wait,
-                )
+                shown = f"a voter is shown at most {most} matchups in {span}"
+                message = f"{shown}; the next one in {ceil(wait)} s"
+                raise RefusalError(429, "too_fast", message, wait)
 
 
 class LiveArena:
@@ -122,21 +106,18 @@ class LiveArena:
         tournament: Path = DEFAULT_TOURNAMENT,
         *,
         root: Path = Path(),
-        policy: Path | Policy | None = None,
+        policy: Path | None = None,
         dimension: str | None = None,
         limits: Limits | None = None,
-        seed: int | None = None,
     ) -> Self:
         """The arena of a store, on the prompts and responses of a tournament; see `VoteStore.open`.
         Paths are relative to the workspace `root`.
         """
-        rules = (
-            policy if isinstance(policy, Policy) else read_policy(root / (policy or DEFAULT_POLICY))
-        )
+        rules = read_policy(root / (policy or DEFAULT_POLICY))
         texts = ArenaTexts.of_tournament(root / tournament, root)
         store = VoteStore.open(where)
         try:
-            return cls(store, texts, rules, dimension=dimension, limits=limits, seed=seed)
+            return cls(store, texts, rules, dimension=dimension, limits=limits)
         except BaseException:
             store.close()
             raise
@@ -162,7 +143,7 @@ class LiveArena:
         """
         session, voter = _id(session, "session"), _id(session if voter is None else voter, "voter")
         with self._turn() as turn:
-            ticket = self._replayed.current(session)
+            ticket = self._replayed.current.get(session)
             if ticket is None:
                 self.limits.check(turn, voter, now())
                 ticket = self._hand_out(turn, session, voter, self.limits.lasts)
@@ -197,7 +178,8 @@ class LiveArena:
         with self._turn() as turn:
             known = self._known(turn, ticket)
             if known.session != session:
-                raise ForeignTicketError("the ticket was handed out to another session")
+                message = "the ticket was handed out to another session"
+                raise RefusalError(403, "foreign_ticket", message)
             vote = turn.vote_on(ticket)
             if vote is None:
                 self._check_open(known, digest)
@@ -236,6 +218,7 @@ class LiveArena:
                 elo={model: self.arena.elo[model] for model in scheduler.enabled},
                 order=tuple(self.arena.order()),
                 coverage=scheduler.coverage(),
+                due=scheduler.exposure_due(self.arena.ratings),
                 waiting=len(scheduler.pending),
                 votes=tuple(replayed.counted),
                 skips=replayed.skips,
@@ -266,7 +249,7 @@ class LiveArena:
         try:
             matchup = self._replayed.draw(number, voter or session)
         except MatchmakingError as error:
-            raise NothingLeftError(str(error)) from None
+            raise RefusalError(404, "nothing_left", str(error)) from None
         ticket = Ticket(
             number=number,
             ticket=matchup.matchup_id,
@@ -292,7 +275,8 @@ class LiveArena:
         """The vote that an answer of a ballot becomes, or became before."""
         choice, ticket = read_choice(answer.choice), self._known(turn, answer.ticket)
         if ticket.voter is not None or ticket.copy_of is not None:
-            raise ForeignTicketError("the ticket was handed out to a session, and is on no ballot")
+            message = "the ticket was handed out to a session, and is on no ballot"
+            raise RefusalError(403, "foreign_ticket", message)
         drawn_for, vote = ticket.session, turn.vote_on(ticket.ticket)
         if vote is not None and vote.voter != voter:
             name = hashlib.sha256(f"{ticket.ticket} {voter}".encode()).hexdigest()[:32]
@@ -306,7 +290,8 @@ class LiveArena:
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
         counts = choice.outcome is not None
-        again = counts and voter != drawn_for and self._replayed.was_shown(voter, ticket)
+        seen = (voter, ticket.model_a, ticket.model_b, ticket.prompt)
+        again = counts and voter != drawn_for and self.arena.scheduler.was_shown(*seen)
         seconds = answer.seconds
         return self._add(turn, ticket, voter, session, choice, seconds, "ballot", again=again)
 
@@ -314,7 +299,7 @@ class LiveArena:
     def _known(turn: Transaction, ticket: str) -> Ticket:
         known = turn.ticket(ticket) if isinstance(ticket, str) and ticket.isprintable() else None
         if known is None:
-            raise UnknownTicketError("the ticket was never handed out")
+            raise RefusalError(404, "unknown_ticket", "the ticket was never handed out")
         return known
 
     def _add(
@@ -360,27 +345,27 @@ class LiveArena:
 
     def _check_open(self, ticket: Ticket, digest: str | None) -> None:
         if is_expired(ticket, now()):
-            raise ExpiredTicketError("the time to vote on this matchup is over; ask for a new one")
+            message = "the time to vote on this matchup is over; ask for a new one"
+            raise RefusalError(410, "expired_ticket", message)
         here = self.texts.digest_now(ticket.prompt, ticket.model_a, ticket.model_b)
         if here != ticket.digest or digest not in (None, ticket.digest):
-            raise ChangedContentError(
-                "the texts of this matchup are not those that were handed out; ask for a new one"
-            )
+            message = "the texts of this matchup are not those that were handed out"
+            raise RefusalError(409, "changed_content", f"{message}; ask for a new one")
 
 
 def _id(value: str, what: str) -> str:
     """A name that may stand in files and pages, else a refusal."""
     if isinstance(value, str) and 0 < len(value) <= 128 and value.isprintable():
         return value
-    raise BadInputError(
-        f"{what} {str(value)[:40]!r} is not valid; allowed: 1 to 128 printable characters"
-    )
+    message = f"{what} {str(value)[:40]!r} is not valid; allowed: 1 to 128 printable characters"
+    raise RefusalError(422, "bad_input", message)
 
 
 def _check_choice(vote: StoredVote, choice: Choice) -> StoredVote:
     """The vote, unless another one is on its ticket already."""
     if vote.choice is not choice:
-        raise AlreadyVotedError("this matchup has its vote already, and it was another one")
+        message = "this matchup has its vote already, and it was another one"
+        raise RefusalError(409, "already_voted", message)
     return vote
 
 
@@ -389,7 +374,8 @@ def _viewing_seconds(ticket: Ticket, seconds: float | None) -> float:
     if seconds is None:
         return (now() - ticket.issued_at) / SECOND
     if not (isfinite(seconds) and seconds >= 0):
-        raise BadInputError(f"seconds must be a finite number, 0 or more, not {seconds!r}")
+        message = f"seconds must be a finite number, 0 or more, not {seconds!r}"
+        raise RefusalError(422, "bad_input", message)
     return float(seconds)
 
 
@@ -410,6 +396,7 @@ class Replayed:
     """Scheduler and ratings as the store has them, and the tickets that wait for their vote.
 
     `counted` are the votes that count, in their order; `skips` and `removed` say how many do not.
+    `current` is the ticket that a session has not voted on yet.
     Whatever is done here before the store has committed it is undone with `roll_back`.
     """
 
@@ -446,10 +433,6 @@ class Replayed:
         if self._ahead:
             self._seen = None
 
-    def current(self, session: str) -> Ticket | None:
-        """The ticket that a session has not voted on yet."""
-        return self._current.get(session)
-
     def draw(self, number: int, voter: str) -> Matchup:
         """A matchup for a voter; what is drawn depends on seed and number of the ticket."""
         self.arena.scheduler.rng = np.random.default_rng([self._seed, number])
@@ -461,11 +444,7 @@ class Replayed:
         """A ticket of a matchup that was drawn waits for its vote from now on."""
         self._open[ticket.ticket] = ticket
         if ticket.voter is not None:
-            self._current[ticket.session] = ticket
-
-    def was_shown(self, voter: str, ticket: Ticket) -> bool:
-        """Whether a voter saw the pair on the prompt of a ticket within the policy's gap (11)."""
-        return self.arena.scheduler.was_shown(voter, ticket.model_a, ticket.model_b, ticket.prompt)
+            self.current[ticket.session] = ticket
 
     def take_in(self, vote: StoredVote) -> bool:
         """Count a vote; False where its models or prompt are unknown here, so that only a new
@@ -499,7 +478,7 @@ class Replayed:
         self.counted: list[StoredVote] = []
         self.skips = self.removed = 0
         self._open: dict[str, Ticket] = {}
-        self._current: dict[str, Ticket] = {}
+        self.current: dict[str, Ticket] = {}
         for vote in sorted(votes, key=itemgetter(0)):
             self._file(vote)
         past = replace(battle_log(self.counted), session=None)  # `remember` says more
@@ -535,8 +514,8 @@ class Replayed:
 
     def _settle(self, ticket: Ticket) -> None:
         del self._open[ticket.ticket]
-        if self._current.get(ticket.session, ticket).ticket == ticket.ticket:
-            self._current.pop(ticket.session, None)
+        if self.current.get(ticket.session, ticket).ticket == ticket.ticket:
+            self.current.pop(ticket.session, None)
 
 
 def is_expired(ticket: Ticket, moment: int) -> bool:

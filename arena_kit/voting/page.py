@@ -9,9 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
-
-from pydantic import StringConstraints
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.records import Shown
@@ -20,8 +18,6 @@ if TYPE_CHECKING:
     from jinja2 import Environment
 
 QUESTION = "Which response is better?"
-#: An id or a hash as a page holds it and gives it back.
-Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 
 
 class _Choice(NamedTuple):
@@ -34,7 +30,8 @@ class _Choice(NamedTuple):
     shortcut: str
 
 
-_CHOICES = (
+#: What a voter may say, in the order of the buttons.
+CHOICES = (
     _Choice("A", "A is better", "the response on the left, or the upper one",
             ("1", "←", "A"), "1 ArrowLeft A"),
     _Choice("B", "B is better", "the response on the right, or the lower one",
@@ -76,13 +73,13 @@ def ballot_page(
     """
     data = {"ballot": ballot, "pairs": list(pairs)}
     content = hashlib.sha256(_literal(data).encode()).hexdigest()
-    choices = (*_CHOICES, _BACK)
+    choices = (*CHOICES, _BACK)
     return _page("vote", question, data, choices=choices, ballot=True, seal=seal(content))
 
 
 def live_page(question: str = QUESTION) -> Page:
     """A page that asks the server it came from for every pair."""
-    return _page("vote", question, {}, choices=_CHOICES, ballot=False, seal="", connects=True)
+    return _page("vote", question, {}, choices=CHOICES, ballot=False, seal="", connects=True)
 
 
 def board_page(question: str = QUESTION) -> Page:

@@ -3,15 +3,18 @@
 Times are microseconds since 1970 (UTC).
 """
 
-from __future__ import annotations
-
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from enum import StrEnum
-from typing import ClassVar, Literal, NamedTuple
+from typing import Annotated, Literal, NamedTuple
+
+from pydantic import Field, StringConstraints
 
 from arena_kit.battles.battle import Outcome
+from arena_kit.runs.settings.files import Strict
 
+#: An id or a hash as a page holds it and gives it back.
+Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 #: Where a vote was cast: the live page, a ballot file, or a notebook.
 VoteSource = Literal["page", "ballot", "lab"]
 #: What can be removed: all votes of a voter, all of a session, or a single one by its ticket.
@@ -48,9 +51,9 @@ def read_choice(label: object) -> Choice:
     try:
         return Choice(str(label))
     except ValueError:
-        raise BadInputError(
-            f"unknown choice {str(label)[:40]!r}; allowed: {', '.join(Choice)}"
-        ) from None
+        allowed = f"allowed: {', '.join(Choice)}"
+        message = f"unknown choice {str(label)[:40]!r}; {allowed}"
+        raise RefusalError(422, "bad_input", message) from None
 
 
 def moment(microseconds: int) -> datetime:
@@ -159,73 +162,20 @@ class Receipt:
     repeated: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BallotVote:
+class BallotVote(Strict):
     """One answer of a ballot that came back."""
 
-    ticket: str
+    ticket: Opaque
+    digest: Opaque
     choice: Choice
-    digest: str
-    seconds: float | None = None
+    seconds: float = Field(ge=0, le=1e6)
 
 
 class RefusalError(ValueError):
-    """What a voter asked for and does not get: `code` names the reason for programs, `status` is
-    that of HTTP, and after `retry_after` seconds (if not 0) one may ask again.
+    """What somebody asked for and does not get: `status` is that of HTTP, `code` names the reason
+    for programs, and after `retry_after` seconds (if not 0) one may ask again.
     """
 
-    code: ClassVar[str]
-    status: ClassVar[int]
-    retry_after = 0.0
-
-
-class BadInputError(RefusalError):
-    """A session, voter, choice or time that cannot be one."""
-
-    code, status = "bad_input", 422
-
-
-class UnknownTicketError(RefusalError):
-    """A ticket that was never handed out."""
-
-    code, status = "unknown_ticket", 404
-
-
-class ForeignTicketError(RefusalError):
-    """A ticket that was handed out to another session."""
-
-    code, status = "foreign_ticket", 403
-
-
-class ExpiredTicketError(RefusalError):
-    """A ticket whose time is over, its matchup given to others."""
-
-    code, status = "expired_ticket", 410
-
-
-class ChangedContentError(RefusalError):
-    """A vote on other texts than those that the ticket stands for."""
-
-    code, status = "changed_content", 409
-
-
-class AlreadyVotedError(RefusalError):
-    """A second vote on a ticket, other than the first."""
-
-    code, status = "already_voted", 409
-
-
-class TooFastError(RefusalError):
-    """More matchups than a voter may ask for in so short a time."""
-
-    code, status = "too_fast", 429
-
-    def __init__(self, message: str, retry_after: float) -> None:
+    def __init__(self, status: int, code: str, message: str, retry_after: float = 0) -> None:
         super().__init__(message)
-        self.retry_after = retry_after
-
-
-class NothingLeftError(RefusalError):
-    """No matchup that this voter may be shown now."""
-
-    code, status = "nothing_left", 404
+        self.status, self.code, self.retry_after = status, code, retry_after

@@ -30,7 +30,7 @@ from arena_kit.validity.shifts import Floats
 from arena_kit.validity.voters import VoterTests, voter_tests
 
 if TYPE_CHECKING:
-    from arena_kit.reporting.figures import Picture, Plot
+    from arena_kit.reporting.figures import Plot
     from arena_kit.voting.records import Ticket
     from arena_kit.voting.store import VoteStore
     from arena_kit.voting.texts import ArenaTexts
@@ -123,7 +123,7 @@ class ReviewStudy:
         study._describe_votes()
         return study
 
-    def show(self, plot: Plot) -> Picture:
+    def show(self, plot: Plot) -> Plot:
         """Save a plot in the record, and return it."""
         return self.record.keep_figure(plot)
 

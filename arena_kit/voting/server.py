@@ -12,7 +12,7 @@ from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 from fastapi import FastAPI, Request, Response
-from fastapi.responses import HTMLResponse
+from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.concurrency import run_in_threadpool
@@ -25,13 +25,11 @@ from arena_kit.voting.access import (
     Access,
     RateLimit,
     SecurityHeaders,
-    TurnedAwayError,
-    answer,
     read_body,
 )
 from arena_kit.voting.board import board_view
-from arena_kit.voting.page import QUESTION, Opaque, board_page, live_page, shown_pair
-from arena_kit.voting.records import NothingLeftError, RefusalError
+from arena_kit.voting.page import QUESTION, board_page, live_page, shown_pair
+from arena_kit.voting.records import Opaque, RefusalError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -170,18 +168,23 @@ class _LatestBoard:
 
 
 def _errors(app: FastAPI) -> None:
-    @app.exception_handler(TurnedAwayError)
     @app.exception_handler(RefusalError)
-    async def refused(_: Request, error: TurnedAwayError | RefusalError) -> Response:
-        message = _ALL_SEEN if isinstance(error, NothingLeftError) else str(error)
-        return answer(error.status, error.code, message, error.retry_after)
+    async def refused(_: Request, error: RefusalError) -> Response:
+        message = _ALL_SEEN if error.code == "nothing_left" else str(error)
+        return _answer(error.status, error.code, message, error.retry_after)
 
     @app.exception_handler(HTTPException)
     async def refused_by_starlette(_: Request, error: HTTPException) -> Response:
         code = {413: "too_large"}.get(error.status_code, "no_such_page")
-        return answer(error.status_code, code, f"{error.detail}.")
+        return _answer(error.status_code, code, f"{error.detail}.")
 
     @app.exception_handler(SQLAlchemyError)
     async def no_store(_: Request, error: SQLAlchemyError) -> Response:
         logging.getLogger(__name__).error("the store failed: %s", error)
-        return answer(503, "no_store", "The vote could not be stored; try again in a moment.", 5)
+        return _answer(503, "no_store", "The vote could not be stored; try again in a moment.", 5)
+
+
+def _answer(status: int, code: str, message: str, retry_after: float = 0) -> Response:
+    """A refusal: a status, a code for programs, and one sentence."""
+    headers = {"retry-after": str(max(1, round(retry_after)))} if retry_after else {}
+    return JSONResponse({"error": code, "message": message}, status, headers)

@@ -94,9 +94,6 @@ class VoteStore:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def __repr__(self) -> str:
-        return f"VoteStore({self.address!r})"
-
     @property
     def address(self) -> str:
         """Where the store is, without a password."""

@@ -1,7 +1,5 @@
 """What voters are shown: the prompts of a tournament and its entrants' responses to them."""
 
-from __future__ import annotations
-
 import hashlib
 import json
 from collections.abc import Mapping

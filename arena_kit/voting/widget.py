@@ -19,17 +19,11 @@ from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.live import LiveArena
+from arena_kit.voting.page import CHOICES, QUESTION
 from arena_kit.voting.records import Choice, Receipt, RefusalError, Shown
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
-QUESTION = "Which response is better?"
-_BUTTONS = (
-    (Choice.A, "A is better", "a"),
-    (Choice.B, "B is better", "b"),
-    (Choice.TIE, "Tie", "t"),
-    (Choice.BOTH_BAD, "Both bad", "x"),
-    (Choice.SKIP, "Skip", "s"),
-)
+_BUTTONS = [(Choice(each.value), each.label, each.keys[-1].lower()) for each in CHOICES]
 _NEXT = "n"
 _KEYS = "One key each: a, b, t (tie), x (both bad), s (skip), n (next)"
 _CARD = (

@@ -1,7 +1,5 @@
 """The battle, its outcomes, and the columnar log that every rating method takes."""
 
-from __future__ import annotations
-
 import re
 import time
 from collections import defaultdict
@@ -13,18 +11,9 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles.battle import (
-    OUTCOMES,
-    Battle,
-    Outcome,
-    Source,
-    check_id,
-    check_model_name,
-    look_alikes,
-    read_outcome,
-    read_source,
-)
-from arena_kit.battles.log import BattleLog, Labels
+from arena_kit.battles import battle as rules
+from arena_kit.battles.battle import OUTCOMES, Battle, Outcome, Source
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 
 NOON = datetime(2024, 8, 14, 12, 0, tzinfo=UTC)
@@ -50,7 +39,7 @@ def swapped(record: Battle) -> Battle:
 
 
 moments = st.integers(0, 10**17).map(lambda us: NOON + timedelta(microseconds=us))
-quick = settings(max_examples=20, deadline=None)
+quick = settings(max_examples=10, deadline=None)
 
 
 @st.composite
@@ -68,15 +57,12 @@ def battles(draw: st.DrawFn) -> Battle:
 logs = st.lists(battles(), max_size=12, unique_by=lambda row: row.battle_id or object())
 
 
-# Outcomes, ids and names
-
-
 def test_every_spelling_in_use_is_read() -> None:
     """There are four outcomes, and each spelling in published files stands for one of them."""
     labels = ["model_a", "model_b", "tie", "both_bad", "bothbad", "tie (bothbad)"]
     assert [str(o) for o in Outcome] == labels[:4]
-    assert [read_outcome(label) for label in labels] == [*Outcome, *[Outcome.BOTH_BAD] * 2]
-    assert [read_source(label) for label in ("llm-judge", "human")] == list(Source)
+    assert [rules.read_outcome(label) for label in labels] == [*Outcome, *[Outcome.BOTH_BAD] * 2]
+    assert [rules.read_source(label) for label in ("llm-judge", "human")] == list(Source)
 
 
 @pytest.mark.parametrize("label", ["TIE", "tie ", "", "tie (inconsistent)", None, 0.5, 1])
@@ -84,7 +70,7 @@ def test_an_unknown_outcome_is_refused(label: object) -> None:
     """A label outside the table is an error that shows it and lists what is allowed."""
     allowed = r"model_a, model_b, tie, both_bad, bothbad, tie \(bothbad\), tie_bothbad, a, b"
     with pytest.raises(DataError, match=rf"{re.escape(repr(label))}; allowed: {allowed}"):
-        read_outcome(label)
+        rules.read_outcome(label)
 
 
 SAFE = {*"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-"}
@@ -100,28 +86,23 @@ SAFE = {*"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._:/@+-"
 def test_an_id_is_a_short_run_of_safe_characters(value: str) -> None:
     """An id is up to 128 of the characters that file names and HTML bear, and never '..'."""
     if isinstance(value, str) and 0 < len(value) < 129 and {*value} <= SAFE and ".." not in value:
-        assert check_id(value, "prompt_id") == value
+        assert rules.check_id(value, "prompt_id") == value
     else:
         with pytest.raises(DataError, match=r"prompt_id .* is not a valid id; allowed: 1 to 128"):
-            check_id(value, "prompt_id")
+            rules.check_id(value, "prompt_id")
 
 
 @pytest.mark.parametrize(
     "name", ["", "x" * 257, "x" * 1_000_000, "a\nb", "a\x07", "a\u202eb", "\ud800", 7, None]
 )
 def test_a_model_name_is_printable(name: object) -> None:
-    """A name may hold spaces, brackets and any one script; empty, endless, invisible or non-text
-    ones are errors that state the rule, and are short.
-    """
+    """A name may hold spaces, brackets and any one script."""
     with pytest.raises(DataError, match=r"allowed: 1 to 256 printable characters") as caught:
-        check_model_name(name)
+        rules.check_model_name(name)
     assert len(str(caught.value)) < 200
     names = ["gpt-4o", "GPT-4o", "gpt-40", "Модель 1", "模型", "GPT模型", "modèle", "yi (chat)"]
-    assert [check_model_name(each) for each in [*names, "<b>x</b>", "x" * 256]][:8] == names
-    assert look_alikes(names) == ""
-
-
-# Battle
+    assert [rules.check_model_name(each) for each in [*names, "<b>x</b>", "x" * 256]][:8] == names
+    assert rules.look_alikes(names) == ""
 
 
 def test_a_battle_needs_only_models_and_winner() -> None:
@@ -138,10 +119,7 @@ def test_a_battle_needs_only_models_and_winner() -> None:
 @pytest.mark.parametrize(
     "wrong",
     [
-        {"model_b": "ash"},
-        {"model_a": ""},
-        {"model_b": ""},
-        {"winner": "draw"},
+        {"model_b": "ash"}, {"model_a": ""}, {"model_b": ""}, {"winner": "draw"},
         {"source": "crowd"},
         *({"weight": weight} for weight in (0.0, -1.0, float("nan"), float("inf"), "1")),
         *({"share_a": share} for share in (-0.1, 1.1, float("nan"), "half")),
@@ -149,39 +127,16 @@ def test_a_battle_needs_only_models_and_winner() -> None:
         {"inconsistent": "no"},
     ],
     ids=str,
-)
+)  # fmt: skip
 def test_what_no_method_could_rate_makes_no_battle(wrong: dict[str, str]) -> None:
-    """A model against itself, a wrong name, winner, source, weight or share is refused, and only a
-    tie may stand beside the flag of two orders that disagree.
-    """
+    """A model against itself, a wrong name, winner, source, weight or share is refused."""
     assert battle(inconsistent=True).inconsistent
     with pytest.raises(DataError):
         battle(**wrong)
 
 
-# Labels
-
-
-@quick
-@given(st.lists(st.none() | st.text(max_size=3), max_size=8), st.data())
-def test_labels_are_codes_into_sorted_names(values: list[str | None], data: st.DataObject) -> None:
-    """Encoding loses nothing, names are sorted, and rows of a column are their column."""
-    labels = Labels.of(values)
-    assert labels.values().tolist() == values
-    assert labels.names.tolist() == sorted({value for value in values if value is not None})
-    rows = data.draw(st.permutations(range(len(values))))[: len(values) // 2]
-    taken, alone = labels.take(np.array(rows, int)), Labels.of([values[i] for i in rows])
-    assert taken.names.tolist() == alone.names.tolist()
-    assert taken.codes.tolist() == alone.codes.tolist()
-
-
-# A log: records to columns and back
-
-
 def test_a_log_holds_codes_into_sorted_models() -> None:
-    """Models are sorted by name and every row indexes them, with its outcome's number; decisive
-    marks rows with a winner, flags inconsistent ones; a log prints its size, not its contents.
-    """
+    """Rows index models sorted by name; no battles make a log without models."""
     log = log_of(battle("cherry", "ash", "model_b"), battle("ash", "beech", "both_bad"))
     assert log.models == ("ash", "beech", "cherry")
     assert (log.a.tolist(), log.b.tolist()) == ([2, 0], [0, 1])
@@ -190,25 +145,10 @@ def test_a_log_holds_codes_into_sorted_models() -> None:
     log = log_of(*(battle(winner=o) for o in OUTCOMES), battle(winner="tie", inconsistent=True))
     assert log.decisive().tolist() == [True, True, False, False, False]
     assert log.flags().tolist() == [False, False, False, False, True]
-
-
-def test_an_empty_log_is_a_log() -> None:
-    """No battles make a log without models that answers every question."""
     log = log_of()
     assert (len(log), log.models, list(log.to_battles())) == (0, (), [])
     assert (log.clusters().tolist(), len(log.select([]))) == ([], 0)
     assert {len(column) for column in log.pair_counts().values()} == {0}
-
-
-def test_a_column_is_there_where_one_battle_has_it() -> None:
-    """A plain log carries no empty columns; one value makes a column, empty for the others."""
-    plain = log_of(battle(), battle())
-    assert set(plain.columns()) == {"model_a", "model_b", "winner", "source"}
-    assert (plain.weights().tolist(), plain.flags().tolist()) == ([1.0, 1.0], [False, False])
-    log = log_of(battle(), battle(battle_id="7", lane="b", weight=2.5))
-    assert log.columns()["battle_id"].tolist() == [None, "7"]
-    assert log.columns()["lane"].tolist() == [None, "b"]
-    assert log.weights().tolist() == [1.0, 2.5]
 
 
 def test_a_timestamp_keeps_its_instant(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -224,18 +164,12 @@ def test_a_timestamp_keeps_its_instant(monkeypatch: pytest.MonkeyPatch) -> None:
     assert {moment.tzinfo for moment in back if moment} == {UTC}
 
 
-# Parts of a log
-
-
 @quick
 @given(logs, st.data())
 def test_selecting_rows_equals_building_from_them(
     records: list[Battle], data: st.DataObject
 ) -> None:
-    """A selection, by indices or a mask, is the log of the chosen battles: every field, their
-    order, their models; the log itself gives all its battles back. A mask of another length is
-    refused.
-    """
+    """A selection, by indices or a mask, is the log of the chosen battles."""
     n, log = len(records), BattleLog.from_battles(iter(records))
     rows = data.draw(st.permutations(range(n)))[: (n + 1) // 2]
     part, mask = log.select(rows), np.isin(np.arange(n), rows)
@@ -249,9 +183,7 @@ def test_selecting_rows_equals_building_from_them(
 
 
 def test_covariates_and_models_of_a_selection() -> None:
-    """A selection has the numbers of its rows. Among some models, only battles with both sides
-    named are left, and a name that nobody has changes nothing.
-    """
+    """A selection has the numbers of its rows; each dimension has its own log."""
     log = log_of(*(battle(*pair) for pair in [("x", "y"), ("y", "z"), ("z", "x"), ("y", "x")]))
     log = replace(log, covariates={"length": np.array([1.0, 2.0, 3.0, 4.0])})
     assert log.to_frame()["length"].tolist() == [1.0, 2.0, 3.0, 4.0]
@@ -260,12 +192,6 @@ def test_covariates_and_models_of_a_selection() -> None:
     for part, expected in ((left, [1.0, 4.0]), (log.select([2, 0]), [3.0, 1.0])):
         assert part.covariates is not None
         assert part.covariates["length"].tolist() == expected
-
-
-def test_dimensions_and_questions_part_a_log() -> None:
-    """Each dimension has its own log, in order of names, those without one under the empty name.
-    Battles on one question are one cluster; one without stands alone, and a selection counts anew.
-    """
     names = ["tone", "facts", None, "tone", ""]
     log = log_of(*(battle(dimension=d, battle_id=str(n)) for n, d in enumerate(names)))
     parts = [(d, [*part.columns()["battle_id"]]) for d, part in log.by_dimension().items()]
@@ -273,13 +199,10 @@ def test_dimensions_and_questions_part_a_log() -> None:
     assert [(d, len(part)) for d, part in log_of(battle()).by_dimension().items()] == [("", 1)]
     log = log_of(*(battle(question_id=q) for q in ["q2", None, "q1", "q2", None]))
     clusters = log.clusters().tolist()
-    assert clusters[0] == clusters[3]
-    assert sorted(set(clusters)) == [0, 1, 2, 3]
+    assert (clusters[0], sorted(set(clusters))) == (clusters[3], [0, 1, 2, 3])
     assert sorted(log.select([3, 0, 4]).clusters().tolist()) == [0, 0, 1]
     assert log_of(*[battle()] * 3).clusters().tolist() == [0, 1, 2]
 
-
-# Pair counts
 
 Table = dict[tuple[str, str], list[float]]
 
@@ -295,9 +218,7 @@ def table(log: BattleLog) -> Table:
 @quick
 @given(logs)
 def test_pair_counts_equal_counting_one_by_one(records: list[Battle]) -> None:
-    """The columnar count is the naive one, whichever side each pair was shown on; with sides in
-    order of names, winner and share are seen from the first.
-    """
+    """The columnar count is the naive one, whichever side each pair was shown on."""
     seen = [record if record.model_a < record.model_b else swapped(record) for record in records]
     expected: Table = defaultdict(lambda: [0.0] * 4)
     for each in seen:
@@ -330,9 +251,6 @@ def test_what_is_no_table_of_counts_is_refused(model_b: list[str], count: float)
         BattleLog.from_counts(["ash"], model_b, a_wins=[count], b_wins=[1])
 
 
-# Several logs as one
-
-
 @quick
 @given(logs, st.data())
 def test_parts_that_are_joined_are_the_whole(records: list[Battle], data: st.DataObject) -> None:
@@ -341,31 +259,13 @@ def test_parts_that_are_joined_are_the_whole(records: list[Battle], data: st.Dat
     cut, end = sorted(data.draw(st.tuples(cuts, cuts)))
     parts = records[:cut], records[cut:end], records[end:]
     whole, together = BattleLog.joined(*map(BattleLog.from_battles, parts)), log_of(*records)
-    assert list(whole.to_battles()) == records
-    assert whole.models == together.models
+    assert (list(whole.to_battles()), whole.models) == (records, together.models)
     assert whole.columns().keys() == together.columns().keys()
     assert whole.clusters().tolist() == together.clusters().tolist()
 
 
-def test_a_column_that_one_log_lacks_is_missing_there() -> None:
-    """A column that one log lacks is missing there, weight 1; covariates go, and no log changes."""
-    bare = battle("ash", "beech", "model_a")
-    full = battle("cherry", "ash", question_id="q1", battle_id="b1", timestamp=NOON, weight=2.5,
-                  inconsistent=True, share_a=0.25, session="s", judge_model="j")  # fmt: skip
-    one, other = replace(log_of(bare), covariates={"length": np.array([0.5])}), log_of(full)
-    for parts, wanted in (((one, other), [bare, full]), ((other, one), [full, bare])):
-        found = BattleLog.joined(*parts)
-        assert list(found.to_battles()) == wanted
-        assert sorted(found.weights().tolist()) == [1.0, 2.5]
-        assert found.covariates is None
-    assert one.covariates is not None
-    assert one.models == ("ash", "beech")
-
-
 def test_a_battle_is_joined_once() -> None:
-    """A battle that two logs share is refused, naming its id and both places; battles without an
-    id, and those of another judge under the same id, are all joined.
-    """
+    """A battle that two logs share is refused, naming its id and both places."""
     one, none = [battle(battle_id="a"), battle(battle_id="b")], log_of(battle())
     with pytest.raises(DataError) as refused:
         BattleLog.joined(log_of(*one), none, log_of(battle(), one[1]))
@@ -373,12 +273,3 @@ def test_a_battle_is_joined_once() -> None:
     assert str(refused.value) == told
     judged = [replace(row, source=Source.LLM_JUDGE, judge_model="j") for row in one]
     assert len(BattleLog.joined(log_of(*one), log_of(*judged), none, none)) == 6
-
-
-def test_all_battles_of_a_source() -> None:
-    """Told to be a judge's, every battle is; told to be people's, no judge is left."""
-    log = log_of(battle(judge_model="old"), battle("ash", "cherry"))
-    for told in ((Source.LLM_JUDGE, "new"), (Source.HUMAN, None)):
-        found = [(b.source, b.judge_model) for b in log.of_source(*told).to_battles()]
-        assert found == [told] * 2
-    assert [b.judge_model for b in log.to_battles()] == ["old", None]

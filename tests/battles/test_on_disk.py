@@ -1,7 +1,5 @@
 """Battles that stay on disk: counted, checked, and read in chunks."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,10 +8,9 @@ import pytest
 
 from arena_kit.battles import on_disk
 from arena_kit.battles.battle import OUTCOMES
-from arena_kit.battles.cells import HashIndex
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.on_disk import BattleFiles, Meter
-from arena_kit.battles.read import LeftOutWarning
+from arena_kit.battles.read import LeftOutWarning, places
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.write import write_battles, write_columns
 from arena_kit.files import DataError
@@ -67,8 +64,7 @@ def test_questions_come_together(tmp_path: Path) -> None:
     stream = BattleFiles.of(folder_of(log, tmp_path / "votes"))
     clusters = np.concatenate([chunk.cluster for chunk in stream.grouped("question")])
     starts = np.flatnonzero(np.diff(clusters.astype(np.int64), prepend=-1))
-    assert len(clusters) == 2000
-    assert len(starts) == len(log.prompts)
+    assert (len(clusters), len(starts)) == (2000, len(log.prompts))
     sizes = np.diff([*starts, len(clusters)])
     assert sorted(sizes) == sorted(np.bincount(log.clusters()))
     (tmp_path / "votes.csv").write_text(
@@ -89,9 +85,7 @@ def test_questions_come_together(tmp_path: Path) -> None:
     ],
 )
 def test_wrong_values_are_refused_with_file_and_line(tmp_path: Path, row: str, why: str) -> None:
-    """A value nobody knows stops the reading, and the sentence says where it stands; Parquet has no
-    lines: the row is counted from 0 in its own file.
-    """
+    """A value nobody knows stops the reading, and the sentence says where it stands."""
     head = "model_a,model_b,winner,weight,source\na,b,model_b,1,human\n"
     (tmp_path / "part0.csv").write_text(head)
     (tmp_path / "part1.csv").write_text(f"{head}{row}\n")
@@ -116,9 +110,7 @@ def test_labels_that_are_no_outcome_are_left_out_and_counted(tmp_path: Path) -> 
 
 
 def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
-    """Soft outcomes, a weight that counts votes among battles that are one each, other kinds of
-    file beside, and folders without battles are refused.
-    """
+    """Soft outcomes, mixed weights, mixed kinds and empty folders are refused."""
     head = "model_a,model_b,winner"
     (tmp_path / "w.csv").write_text(f"{head},question_id,weight\na,b,tie,q,2\na,b,tie,,3\n")
     (tmp_path / "soft.csv").write_text(f"{head},share_a\na,b,tie,0.3\n")
@@ -152,14 +144,13 @@ def test_a_file_that_is_there_twice_is_refused(
 
 
 def test_hashes_are_found_where_they_stand() -> None:
-    """A known hash has its place, an unknown one none, also where the upper bits are the same."""
+    """A known hash has its place, an unknown one none."""
     many = np.random.default_rng(0).integers(0, 2**64, 5000, np.uint64)
-    assert HashIndex.of(many).places(many).tolist() == list(range(5000))
+    assert places(many, many).tolist() == list(range(5000))
     known = np.array([9, 2**64 - 3, 5, 3, 7], np.uint64)
     wanted = [-1, -1, -1, 3, -1, 2, -1, 4, -1, 0, -1, 1, -1]
     asked = np.array([*range(11), 2**64 - 3, 2**64 - 2], np.uint64)
-    assert HashIndex.of(known).places(asked).tolist() == wanted
-    assert HashIndex.of(known[:0]).places(asked).tolist() == [-1] * 13
+    assert places(known, asked).tolist() == wanted
 
 
 def test_the_meter_tells_rows_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Battle logs on disk: what is written is read back, and what is wrong is named by its line."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json
@@ -27,7 +25,7 @@ from arena_kit.battles.battle import OUTCOMES, Battle, LookAlikeWarning, Outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import battles_from_frame, read_battles
 from arena_kit.battles.tabular import connection
-from arena_kit.battles.write import write_battles, write_columns
+from arena_kit.battles.write import write_battles
 from arena_kit.files import DataError
 
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
@@ -70,10 +68,10 @@ def through(path: Path, wanted: list[Battle]) -> list[Battle]:
     return records(path)
 
 
-printable = st.characters(exclude_categories=("C", "Z"), include_characters=" ")
-awkward = st.sampled_from("ab\"'\\,#;|0 =+-@")
-names = st.text(printable | awkward, min_size=1, max_size=8)
-texts = st.none() | st.text(st.characters(codec="utf-8") | awkward, min_size=1, max_size=8)
+AWKWARD = "ab\"'\\,#;|0 =+-@éß樺Ж\u0301\U0001f600"
+names = st.text(AWKWARD, min_size=1, max_size=8)
+controls = "\0\x07\x1b\r\n\t\x7f\x85\u200b\u2028\u202e\ufeff\ufffe\U0010ffff"
+texts = st.none() | st.text(AWKWARD + controls, min_size=1, max_size=8)
 zones = st.integers(-12, 14).map(lambda hours: timezone(timedelta(hours=hours)))
 instants = st.integers(-(10**16), 10**17).map(lambda us: NOON + timedelta(microseconds=us))
 moments = st.none() | st.builds(lambda when, zone: when.astimezone(zone), instants, zones)
@@ -97,16 +95,13 @@ def battles(draw: st.DrawFn) -> Battle:
 some_battles = st.lists(battles(), max_size=10, unique_by=lambda row: row.battle_id or object())
 
 
-# What is written is read
-
-
 @pytest.mark.filterwarnings("ignore::arena_kit.battles.battle.LookAlikeWarning")
 @pytest.mark.parametrize("kind", [*KINDS, "frame"])
 def test_a_log_survives_its_file(kind: str, tmp_path_factory: pytest.TempPathFactory) -> None:
     """Through a file or a frame, every field of every battle is the same, in order."""
     path = tmp_path_factory.mktemp("files") / f"battles{kind}"
 
-    @settings(max_examples=6, deadline=None)
+    @settings(max_examples=4, deadline=None)
     @given(some_battles)
     def survives(wanted: list[Battle]) -> None:
         if kind == "frame":
@@ -131,14 +126,11 @@ LATE = battle(battle_id="last", question_id="q", timestamp=NOON, inconsistent=Tr
         [battle("007", "NaN", question_id="010", battle_id="0x1F", session="NaN", lane="null")],
         [battle("<script>", "b&b", question_id=NASTY, judge_model=NASTY, session="'; DROP")],
         [*[battle()] * 3000, LATE],
-        [*[battle()] * 12_000, LATE],
     ],
-    ids=["none", "bare votes", "numbers", "markup", "a late value", "a very late value"],
+    ids=["none", "bare votes", "numbers", "markup", "a late value"],
 )
 def test_awkward_logs_survive_their_file(kind: str, wanted: list[Battle], tmp_path: Path) -> None:
-    """No battles, no optional columns, ids that look like numbers, markup and control characters,
-    and a column with one value after thousands of rows come back as they were.
-    """
+    """Empty logs, ids like numbers, markup and a late value come back as they were."""
     assert through(tmp_path / f"log{kind}", wanted) == wanted
     if len(wanted) == len(OUTCOMES):
         columns = set(read_battles(tmp_path / f"log{kind}").columns())
@@ -155,9 +147,7 @@ def test_a_path_is_only_a_path(kind: str, name: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("quoting", [csv.QUOTE_MINIMAL, csv.QUOTE_ALL])
 def test_a_csv_of_another_writer_is_read(quoting: int, tmp_path: Path) -> None:
-    """Quotes, commas, backslashes and line breaks in a CSV file are read as text, and no row is
-    skipped for a comment; a file without lines, or with blank ones only, holds no battles.
-    """
+    """Quotes, commas, backslashes and line breaks in a CSV file are read as text."""
     rows = [
         ["#ash", 'be"ech', "model_a", "two\nlines", "x"],
         ["a,sh", "be\\ech", "tie (bothbad)", '\\"', "y"],
@@ -174,26 +164,12 @@ def test_a_csv_of_another_writer_is_read(quoting: int, tmp_path: Path) -> None:
         assert records(text(tmp_path / name, *content)) == []
 
 
-def test_very_many_questions_are_read_like_few(tmp_path: Path) -> None:
-    """Sixty thousand distinct questions, and one row without, keep their order."""
-    n = 60_000
-    lines = [f'{GOOD[:-1]}, "question_id": "{i:05d}"}}' for i in reversed(range(n))]
-    log = read_battles(text(tmp_path / "many.jsonl", *lines, GOOD))
-    assert log.question_id is not None
-    assert log.question_id.names.tolist() == [f"{i:05d}" for i in range(n)]
-    assert log.question_id.codes.tolist() == [*reversed(range(n)), -1]
-
-
 def test_an_old_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
     """A log that cannot be written leaves neither a half file nor a lost one."""
     path = text(tmp_path / "battles.jsonl", GOOD)
     with pytest.raises(Exception, match=r"(?i)surrogate|utf"):
         through(path, [battle(question_id="\ud800")])
-    assert path.read_text() == GOOD + "\n"
-    assert list(tmp_path.iterdir()) == [path]
-
-
-# What is tolerated
+    assert (path.read_text(), list(tmp_path.iterdir())) == (GOOD + "\n", [path])
 
 
 def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
@@ -211,20 +187,13 @@ def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
 
 
 def test_times_are_iso_or_seconds(tmp_path: Path) -> None:
-    """A timestamp is an ISO date, UTC unless it says otherwise, or seconds since 1970."""
+    """A time is an ISO date or seconds; typed columns mean what they mean as text."""
     given = ["2024-08-14T12:00:00Z", "2024-08-14T14:00:00+02:00", "2024-08-14 12:00:00", 1723636800,
              "1723636800", "2024-08-14", 0, 1723636800.25]  # fmt: skip
     later = [NOON - timedelta(hours=12), datetime(1970, 1, 1, tzinfo=UTC)]
     path = text(tmp_path / "time.jsonl", *(line(timestamp=each) for each in given))
     expected = [*[NOON] * 5, *later, NOON + timedelta(milliseconds=250)]
     assert [b.timestamp for b in records(path)] == expected
-
-
-def test_typed_columns_are_read(tmp_path: Path) -> None:
-    """Numbers, booleans, categories and times, in Parquet or a frame, mean what they mean as
-    text; a frame's text ids keep their zeros, beside missing ones too. A weight that is NaN, which
-    Parquet can hold beside null, is an error with its row.
-    """
     select = "SELECT 'ash' AS model_a, 'beech' AS model_b, 'tie' AS winner, "
     typed = (
         "7 AS question_id, 2.5::DOUBLE AS weight, true AS inconsistent,"
@@ -245,8 +214,6 @@ def test_typed_columns_are_read(tmp_path: Path) -> None:
         battle(weight=3.0),
     ]
 
-
-# What is refused, and where
 
 NO_WEIGHT, NO_TIME = "is not a positive finite number", "is not an ISO date or seconds"
 
@@ -327,24 +294,10 @@ WINNER = "unknown winner 'draw'"
          "a break in quotes", "commas", "too short", "too long"],
 )  # fmt: skip
 def test_a_damaged_file_is_named(name: str, content: bytes, where: str, tmp_path: Path) -> None:
-    """Bytes that are not text, endless nesting beside a wrong winner, damaged gzip files, text
-    under a Parquet name, missing columns and ragged rows are errors that name the file, and the
-    line that an editor shows.
-    """
+    """Damaged files, ragged rows and missing columns name the file, and the line if known."""
     (tmp_path / name).write_bytes(content)
     with pytest.raises(DataError, match=re.escape(name) + where):
         read_battles(tmp_path / name)
-
-
-@pytest.mark.parametrize("kind", UNZIPPED)
-def test_a_model_name_of_a_megabyte_is_refused(kind: str, tmp_path: Path) -> None:
-    """A monstrous name is refused, and the message about it stays short."""
-    path, huge = tmp_path / f"huge{kind}", "x" * 1_000_000
-    cells = {"model_a": huge, "model_b": "beech", "winner": "tie"}
-    write_columns(path, {name: np.array([cell], object) for name, cell in cells.items()})
-    with pytest.raises(DataError, match=r"model name 'xxx") as caught:
-        read_battles(path)
-    assert len(str(caught.value)) < 500
 
 
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
@@ -364,15 +317,11 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
         battles_from_frame(pd.DataFrame({"model_a": ["ash"]}))
 
 
-# Which column is the winner
-
 VOTERS = ["model_a,model_b,human,gpt-4,winner", "x,y,a,tie_bothbad,tie", "y,x,b,tie,model_a"]
 
 
 def test_a_file_of_several_voters_is_read_by_one(tmp_path: Path) -> None:
-    """The column that is named decides, whatever its name; the short labels of published files
-    are read, and a label that is wrong or missing only in another column does no harm.
-    """
+    """The column that is named decides, whatever its name."""
     path = text(tmp_path / "voters.csv", *VOTERS)
     frame = pd.read_csv(path)
     lines = text(tmp_path / "voters.jsonl", *(json.dumps(row) for row in frame.to_dict("records")))
@@ -403,9 +352,6 @@ def test_the_votes_of_27_thousand_battles_add_up(data: Path) -> None:
     assert round(100 * a / (a + b), 1) == 55.1
 
 
-# A battle counts once
-
-
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
     [(".jsonl", ":1", ":4"), (".csv.gz", ":2", ":5"), (".parquet", " row 0", " row 3")],
@@ -413,9 +359,7 @@ def test_the_votes_of_27_thousand_battles_add_up(data: Path) -> None:
 def test_a_battle_id_that_comes_twice_is_refused(
     kind: str, first: str, second: str, tmp_path: Path
 ) -> None:
-    """A file of battles written twice in a row is refused, naming the places of the first battle
-    that is there twice; without ids, every row is a battle of its own.
-    """
+    """A file of battles written twice in a row is refused."""
     path = tmp_path / f"battles{kind}"
     rows = BattleLog.from_battles([battle(battle_id=name) for name in ("b1", "b2", "b3")])
     twice = rows.select([0, 1, 2, 0, 1, 2])
@@ -431,9 +375,7 @@ def test_a_battle_id_that_comes_twice_is_refused(
 
 
 def test_an_id_is_one_battle_per_judge_and_dimension(tmp_path: Path) -> None:
-    """Two judges, or a judge and a person, may decide the battle of one id, in several
-    dimensions; rows without an id, or with an empty one, are never repeats.
-    """
+    """Two judges, or a judge and a person, may decide the battle of one id."""
     judged = [battle(battle_id="b", source="llm-judge", judge_model=j) for j in ("j1", "j2")]
     rows = [battle(battle_id="b"), battle(battle_id="b", dimension="tone"), *judged]
     assert len(through(tmp_path / "battles.jsonl", [*rows, battle(), battle()])) == 6
@@ -441,17 +383,13 @@ def test_an_id_is_one_battle_per_judge_and_dimension(tmp_path: Path) -> None:
     assert len(read_battles(empty)) == 3
 
 
-# A cell is no formula
-
 FORMULAS = ["=1+1", "+x", "-x", "@x", "-2+3", "'=x", "''@x"]
 PLAIN = ["x", "'x", "-1", "+2.5", "-1e-3", "a=b", "x-y"]
 
 
 @pytest.mark.parametrize("kind", [".csv", ".csv.gz"])
 def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
-    """Text that a spreadsheet would calculate stands after an apostrophe in CSV, and is read back
-    without it; numbers, also as text, stand as they are.
-    """
+    """Text that a spreadsheet would calculate stands after an apostrophe in CSV."""
     path = tmp_path / f"battles{kind}"
     wanted = [
         battle(name, f"{name} too", question_id=name, session=f"\t{name}", lane=f"\r{name}")
@@ -467,9 +405,6 @@ def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
     assert {row["session"][:2] for row in rows} == {"'\t"}
     assert {row["lane"][:2] for row in rows} == {"'\r"}
     assert rows[0]["length"] == "-1.0"
-
-
-# Names that look alike
 
 
 @pytest.mark.parametrize(
@@ -490,34 +425,24 @@ def test_names_that_look_alike_are_warned_about(
         through(tmp_path / "votes.jsonl", [battle(one, two)])
 
 
-# Reads share one database and leave nothing behind in it
-
-
 def value(con: duckdb.DuckDBPyConnection, query: str) -> Any:
     return con.execute(query).fetchall()[0][0]
 
 
 def test_connections_have_tables_views_and_settings_of_their_own(tmp_path: Path) -> None:
-    """What one connection makes or sets, another one beside it or after it does not see; the rows
-    of a file are gone from the shared database once it is read.
-    """
+    """Connections share no table or setting, and each thread gets the battles of its file."""
     zone = "SELECT current_setting('TimeZone')"
     with connection() as con:
         con.execute("CREATE TEMP TABLE raw AS SELECT 1 AS one; SET TimeZone = 'Asia/Tokyo'")
         con.register("incoming", {"one": np.ones(1)})
         with connection() as beside:
-            assert value(beside, zone) == "UTC"
-            assert beside.execute("SHOW TABLES").fetchall() == []
+            assert (value(beside, zone), beside.execute("SHOW TABLES").fetchall()) == ("UTC", [])
     read_battles(text(tmp_path / "votes.jsonl", *[GOOD] * 5000))
     with connection() as after:
         assert value(after, zone) == "UTC"
         assert value(after, "SELECT current_setting('autoinstall_known_extensions')") is False
         assert after.execute("SHOW TABLES").fetchall() == []
         assert value(after, "SELECT sum(memory_usage_bytes) FROM duckdb_memory()") < 1e6
-
-
-def test_threads_read_at_the_same_time(tmp_path: Path) -> None:
-    """Each of many threads gets the battles of its file, and errors of others do not reach it."""
 
     def models(n: int) -> tuple[str, ...]:
         try:
@@ -542,9 +467,7 @@ def number() -> int:
 def test_after_an_error_or_long_work_the_database_is_a_new_one(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An internal error makes a DuckDB database unusable, and memory is returned when a database
-    ends, so that none is used after an error or after long work.
-    """
+    """No database is used after an error or after long work."""
     monkeypatch.setattr(tabular, "_BRIEF", 60)
     wrong = text(tmp_path / "wrong.jsonl", line(winner="nobody"))
     for _ in range(2):
@@ -552,8 +475,7 @@ def test_after_an_error_or_long_work_the_database_is_a_new_one(
             read_battles(wrong)
         assert [number(), number()] == [1, 2]
     monkeypatch.setattr(tabular, "_BRIEF", 0)
-    assert number() == 3
-    assert [number(), number()] == [1, 1]
+    assert (number(), [number(), number()]) == (3, [1, 1])
 
 
 FORKS = """
@@ -579,9 +501,7 @@ print(len(read.read_battles(sys.argv[1])))
 @pytest.mark.skipif(sys.platform == "win32", reason="Windows does not fork")
 @pytest.mark.parametrize(("script", "said"), [(FORKS, "42 2\n"), (THREADS, "2\n")])
 def test_a_process_that_reads_ends_quietly(script: str, said: str, tmp_path: Path) -> None:
-    """Threads of a database do not survive a fork, so a child reads with a database of its own;
-    DuckDB complains of one that outlives Python, as a daemon thread would have it.
-    """
+    """Threads of a database do not survive a fork, so a child reads with a database of its own."""
     command = [sys.executable, "-c", script, str(text(tmp_path / "votes.jsonl", GOOD, GOOD))]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, said)

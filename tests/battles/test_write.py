@@ -1,7 +1,5 @@
 """Battles in FastChat's format: what it holds, and what is said about the rest."""
 
-from __future__ import annotations
-
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -30,9 +28,7 @@ def table(path: Path) -> tuple[list[str], list[tuple[object, ...]]]:
 
 
 def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> None:
-    """The four labels, the voter as judge and seconds since 1970, and no column that nobody fills;
-    1 June 2023, noon UTC, is 1685620800. Read again, votes are the same.
-    """
+    """The four labels, the voter as judge and seconds since 1970; read again, the same."""
     out = tmp_path / "votes.parquet"
     assert write_fastchat(out, BattleLog.from_battles(VOTES)) == []
     columns, rows = table(out)
@@ -48,7 +44,7 @@ def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> N
 
 
 def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
-    """Language and turn are written where the file of the battles has them."""
+    """Language and turns are the file's; what the format cannot hold is said or refused."""
     file, out = tmp_path / "votes.jsonl", tmp_path / "votes.parquet"
     line = '{"model_a": "x", "model_b": "y", "winner": "tie", "language": %s, "turns": %d}\n'
     file.write_text(line % ('"English"', 2) + line % ("null", 1))
@@ -56,10 +52,6 @@ def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
     columns, rows = table(out)
     assert columns == ["model_a", "model_b", "winner", "language", "turn"]
     assert [row[-2:] for row in rows] == [("English", 2), (None, 1)]
-
-
-def test_what_the_format_cannot_hold_is_said(tmp_path: Path) -> None:
-    """Inconsistent judgments, soft outcomes and the dimension: how many, and what they became."""
     judged = {"source": Source.LLM_JUDGE, "judge_model": "m", "dimension": "tone"}
     flipped = Battle(model_a="x", model_b="y", winner=Outcome.TIE, inconsistent=True, **judged)
     soft = Battle(model_a="x", model_b="y", winner=Outcome.MODEL_A, share_a=0.8, **judged)
@@ -72,10 +64,6 @@ def test_what_the_format_cannot_hold_is_said(tmp_path: Path) -> None:
     columns, rows = table(out)
     assert columns == ["model_a", "model_b", "winner", "judge_model"]
     assert [row[2] for row in rows] == ["tie", "tie", "model_a"]
-
-
-def test_weights_and_mixed_dimensions_are_refused(tmp_path: Path) -> None:
-    """Pair counts and several dimensions would be other battles, so nothing is written."""
     out = tmp_path / "x.parquet"
     counts = BattleLog.from_counts(["x"], ["y"], [3], [1])
     with pytest.raises(DataError, match=r"^1 of 2 battles have a weight other than 1"):

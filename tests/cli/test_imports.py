@@ -1,7 +1,5 @@
 """Importing other tools' files, and rating them as they are."""
 
-from __future__ import annotations
-
 import json
 import re
 from pathlib import Path
@@ -9,10 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import DataError, PermutationElo, read_battles
-from arena_kit.battles.battle import Source
+from arena_kit import read_battles
 from arena_kit.battles.read import read_battle_texts
-from arena_kit.runs.record.battles import battles_of, human_votes
 from tests.samples import call
 
 CROWD = "left,right,vote,item,worker\nx,y,left,q1,ann\ny,x,right,q2,bob\nx,y,skip,q2,bob\n"
@@ -46,9 +42,7 @@ def fastchat(path: Path) -> Path:
 
 @pytest.mark.parametrize("suffix", ["parquet", "jsonl", "jsonl.gz", "csv", "json"])
 def test_an_imported_file_is_ours(suffix: str, tmp_path: Path) -> None:
-    """What is written has our names, and reads as the file that it came from, texts and all;
-    without texts, no word of a conversation is in it.
-    """
+    """What is written has our names, and reads as the file that it came from, texts and all."""
     file, out = fastchat(tmp_path / "conv.json"), tmp_path / f"battles.{suffix}"
     done = call("import", file, "--out", out)
     title = "Chatbot Arena conversations (fastchat-conversations)"
@@ -84,19 +78,14 @@ REVIEW = {"model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "q
     ],
 )
 def test_what_a_file_does_not_say_is_said(name: str, text: str, told: str, tmp_path: Path) -> None:
-    """Pair counts have neither questions nor voters: the sentence says what that means. Where
-    judges decided, a missing judge is told, and no voter is missed.
-    """
+    """What a file does not have, and what that means, is a sentence."""
     (tmp_path / name).write_text(text)
     done = call("import", tmp_path / name, "--out", tmp_path / "battles.csv")
     assert re.match(told, done.stdout), done.stdout
 
 
 def test_columns_are_named_by_options(crowd: Path, tmp_path: Path) -> None:
-    """A file in no known format is read once its columns are named; a label without a meaning
-    is refused with its line, and one that means nothing is left out and counted. Rating the file
-    with the same options gives what rating its import gives.
-    """
+    """A file in no known format is read once its columns are named."""
     out = tmp_path / "battles.jsonl"
     refused = call("import", crowd, "--out", out, *MAPPED)
     assert refused.exit_code == 2
@@ -113,15 +102,6 @@ def test_columns_are_named_by_options(crowd: Path, tmp_path: Path) -> None:
     assert found == [("x", "model_a", "q1", "ann"), ("y", "model_b", "q2", "bob")]
     direct = call("rate", crowd, "--json", *words)
     assert direct.stdout == call("rate", out, "--json").stdout != ""
-
-
-def test_an_unknown_file_is_told_the_way_out(crowd: Path) -> None:
-    """Rating or importing a file in no known format names its columns and the options."""
-    found = "found: left, right, vote, item, worker; name the format with --format"
-    for words in (["rate", crowd], ["import", crowd, "--out", crowd.parent / "out.csv"]):
-        done = call(*words)
-        assert (done.exit_code, found in done.stderr) == (2, True), done.stderr
-        assert "--value 'left=model_a'" in done.stderr
 
 
 @pytest.mark.parametrize(
@@ -143,25 +123,8 @@ def test_wrong_options_are_one_sentence(words: list[str], why: str, crowd: Path)
     assert not (crowd.parent / "out.csv").exists()
 
 
-def test_notebooks_take_other_tools_files(tmp_path: Path) -> None:
-    """The door of all notebooks and commands reads such a file like ours: votes of people."""
-    fastchat(tmp_path / "conv.json")
-    votes = human_votes("conv.json", tmp_path, winner="winner")
-    assert [(b.model_a, str(b.winner), b.voter) for b in votes.to_battles()] == [
-        ("x", "model_a", "arena_user_1"),
-        ("z", "both_bad", "arena_user_1"),
-    ]
-    with pytest.raises(DataError, match="all battles have source 'human', none 'llm-judge'"):
-        battles_of("conv.json", tmp_path, source=Source.LLM_JUDGE)
-
-
-# Real files in no format but their own
-
-
-def test_llmfao_is_imported_and_rated_as_published(data: Path, tmp_path: Path) -> None:
-    """Crowd votes with left and right have the published totals, and Elo in file order equals the
-    published golden to 1e-9.
-    """
+def test_llmfao_is_imported(data: Path, tmp_path: Path) -> None:
+    """Totals are the published ones; rating/test_golden.py holds the ratings to the golden."""
     out = tmp_path / "llmfao.parquet"
     done = call(
         "import", data / "llmfao" / "crowd-comparisons.csv.gz", "--out", out,
@@ -173,20 +136,10 @@ def test_llmfao_is_imported_and_rated_as_published(data: Path, tmp_path: Path) -
     assert np.bincount(log.outcome).tolist() == [2_911, 2_549, 3_471]
     assert log.voter is not None
     assert (len(log.prompts), len(log.voter.names)) == (13, 124)
-    elo = PermutationElo(
-        k=4, initial=1000, n_perms=1, shuffle=False, ties="half", evidence_replicates=0
-    )(log)
-    golden = (data / "llmfao" / "evalica" / "llmfao-golden.csv").read_text().splitlines()
-    published = dict(line.split(",")[1:] for line in golden if line.startswith("elo,"))
-    assert len(published) == 59
-    for model, score in published.items():
-        assert elo[model].rating == pytest.approx(float(score), abs=1e-9), model
 
 
 def test_qlora_is_imported_with_what_it_left_unparsed(data: Path, tmp_path: Path) -> None:
-    """Both orders are games of their own, as published: 18,875 first, 14,043 second, 5,626 ties;
-    the 1,482 verdicts that nobody could read are left out and counted.
-    """
+    """Both orders are games of their own, as published: 18,875 first, 14,043 second, 5,626 ties."""
     out = tmp_path / "qlora.parquet"
     done = call(
         "import", data / "qlora_gpt4_judge" / "verdicts.csv.gz", "--out", out,

@@ -1,7 +1,5 @@
 """Ctrl-C typed at a terminal while a command is at work: a sentence and exit code 1."""
 
-from __future__ import annotations
-
 import fcntl
 import os
 import pty
@@ -71,9 +69,7 @@ class Terminal:
     ],
 )
 def test_work_is_interrupted(words: tuple[str, ...], begun: bytes, tmp_path: Path) -> None:
-    """A command clears the line that says what it is doing, and says that it was interrupted; its
-    worker processes say nothing of their own.
-    """
+    """A command clears the line that says what it is doing, and says that it was interrupted."""
     write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 200, 120)))
     command = Terminal(*words, cwd=tmp_path)
     command.wait_for(begun)

@@ -1,7 +1,5 @@
 """`arena-kit lab` and the notebook that it opens on."""
 
-from __future__ import annotations
-
 import ast
 import json
 import os
@@ -16,7 +14,7 @@ from click.testing import CliRunner
 
 from arena_kit.cli.main import main
 from arena_kit.runs.settings.workspace import START
-from tests.samples import ROOT, run_cells
+from tests.samples import ROOT, edited, run_cells
 
 
 @pytest.fixture
@@ -32,15 +30,12 @@ def test_without_lab(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "jupyterlab", None)
     with chdir(fresh):
         done = CliRunner().invoke(main, ["lab"])
-    assert done.exit_code == 2
-    assert done.stderr.count("\n") == 1
+    assert (done.exit_code, done.stderr.count("\n")) == (2, 1)
     assert "pip install 'arena-kit[lab]'" in done.stderr
 
 
 def test_where_lab_opens(fresh: Path, tmp_path: Path) -> None:
-    """Lab starts at the workspace's root on start_here.ipynb, from a folder below and with
-    options of its own, and kernels are this environment's; a stand-in for Lab prints its words.
-    """
+    """Lab starts at the workspace's root on start_here.ipynb, with options of its own."""
     stand_in = tmp_path / "site" / "jupyterlab"
     stand_in.mkdir(parents=True)
     (stand_in / "__init__.py").touch()
@@ -49,40 +44,28 @@ def test_where_lab_opens(fresh: Path, tmp_path: Path) -> None:
     paths = os.pathsep.join([str(ROOT), str(stand_in.parent)])
     done = subprocess.run(
         [sys.executable, "-m", "arena_kit", "lab", "--no-browser", "--port", "9000"],
-        cwd=fresh / "notebooks",
-        env=os.environ | {"PYTHONPATH": paths},
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=True,
-    )
+        cwd=fresh / "notebooks", env=os.environ | {"PYTHONPATH": paths}, capture_output=True,
+        text=True, timeout=60, check=True,
+    )  # fmt: skip
     words, folder, environment = json.loads(done.stdout)
     assert words == [
-        f"--ServerApp.root_dir={fresh}",
-        f"--LabApp.default_url=/lab/tree/{START}",
-        "--no-browser",
-        "--port",
-        "9000",
-    ]
-    assert Path(folder) == fresh
-    assert environment["JUPYTER_PREFER_ENV_PATH"] == "1"
+        f"--ServerApp.root_dir={fresh}", f"--LabApp.default_url=/lab/tree/{START}", "--no-browser",
+        "--port", "9000",
+    ]  # fmt: skip
+    assert (Path(folder), environment["JUPYTER_PREFER_ENV_PATH"]) == (fresh, "1")
 
 
 def test_start_here_runs(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The cells of the first notebook of a fresh workspace work one after the other, and leave a
-    finished record; *Run All* in JupyterLab is tried in test_lab_in_browser.
-    """
-    monkeypatch.delenv("ARENA_KIT_RUNS", raising=False)
+    """The cells of the first notebook of a fresh workspace work one after the other."""
     monkeypatch.chdir(fresh)
+    edited(fresh, elo__evidence_replicates=20)
     run_cells(nbformat.read(START, as_version=4))
     (record,) = (fresh / "runs").iterdir()
     assert json.loads((record / "manifest.json").read_text())["status"] == "finished"
 
 
 def test_start_here_is_clean() -> None:
-    """It stores no output, imports from the one door, names files and notebooks that exist, and
-    holds no program.
-    """
+    """It stores no output, imports from the one door, names files and notebooks that exist."""
     node = nbformat.read(ROOT / START, as_version=4)
     assert set(node.metadata) == {"kernelspec", "title"}
     for cell in (cell for cell in node.cells if cell.cell_type == "code"):

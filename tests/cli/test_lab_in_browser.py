@@ -1,7 +1,5 @@
 """A real JupyterLab in a real browser: *Run All*, as somebody does who has just installed it."""
 
-from __future__ import annotations
-
 import json
 import re
 import subprocess
@@ -40,10 +38,7 @@ _PATIENCE = 240.0  # seconds, on a machine that others load
 
 @pytest.mark.slow  # a virtual environment with every dependency and JupyterLab, and two notebooks
 def test_run_all_in_lab(installed: Path, tmp_path: Path) -> None:
-    """Lab, started by `arena-kit lab` in a fresh workspace, opens on start_here.ipynb; *Run All
-    Cells* of its menu, there and in the pilot, ends without an error, shows a board, and leaves a
-    finished record with its report.
-    """
+    """*Run All Cells* of start_here and of the pilot ends without an error and leaves a record."""
     command, root = installed / "venv" / "bin" / "arena-kit", tmp_path / "new"
     newcomer(command, "init", root)
     pilot = "notebooks/pilot.ipynb"
@@ -89,12 +84,9 @@ def running_lab(command: Path, root: Path) -> Iterator[str]:
     log = root.parent / "lab.log"
     with log.open("w") as told:
         process = subprocess.Popen(
-            [command, "lab", *options],
-            cwd=root,
-            env=newcomers_environment(),
-            stdout=told,
+            [command, "lab", *options], cwd=root, env=newcomers_environment(), stdout=told,
             stderr=told,
-        )
+        )  # fmt: skip
         try:
             yield _address(process, log)
         finally:
@@ -112,9 +104,7 @@ def _address(process: subprocess.Popen[bytes], log: Path) -> str:
 
 
 def run_all(page: Browser, notebook: Path) -> list[Any]:
-    """Choose *Run All Cells* in the menu *Run* with the mouse, wait for the end, save with the
-    button, and return the cells that ran as they are in the file.
-    """
+    """Choose *Run All Cells* with the mouse, wait, save; the cells that ran, from the file."""
     page.until(_KERNEL_IS_IDLE.replace("NAME", notebook.name))
     wait_until_settled(page)
     page.click(_RUN_MENU)
@@ -132,9 +122,7 @@ def run_all(page: Browser, notebook: Path) -> list[Any]:
 
 
 def wait_until_settled(page: Browser) -> None:
-    """Wait until the page has been connected to an idle kernel for a while; it says idle, too,
-    before it connects.
-    """
+    """Wait until the kernel has been idle for a while; it says so, too, before it connects."""
     since, end = monotonic(), monotonic() + _PATIENCE
     while monotonic() < since + 3:
         assert monotonic() < end, f"the kernel is {page.run(_STATUS)}"
@@ -153,9 +141,7 @@ def _saved(notebook: Path) -> list[Any]:
 
 
 def scrolled_to(page: Browser, text: str) -> str:
-    """Scroll down the notebook, whose cells are drawn where they are seen, until an output has a
-    text; returns all of that output's text on one line.
-    """
+    """Scroll down until an output has a text; all of that output on one line."""
     page.run(f"document.querySelector('{_PANEL} {_WINDOW}').scrollTop = 0")
     found = f"[...document.querySelectorAll('{_PANEL} {_OUTPUT}')].map((e) => e.innerText)"
     for _ in range(100):

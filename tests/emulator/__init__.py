@@ -7,8 +7,9 @@ inference. No rule was observed on the real service.
 """
 
 from tests.emulator.behaviours import Reply
-from tests.emulator.faults import Fault
 from tests.emulator.messages import digest_of
+from tests.emulator.rules import ApiError
 from tests.emulator.server import Emulator
+from tests.emulator.settings import Fault
 
-__all__ = ["Emulator", "Fault", "Reply", "digest_of"]
+__all__ = ["ApiError", "Emulator", "Fault", "Reply", "digest_of"]

@@ -1,7 +1,5 @@
 """Run the emulator in the foreground: `python -m tests.emulator --port 8787`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 from threading import Event
@@ -10,7 +8,6 @@ from tests.emulator.server import Emulator
 
 
 def main() -> None:
-    """Serve until interrupted."""
     parser = argparse.ArgumentParser(prog="python -m tests.emulator", description=__doc__)
     parser.add_argument("--port", type=int, default=8787, help="0 takes a free one")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long a batch takes")

@@ -1,13 +1,9 @@
 """The service without its sockets: routes, credentials, faults, answers."""
 
-from __future__ import annotations
-
-import gc
 import json
 import re
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import count
@@ -15,15 +11,13 @@ from threading import RLock
 from typing import Any
 
 from tests.emulator.batches import Batches
-from tests.emulator.billing import Accepted, Ledger
-from tests.emulator.cache import PromptCache, prompt_tokens
-from tests.emulator.catalogue import MODELS
-from tests.emulator.chat import chat_models, complete
-from tests.emulator.errors import ApiError, invalid
-from tests.emulator.faults import REFUSALS, Fault, Faults, with_usage
-from tests.emulator.messages import Desk, message_object
-from tests.emulator.settings import Clock, Settings
-from tests.emulator.validation import check
+from tests.emulator.billing import BillingRow, Ledger, PromptCache, Usage, prompt_tokens
+from tests.emulator.messages import Desk, chat_models, message_object
+from tests.emulator.rules import MODELS, ApiError, check, invalid
+from tests.emulator.settings import REFUSALS, Clock, Fault, Faults, Settings, with_usage
+
+_PAGE = b"<html><body>Welcome to the proxy</body></html>\n"
+Match = re.Match[str]
 
 
 @dataclass(slots=True, kw_only=True)
@@ -38,7 +32,6 @@ class Request:
     origin: str
 
     def json(self) -> Any:
-        """The parsed body, which is let go."""
         body, self.body = self.body or b"", b""
         try:
             return json.loads(body)
@@ -51,51 +44,36 @@ class Request:
 
 @dataclass(slots=True, kw_only=True)
 class Answer:
-    """What to send: a body, or result lines; status None closes without a word.
+    """What to send: a body, or result lines."""
 
-    `wait` is real seconds to sleep before, `cut` is how a stream of lines breaks off: after
-    `cut_after` lines and half a line, either torn mid-chunk or cleanly ended, or without the
-    half line, so that nothing shows it.
-    """
-
-    status: int | None
+    status: int | None  # None closes without a word
     body: bytes = b""
     headers: dict[str, str] = field(default_factory=dict)
     lines: Iterator[bytes] | None = None
-    wait: float = 0.0
-    cut: str | None = None
-    cut_after: int = 0
+    wait: float = 0.0  # real seconds
+    cut: str | None = None  # how lines break off: torn in a chunk, in a line, or after a whole one
+    cut_after: int = 0  # so many lines
 
 
-_PAGE = b"<html><body>Welcome to the proxy</body></html>\n"
 Action = Callable[..., Answer]
-Match = re.Match[str]
 
 
 class App:
-    """All state of the service, and one method per endpoint."""
-
     def __init__(self, settings: Settings) -> None:
-        self.settings = settings
-        self.clock = Clock()
-        self.faults = Faults()
-        self.lock = RLock()
+        self.settings, self.clock, self.faults, self.lock = settings, Clock(), Faults(), RLock()
         self.billing = Ledger(self._settle)
         self.desk = Desk(settings)
         self.batches = Batches(settings, self.clock, self.desk, self.billing, self.faults)
         self.max_seen_concurrency = 0
         #: What something in between makes of every body and result line that is sent with a 200.
         self.tamper: Callable[[Request, bytes], bytes] | None = None
-        self._concurrent = 0
-        self._cache = PromptCache()
-        self._numbers = count(1)
+        self._concurrent, self._cache, self._numbers = 0, PromptCache(), count(1)
         self._routes: list[tuple[str, re.Pattern[str], str, Action]] = [
             (method, re.compile(path), site, action)
             for method, path, site, action in (
                 ("POST", r"/v1/messages/batches", "create", self._create),
                 ("GET", r"/v1/messages/batches", "list", self._list),
                 ("GET", r"/v1/messages/batches/([^/]+)", "retrieve", self._retrieve),
-                ("DELETE", r"/v1/messages/batches/([^/]+)", "delete", self._delete),
                 ("POST", r"/v1/messages/batches/([^/]+)/cancel", "cancel", self._cancel),
                 ("GET", r"/v1/messages/batches/([^/]+)/results", "results", self._results),
                 ("POST", r"/v1/messages", "messages", self._message),
@@ -116,25 +94,24 @@ class App:
             body = error.chat_body() if chat else error.body(request_id)
             answer = _json(body, status=error.status, headers=dict(error.headers))
         if self.tamper is not None and answer.status == 200:
-            _tampered(answer, partial(self.tamper, request))
+            change = partial(self.tamper, request)
+            answer.body = change(answer.body)
+            answer.lines = answer.lines and map(change, answer.lines)
         answer.headers["request-id"] = request_id
         return answer
 
     def _routed(self, request: Request) -> Answer:
         for method, path, site, action in self._routes:
             if method == request.method and (match := path.fullmatch(request.path)):
-                if not _from_chat(site, request):
+                if request.path not in ("/v1/chat/completions", "/v1/models"):  # no key needed
                     self._admit(request)
                 return self._faulty(site, action, request, match)
         raise ApiError(404, f"Not found: {request.method} {request.path}")
 
     def _admit(self, request: Request) -> None:
-        """Bearer token or x-api-key [RUN], and a version [DOC-A]."""
-        bearer = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
-        key = bearer or request.headers.get("x-api-key", "")
-        if not key:
-            raise ApiError(401, "authentication: a bearer token or x-api-key header is required")
-        if self.settings.key is not None and key != self.settings.key:
+        """A bearer token [RUN], and a version [DOC-A]."""
+        key = request.headers.get("authorization", "").removeprefix("Bearer ").strip()
+        if not key or self.settings.key not in (None, key):
             raise ApiError(401, "invalid x-api-key")
         if "anthropic-version" not in request.headers:
             raise invalid("anthropic-version: header is required")
@@ -142,55 +119,49 @@ class App:
             raise ApiError(413, "Request exceeds the maximum size")  # [DOC-A]
 
     def _faulty(self, site: str, action: Action, request: Request, match: Match) -> Answer:
-        """Serve a request as the fault script allows."""
-        fault = self.faults.take(site)
-        kind = fault.kind if fault else None
+        fault = next(iter(self.faults.taken(site, 1)), None)
         if fault is None:
             return action(request, match, None)
-        if kind in REFUSALS:
+        if fault.kind in REFUSALS:
             raise fault.error(request.path)
-        if kind == "drop_before":
+        if fault.kind == "drop_before":
             return Answer(status=None)
         answer = action(request, match, fault)
-        if kind in {"status_after", "redirect_after"}:
-            raise fault.error(request.path)
-        if kind == "page":
-            return Answer(status=200, body=_PAGE, headers={"content-type": "text/html"})
-        if kind == "json_page":
-            return _json({"status": "ok"})
-        if kind in {"drop", "hang"}:
-            return Answer(status=None, wait=fault.seconds if kind == "hang" else 0.0)
+        match fault.kind:
+            case "status_after" | "redirect_after":
+                raise fault.error(request.path)
+            case "page":
+                return Answer(status=200, body=_PAGE, headers={"content-type": "text/html"})
+            case "json_page":
+                return _json({"status": "ok"})
+            case "drop" | "hang":
+                return Answer(status=None, wait=fault.seconds if fault.kind == "hang" else 0.0)
         return answer
 
-    # Batches
-
     def _create(self, request: Request, match: Match, fault: Fault | None) -> Answer:
-        with _collector_paused(), self.lock:
-            body = request.json()
-            batch = self.batches.create(body, version=request.headers["anthropic-version"])
+        with self.lock:
+            batch = self.batches.create(request.json())
             return _json(self.batches.describe(batch, request.origin))
 
     def _list(self, request: Request, match: Match, fault: Fault | None) -> Answer:
-        limit = _limit(request.first("limit"))
+        limit = int(request.first("limit") or 20)
+        if not 1 <= limit <= 1000:  # [SRC]
+            raise invalid("limit: Input should be between 1 and 1000")
         with self.lock:
             page, more = self.batches.page(limit, request.first("after_id"), fault)
             data = [self.batches.describe(batch, request.origin) for batch in page]
-        return _page(data, more)
+        first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
+        page_of_list = {"data": data, "has_more": more, "first_id": first, "last_id": last}
+        return _json(page_of_list)  # [SRC: pagination.SyncPage]
 
     def _retrieve(self, request: Request, match: Match, fault: Fault | None) -> Answer:
-        foreign = fault is not None and fault.kind == "foreign_results_url"
-        origin = fault.url if fault is not None and foreign else request.origin
+        origin = fault.url if fault and fault.kind == "foreign_results_url" else request.origin
         with self.lock:
             return _json(self.batches.describe(self.batches.get(match[1]), origin))
 
     def _cancel(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         with self.lock:
             return _json(self.batches.describe(self.batches.cancel(match[1]), request.origin))
-
-    def _delete(self, request: Request, match: Match, fault: Fault | None) -> Answer:
-        with self.lock:
-            batch = self.batches.delete(match[1])
-        return _json({"id": batch.id, "type": "message_batch_deleted"})
 
     def _results(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         with self.lock:
@@ -204,62 +175,50 @@ class App:
             answer.cut_after = min(int(len(batch.items) * share), len(batch.items) - 1)
         return answer
 
-    # Messages
-
     def _message(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         params = request.json()
         with self.lock:
-            work = self.desk.prepare(
-                params, version=request.headers["anthropic-version"], where="messages"
-            )
-            now = self.clock.now()
-            cached = self._cache.use(
-                work.prefixes, now, hit=lambda p: self._cache.warm(p, now), origin="messages"
-            )
+            work = self.desk.prepare(params)
+            now, cache = self.clock.now(), self._cache
+            cached = cache.use(work.prefixes, now, hit=lambda p: cache.warm(p, now), origin="live")
             usage = work.usage(cached, "standard")
-            self._charge("messages", work.digest, work.model, usage)
-        self._linger()
         name = f"msg_01{next(self._numbers):022d}"
-        return _message_answer(message_object(name, work.model, work.output, usage), fault)
+        message = message_object(name, work.model, work.output, usage)
+        return self._charged(message, ("messages", work.digest, work.model, usage), fault)
 
     def _count(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         """Free, and checked like a message [DOC-A]."""
         params = request.json()
-        check(params, version=request.headers["anthropic-version"], where="count_tokens")
+        check(params, counting=True)
         return _json({"input_tokens": prompt_tokens(params)})
 
     def _chat(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         body = request.json()
         with self.lock:
-            answer, usage, digest = complete(self.desk, body, schemas=self.settings.chat_schema)
-            self._charge("chat", digest, body["model"], usage)
-        self._linger()
-        return _message_answer(answer, fault)
+            completion, usage, digest = self.desk.complete(body)
+        return self._charged(completion, ("chat", digest, body["model"], usage), fault)
 
-    def _charge(self, transport: str, digest: str, model: str, usage: Any) -> None:
-        accepted = Accepted(transport, None, None, digest)
-        self.billing.accepted.append(accepted)
-        self.billing.bill(accepted, model, usage)
-
-    def _linger(self) -> None:
-        """Take as long as set, and notice how many do so at once."""
+    def _charged(
+        self, message: dict[str, object], bill: tuple[str, str, str, Usage], fault: Fault | None
+    ) -> Answer:
+        """Bill a live call and answer it as slowly as set, with its usage or the fault script's."""
+        transport, digest, model, usage = bill
+        accepted = BillingRow(transport, "", "", digest)
         with self.lock:
+            self.billing.accepted.append(accepted)
+            self.billing.bill(accepted, model, usage)
             self._concurrent += 1
             self.max_seen_concurrency = max(self.max_seen_concurrency, self._concurrent)
         time.sleep(self.settings.latency)
         with self.lock:
             self._concurrent -= 1
-
-    # Models
+        answer = _json(message)
+        if fault is not None and fault.kind == "odd_usage":
+            answer.body = with_usage(message, fault.usage, json.dumps).encode()
+        return answer
 
     def _models(self, request: Request, match: Match, fault: Fault | None) -> Answer:
-        """Active and deprecated models unless lifecycles are named [SRC]."""
-        if _from_chat("models", request):
-            return _json(chat_models())
-        wanted = request.query.get("lifecycle") or request.query.get("lifecycle[]")
-        stages = wanted or ["active", "deprecated"]
-        models = [m.info() for m in MODELS.values() if m.lifecycle in stages]
-        return _page(models, more=False)
+        return _json(chat_models())
 
     def _model(self, request: Request, match: Match, fault: Fault | None) -> Answer:
         if (model := MODELS.get(match[1])) is None:
@@ -271,51 +230,6 @@ class App:
             self.batches.settle()
 
 
-def _tampered(answer: Answer, change: Callable[[bytes], bytes]) -> None:
-    answer.body = change(answer.body)
-    if answer.lines is not None:
-        answer.lines = map(change, answer.lines)
-
-
-@contextmanager
-def _collector_paused() -> Iterator[None]:
-    """Parse a large body without the garbage collector, which halves the time."""
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()
-
-
 def _json(body: object, *, status: int = 200, headers: dict[str, str] | None = None) -> Answer:
     headers = {"content-type": "application/json"} | (headers or {})
     return Answer(status=status, body=json.dumps(body).encode(), headers=headers)
-
-
-def _message_answer(message: dict[str, object], fault: Fault | None) -> Answer:
-    """A message with its usage, or with that of the fault script."""
-    answer = _json(message)
-    if fault is not None and fault.kind == "odd_usage":
-        answer.body = with_usage(message, fault.usage, json.dumps).encode()
-    return answer
-
-
-def _from_chat(site: str, request: Request) -> bool:
-    """Whether a client of the chat endpoint calls, which needs no key and names no version."""
-    return site == "chat" or (site == "models" and "anthropic-version" not in request.headers)
-
-
-def _limit(text: str | None) -> int:
-    """A page holds 20 unless told, at most 1,000 [SRC]."""
-    limit = int(text) if text and text.isdecimal() else 20 if text is None else 0
-    if not 1 <= limit <= 1000:
-        raise invalid("limit: Input should be between 1 and 1000")
-    return limit
-
-
-def _page(data: list[dict[str, object]], more: bool) -> Answer:
-    """A page of a list [SRC: pagination.SyncPage]."""
-    first, last = (data[0]["id"], data[-1]["id"]) if data else (None, None)
-    return _json({"data": data, "has_more": more, "first_id": first, "last_id": last})

@@ -1,7 +1,5 @@
 """The life of a batch: created, processed while nobody sees it, ended, archived."""
 
-from __future__ import annotations
-
 import json
 import re
 import secrets
@@ -13,23 +11,28 @@ from hashlib import sha256
 from random import Random
 from typing import Any, cast
 
-from tests.emulator.billing import Accepted, Ledger, Usage
-from tests.emulator.cache import Counts, Prefix, PromptCache
-from tests.emulator.errors import ApiError, invalid
-from tests.emulator.faults import CREDIT, Fault, Faults, with_usage
+from tests.emulator.billing import BillingRow, Counts, Ledger, Prefix, PromptCache, Usage
 from tests.emulator.messages import Desk, Prepared, digest_of, message_object
-from tests.emulator.settings import DAY, Clock, Settings, rfc3339
+from tests.emulator.rules import ApiError, invalid
+from tests.emulator.settings import CREDIT, Clock, Fault, Faults, Settings, with_usage
 
 #: What can become of a request. [SRC]
 FATES = ("succeeded", "errored", "canceled", "expired")
-#: Results are kept this long, counted from the creation. [DOC-A]
-ARCHIVE = timedelta(days=29)
+#: A batch may take this long, and its results are kept, counted from the creation. [DOC-A]
+DAY, ARCHIVE = timedelta(days=1), timedelta(days=29)
+#: Shares of which nothing is known: of a cancelled batch what is cancelled, and how often a batch
+#: hits a prefix that it wrote itself. [INF]
+CANCELED, COLD_HITS = 0.5, 0.5
 #: The errors of requests that the fault script lets fail.
 ERRORS = {
     "errored": ApiError(500, "Internal server error"),
     "credit_errored": ApiError(400, CREDIT),  # invalid_request_error, yet not permanent [3P]
     "overloaded_errored": ApiError(529, "Overloaded"),
 }
+#: What a custom_id may be. [DOC-A]
+CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
+#: Items that were processed, and so are billed, whatever their line looks like.
+_PROCESSED = ("succeeded", "unknown_type", "message_null", "odd_usage")
 _JSON = json.JSONEncoder(ensure_ascii=False, separators=(",", ":")).encode
 
 
@@ -75,6 +78,11 @@ class Batch:
         return moment if self.ended_at is not None and now >= moment else None
 
 
+def _rfc3339(moment: datetime | None) -> str | None:
+    """A moment as the API writes it [SRC: fields typed as RFC 3339 datetimes]."""
+    return None if moment is None else moment.isoformat().replace("+00:00", "Z")
+
+
 def result_line(batch: Batch, item: Item) -> bytes:
     """One JSONL line of the results [SRC: types/messages/message_batch_result.py]."""
     result = _result(batch, item)
@@ -87,81 +95,59 @@ def result_line(batch: Batch, item: Item) -> bytes:
 
 def _result(batch: Batch, item: Item) -> dict[str, object]:
     name = sha256(f"{batch.id}:{item.custom_id}".encode()).hexdigest()[:22]
-    if isinstance(item.work, ApiError):
-        return {"type": "errored", "error": item.work.body(f"req_{name}")}
-    if item.fate in ERRORS:
-        return {"type": "errored", "error": ERRORS[item.fate].body(f"req_{name}")}
+    work = item.work
+    if isinstance(work, ApiError) or item.fate in ERRORS:
+        error = work if isinstance(work, ApiError) else ERRORS[item.fate]
+        return {"type": "errored", "error": error.body(f"req_{name}")}
     if item.fate in {"expired", "canceled"}:
         return {"type": item.fate}
     if item.fate == "message_null":
         return {"type": "succeeded", "message": None}
-    return {
-        "type": "postponed" if item.fate == "unknown_type" else "succeeded",
-        "message": _message(f"msg_01{name}", item, item.work),
-    }
-
-
-def _message(message_id: str, item: Item, work: Prepared) -> dict[str, object]:
     usage = item.usage or work.usage(Counts(), "batch")
-    return message_object(message_id, work.model, work.output, usage)
-
-
-#: What a custom_id may be. [DOC-A]
-CUSTOM_ID = re.compile(r"[a-zA-Z0-9_-]{1,64}")
-#: Items that were processed, and so are billed, whatever their line looks like.
-_PROCESSED = ("succeeded", "unknown_type", "message_null", "odd_usage")
+    message = message_object(f"msg_01{name}", work.model, work.output, usage)
+    kind = "postponed" if item.fate == "unknown_type" else "succeeded"
+    return {"type": kind, "message": message}
 
 
 class Batches:
-    """All batches, oldest first, and the work on them."""
-
     def __init__(
         self, settings: Settings, clock: Clock, desk: Desk, ledger: Ledger, faults: Faults
     ) -> None:
-        self._settings = settings
-        self._clock = clock
-        self._desk = desk
-        self._ledger = ledger
-        self._faults = faults
-        self._cache = PromptCache()
-        self._batches: dict[str, Batch] = {}
+        self._settings, self._clock, self._faults = settings, clock, faults
+        self._desk, self._ledger, self._cache = desk, ledger, PromptCache()
+        self.by_id: dict[str, Batch] = {}
         self._open: list[Batch] = []
         self._serial = 0
 
-    def all(self) -> list[Batch]:
-        return list(self._batches.values())
-
-    # Calls
-
-    def create(self, body: Any, *, version: str) -> Batch:
+    def create(self, body: Any) -> Batch:
         """Accept a batch: ids are checked now, params only while it is processed [DOC-A]."""
         requests = _checked(body, self._settings.max_batch_requests)
         self.settle()
         now = self._clock.now()
         self._serial += 1
         batch = Batch(
-            id=f"msgbatch_01{secrets.token_hex(11)}",
-            serial=self._serial,
-            items=self._items(requests, version),
-            created_at=now,
+            id=f"msgbatch_01{secrets.token_hex(11)}", serial=self._serial,
+            items=self._items(requests), created_at=now,
             due=now + timedelta(seconds=self._settings.batch_seconds),
-        )
+        )  # fmt: skip
         for item in batch.items:
             self._ledger.accepted.append(_accepted(batch, item))
-        self._batches[batch.id] = batch
+        self.by_id[batch.id] = batch
         self._open.append(batch)
         self._faults.batches = self._serial
         return batch
 
-    def get(self, batch_id: str) -> Batch:
-        """A batch as it is now; an unknown id is a 404."""
-        self.settle()
-        return self._find(batch_id)
+    def get(self, batch_id: str, *, settled: bool = True) -> Batch:
+        if settled:
+            self.settle()
+        if batch_id not in self.by_id:
+            raise ApiError(404, f"Message Batch {batch_id} not found.")
+        return self.by_id[batch_id]
 
     def page(self, limit: int, after_id: str | None, lag: Fault | None) -> tuple[list[Batch], bool]:
         """Batches newest first, and whether more follow [SRC]."""
         self.settle()
-        listed = [b for b in reversed(self._batches.values()) if not _lags(b, lag, self._serial)]
+        listed = [b for b in reversed(self.by_id.values()) if not _lags(b, lag, self._serial)]
         ids = [batch.id for batch in listed]
         if after_id is not None and after_id not in ids:
             raise invalid(f"cursor {after_id} is not a batch of this workspace")  # [INF]
@@ -170,7 +156,7 @@ class Batches:
 
     def cancel(self, batch_id: str) -> Batch:
         """Start to cancel: `canceling` now, `ended` at the next look [DOC-A]."""
-        batch = self._find(batch_id)
+        batch = self.get(batch_id, settled=False)
         if batch.due > batch.created_at:  # one that ends at the first look is still running
             self.settle()
         if batch.ended_at is not None:
@@ -178,13 +164,6 @@ class Batches:
         if batch.cancel_initiated_at is None:
             batch.cancel_initiated_at = batch.due = self._clock.now()
         return batch
-
-    def delete(self, batch_id: str) -> Batch:
-        """Forget a batch that has ended; one in progress must be cancelled first [DOC-A]."""
-        batch = self.get(batch_id)
-        if batch.ended_at is None:
-            raise invalid(f"Message Batch {batch_id} cannot be deleted while in progress.")
-        return self._batches.pop(batch_id)
 
     def lines(self, batch: Batch) -> Iterator[bytes]:
         """The result lines, made while they are read, in another order each time [DOC-A]."""
@@ -205,22 +184,15 @@ class Batches:
         archived = batch.archived_at(self._clock.now())
         url = f"{origin}/v1/messages/batches/{batch.id}/results"
         return {
-            "id": batch.id,
-            "type": "message_batch",
-            "processing_status": batch.status,
-            "request_counts": counts,
-            "created_at": rfc3339(batch.created_at),
-            "expires_at": rfc3339(batch.expires_at),
-            "ended_at": rfc3339(batch.ended_at),
-            "cancel_initiated_at": rfc3339(batch.cancel_initiated_at),
-            "archived_at": rfc3339(archived),
+            "id": batch.id, "type": "message_batch", "processing_status": batch.status,
+            "request_counts": counts, "created_at": _rfc3339(batch.created_at),
+            "expires_at": _rfc3339(batch.expires_at), "ended_at": _rfc3339(batch.ended_at),
+            "cancel_initiated_at": _rfc3339(batch.cancel_initiated_at),
+            "archived_at": _rfc3339(archived),
             "results_url": url if ended and archived is None else None,
-        }
-
-    # Work
+        }  # fmt: skip
 
     def settle(self) -> None:
-        """End every batch whose time has come, in the order in which they end."""
         now = self._clock.now()
         ready = [b for b in self._open if min(b.due, b.expires_at) <= now]
         for batch in sorted(ready, key=lambda b: min(b.due, b.expires_at)):
@@ -234,25 +206,19 @@ class Batches:
         for item in batch.items:
             if item.fate in _PROCESSED:
                 self._process(batch, item, luck())
-        fates = Counter(item.fate for item in batch.items)
-        for fate in _PROCESSED[1:]:
-            fates["succeeded"] += fates.pop(fate, 0)
-        fates["errored"] += fates.pop("credit_errored", 0) + fates.pop("overloaded_errored", 0)
-        batch.counts = fates
+        kinds = dict.fromkeys(_PROCESSED, "succeeded") | dict.fromkeys(ERRORS, "errored")
+        batch.counts = Counter(kinds.get(item.fate, item.fate) for item in batch.items)
 
     def _draw_fates(self, batch: Batch) -> None:
         """Who errs, expires or is cancelled: bad params for certain, the rest by seeded lot."""
-        lots = []
         for item in batch.items:
-            if isinstance(item.work, ApiError):
-                item.fate = "errored"
-            else:
-                lots.append(item)
+            item.fate = "errored" if isinstance(item.work, ApiError) else item.fate
+        lots = [item for item in batch.items if item.fate != "errored"]
         Random(f"{self._settings.seed}:{batch.serial}:fates").shuffle(lots)
-        for fault in self._faults.take_all("item"):
+        for fault in self._faults.taken("item", None):
             lots = _doom(lots, fault)
         if batch.cancel_initiated_at is not None:
-            _give(lots, "canceled", self._settings.cancel_share)
+            _give(lots, "canceled", CANCELED)
         elif batch.due > batch.expires_at:
             done = DAY / (batch.due - batch.created_at)
             _give(lots, "expired", 1 - done)
@@ -261,40 +227,30 @@ class Batches:
 
     def _process(self, batch: Batch, item: Item, luck: float) -> None:
         """Count the cache and bill one request. Hits in a batch are best effort [DOC-A]."""
-        if not isinstance(item.work, Prepared):
-            raise TypeError("only valid requests are processed")
-        settings, ended = self._settings, batch.ended_at or batch.due
+        work, ended = cast("Prepared", item.work), batch.ended_at or batch.due
 
         def hit(prefix: Prefix) -> bool:
             if self._cache.warm(prefix, batch.created_at, other_than=batch.id):
-                return luck >= settings.miss_rate
-            return self._cache.warm(prefix, ended) and luck < settings.cold_hit_rate
+                return luck >= self._settings.miss_rate
+            return self._cache.warm(prefix, ended) and luck < COLD_HITS
 
-        cached = self._cache.use(item.work.prefixes, ended, hit=hit, origin=batch.id)
-        item.usage = item.work.usage(cached, "batch")
-        self._ledger.bill(_accepted(batch, item), item.work.model, item.usage)
+        cached = self._cache.use(work.prefixes, ended, hit=hit, origin=batch.id)
+        item.usage = work.usage(cached, "batch")
+        self._ledger.bill(_accepted(batch, item), work.model, item.usage)
 
-    def _items(self, requests: list[Any], version: str) -> list[Item]:
+    def _items(self, requests: list[Any]) -> list[Item]:
         """What is kept of the requests; equal prefixes are kept once."""
         known: dict[Prefix, Prefix] = {}
         items = []
         for request in requests:
             work: Prepared | ApiError
             try:
-                work = self._desk.prepare(request["params"], version=version, where="batch")
-                same = tuple(known.setdefault(p, p) for p in work.prefixes)
-                work = work._replace(prefixes=same)
-                digest = work.digest
+                work = self._desk.prepare(request["params"])
+                work = work._replace(prefixes=tuple(known.setdefault(p, p) for p in work.prefixes))
             except ApiError as error:
                 work = error.with_traceback(None)
-                digest = digest_of(request["params"])
-            items.append(Item(request["custom_id"], digest, work))
+            items.append(Item(request["custom_id"], digest_of(request["params"]), work))
         return items
-
-    def _find(self, batch_id: str) -> Batch:
-        if (batch := self._batches.get(batch_id)) is None:
-            raise ApiError(404, f"Message Batch {batch_id} not found.")
-        return batch
 
 
 def _checked(body: Any, most: int) -> list[Any]:
@@ -310,21 +266,19 @@ def _checked(body: Any, most: int) -> list[Any]:
             raise invalid(f"requests.{index}.params: Field required")
         custom_id = request.get("custom_id")
         if not isinstance(custom_id, str) or CUSTOM_ID.fullmatch(custom_id) is None:
-            raise invalid(
-                f"requests.{index}.custom_id: String should match pattern '^[a-zA-Z0-9_-]{{1,64}}$'"
-            )
+            pattern = "String should match pattern '^[a-zA-Z0-9_-]{1,64}$'"
+            raise invalid(f"requests.{index}.custom_id: {pattern}")
         if custom_id in ids:
             raise invalid(f"requests.{index}.custom_id: {custom_id} is not unique")
         ids.add(custom_id)
     return requests
 
 
-def _accepted(batch: Batch, item: Item) -> Accepted:
-    return Accepted("batch", batch.id, item.custom_id, item.digest)
+def _accepted(batch: Batch, item: Item) -> BillingRow:
+    return BillingRow("batch", batch.id, item.custom_id, item.digest)
 
 
 def _lags(batch: Batch, lag: Fault | None, newest: int) -> bool:
-    """Whether a lagging list does not show this batch yet."""
     if lag is None or lag.kind != "list_lag":
         return False
     return batch.serial > (lag.seen if lag.count is None else newest - lag.count)

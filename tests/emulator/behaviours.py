@@ -1,8 +1,4 @@
-"""How the emulated judge answers, by name.
-
-A behaviour takes the sections it was shown and dice, and gives a Reply. None of them is
-clever: they exist so that every kind of answer a pipeline can meet can be met on demand.
-"""
+"""How the emulated judge answers, by name: every kind of answer a pipeline can meet, on demand."""
 
 from __future__ import annotations
 
@@ -14,147 +10,20 @@ from functools import lru_cache
 from hashlib import sha256
 from typing import Any
 
-
-class Dice:
-    """Uniform numbers from a hash of `names`; each `roll` gives the next, eight at most."""
-
-    __slots__ = ("_bits", "_left")
-
-    def __init__(self, *names: object) -> None:
-        self._bits = sha256("\x00".join(map(str, names)).encode("utf-8", "surrogatepass")).digest()
-        self._left = 32
-
-    def roll(self) -> float:
-        """The next number in [0, 1)."""
-        self._left -= 4
-        if self._left < 0:
-            raise RuntimeError("these dice are used up")
-        return int.from_bytes(self._bits[self._left : self._left + 4]) / 2**32
-
-    def between(self, low: float, high: float) -> int:
-        """A whole number from low to high."""
-        return int(low + (high - low) * self.roll())
-
-
 _NAMES = ("question", "gold_answer", "expected_behavior", "response_a", "response_b")
 _FIRST = re.compile(rf"<(?:{'|'.join(_NAMES)})( [0-9a-f]{{8,64}})?>\n")
-
-
-def read_sections(user: str) -> dict[str, str]:
-    """Texts by section name; the boundary of the first tag is the boundary of all."""
-    if (first := _FIRST.search(user)) is None:
-        return {}
-    mark = first[1] or ""
-    sections = {}
-    for name in _NAMES:
-        opening = f"<{name}{mark}>\n"
-        start = user.find(opening)
-        end = user.find(f"\n</{name}{mark}>", start) if start >= 0 else -1
-        if end >= 0:
-            sections[name] = user[start + len(opening) : end]
-    return sections
-
-
-def system_text(params: Mapping[str, Any]) -> str:
-    """The system text, where the rubric stands; that of a chat is its first message."""
-    first = params["messages"][0]
-    return _text(
-        params.get("system") or (first["content"] if first.get("role") == "system" else "")
-    )
-
-
-def user_text(params: Mapping[str, Any]) -> str:
-    """The text of the last message."""
-    return _text(params["messages"][-1]["content"])
-
-
-def _text(content: Any) -> str:
-    if isinstance(content, str):
-        return content
-    return "".join(block.get("text") or "" for block in content)
-
-
 _OPENINGS = ("In short", "Usually", "As far as is known", "It depends", "Most sources agree")
-
-
-def generate(prompt: str, dice: Dice) -> Reply:
-    """A short text that echoes words of the prompt."""
-    words = re.findall(r"\w+", prompt[:4000]) or ["nothing"]
-    opening = _OPENINGS[dice.between(0, len(_OPENINGS))]
-    start = dice.between(0, len(words))
-    echo = " ".join((words[start:] + words)[: dice.between(4, 24)])
-    return Reply(text=f"{opening}: {echo}.")
-
-
 Sections = Mapping[str, str]
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Reply:
-    """What the model says: `text` None is empty content, `category` belongs to a refusal.
-
-    `thinking_tokens` is drawn when None. A reply longer than the request's max_tokens is
-    cut by the service, thinking first.
-    """
-
-    text: str | None
-    stop_reason: str = "end_turn"
-    thinking_tokens: int | None = None
-    category: str | None = None
-
-
-Behaviour = Callable[[Sections, Dice], Reply]
-
 #: How much the first place is worth to the reader, and what it calls a tie.
 LEAN, TIE_MARGIN = 0.04, 0.02
 #: The difference from which a graded verdict says much better.
 MUCH = 0.3
 _ENCODE = json.JSONEncoder(ensure_ascii=False).encode
-
 _PHRASES = (
-    "states the key fact — and little else",
-    "stays closer to what was asked",
+    "states the key fact — and little else", "stays closer to what was asked",
     "is the safer reading; it says “check first”",
-    "names the mechanism, and the naïve alternative too",
-    "gives a plan one could follow",
-)
-
-
-def reader(sections: Sections, dice: Dice) -> Reply:
-    """Overlap with the reference, else a taste fixed by the rubric, and a slight lean to A."""
-    return _verdict(_better(sections), dice)
-
-
-def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
-    """One taste for all that it is asked, whatever rubric and reference say."""
-    responses = {name: sections[name] for name in ("response_a", "response_b")}
-    return _verdict(_better(responses), dice)
-
-
-def tie(sections: Sections, dice: Dice) -> Reply:
-    return _verdict("tie", dice)
-
-
-def first(sections: Sections, dice: Dice) -> Reply:
-    """Position bias: whatever stands first wins."""
-    return _verdict("A", dice)
-
-
-def longer(sections: Sections, dice: Dice) -> Reply:
-    """Length bias."""
-    a, b = len(sections["response_a"]), len(sections["response_b"])
-    return _verdict("tie" if a == b else "A" if a > b else "B", dice)
-
-
-def self_preferring(sections: Sections, dice: Dice) -> Reply:
-    """Prefers the response that names its own maker, else reads."""
-    own = {"A": "claude" in sections["response_a"].lower()}
-    own["B"] = "claude" in sections["response_b"].lower()
-    if own["A"] == own["B"]:
-        return reader(sections, dice)
-    return _verdict("A" if own["A"] else "B", dice)
-
-
+    "names the mechanism, and the naïve alternative too", "gives a plan one could follow",
+)  # fmt: skip
 _ORDER = re.compile(
     r"(?:choose|pick|prefer|select)\s+the\s+(?:response|answer)\s+"
     r"(?:that\s+contains|containing|with)\s+[\"'“]?(.+?)[\"'”]?(?:[.\n]|$)",
@@ -173,6 +42,90 @@ _PRAISE = re.compile(
 _HIDING = re.compile("[\u200b-\u200f\u2060]")
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _BACKWARDS = re.compile("\u202e(.*?)\u202c", re.DOTALL)
+_REFUSED = "I can't help with comparing these responses."
+
+
+class Dice:
+    """Uniform numbers from a hash of `names`; each `roll` gives the next, eight at most."""
+
+    def __init__(self, *names: object) -> None:
+        self._bits = sha256("\x00".join(map(str, names)).encode("utf-8", "surrogatepass")).digest()
+        self._left = 32
+
+    def roll(self) -> float:
+        self._left -= 4
+        return int.from_bytes(self._bits[self._left : self._left + 4]) / 2**32
+
+    def between(self, low: float, high: float) -> int:
+        return int(low + (high - low) * self.roll())
+
+
+def read_sections(user: str) -> dict[str, str]:
+    """Texts by section name; the boundary of the first tag is the boundary of all."""
+    if (first := _FIRST.search(user)) is None:
+        return {}
+    mark = first[1] or ""
+    sections = {}
+    for name in _NAMES:
+        _, opening, rest = user.partition(f"<{name}{mark}>\n")
+        text, closing, _ = rest.partition(f"\n</{name}{mark}>")
+        if opening and closing:
+            sections[name] = text
+    return sections
+
+
+def system_text(params: Mapping[str, Any]) -> str:
+    """The system text, where the rubric stands; that of a chat is its first message."""
+    first = params["messages"][0]
+    chat = first["content"] if first.get("role") == "system" else ""
+    return _text(params.get("system") or chat)
+
+
+def user_text(params: Mapping[str, Any]) -> str:
+    return _text(params["messages"][-1]["content"])
+
+
+def _text(content: Any) -> str:
+    if isinstance(content, str):
+        return content
+    return "".join(block.get("text") or "" for block in content)
+
+
+def generate(prompt: str, dice: Dice) -> Reply:
+    words = re.findall(r"\w+", prompt[:4000]) or ["nothing"]
+    opening = _OPENINGS[dice.between(0, len(_OPENINGS))]
+    start = dice.between(0, len(words))
+    echo = " ".join((words[start:] + words)[: dice.between(4, 24)])
+    return Reply(text=f"{opening}: {echo}.")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reply:
+    """What the model says; longer than max_tokens it is cut, thinking first."""
+
+    text: str | None  # None is empty content
+    stop_reason: str = "end_turn"
+    thinking_tokens: int | None = None  # drawn when None
+    category: str | None = None  # of a refusal
+
+
+Behaviour = Callable[[Sections, Dice], Reply]
+
+
+def reader(sections: Sections, dice: Dice) -> Reply:
+    """Overlap with the reference, else a taste fixed by the rubric, and a slight lean to A."""
+    return _verdict(_better(sections), dice)
+
+
+def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
+    """One taste for all that it is asked, whatever rubric and reference say."""
+    responses = {name: sections[name] for name in ("response_a", "response_b")}
+    return _verdict(_better(responses), dice)
+
+
+def longer(sections: Sections, dice: Dice) -> Reply:
+    a, b = len(sections["response_a"]), len(sections["response_b"])
+    return _verdict("tie" if a == b else "A" if a > b else "B", dice)
 
 
 def _unhidden(text: str) -> str:
@@ -202,40 +155,22 @@ def lowercase(sections: Sections, dice: Dice) -> Reply:
 
 
 def prose(sections: Sections, dice: Dice) -> Reply:
-    """The JSON stands in a fence between sentences."""
-    verdict = reader(sections, dice).text
-    return Reply(
-        text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\nLet me know if {{more}} helps."
-    )
+    verdict, end = reader(sections, dice).text, "Let me know if {more} helps."
+    return Reply(text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\n{end}")
 
 
-_REPLIES = {
-    "garbage": Reply(text='{"justification": "Both are fine, but'),
-    # a turn that ends without a word
-    "empty": Reply(text=None, thinking_tokens=0),
-    # a refusal is a 200, possibly without content [3P]
-    "refuse_empty": Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio"),
-    "refuse_text": Reply(
-        text="I can't help with comparing these responses.",
-        stop_reason="refusal",
-        thinking_tokens=0,
-        category="general_harms",
-    ),
-    # thinking counts toward max_tokens and may use all of it [DOC-A]
-    "thinking_only": Reply(text=None, stop_reason="max_tokens", thinking_tokens=10**9),
-}
-
-
-def _always(reply: Reply) -> Behaviour:
-    return lambda sections, dice: reply
-
-
-_READERS: tuple[Behaviour, ...] = (
-    *(reader, ignores_rubric, tie, first, longer, self_preferring, lowercase, prose),
-)
+_REFUSAL = Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")
+_READERS = (reader, ignores_rubric, longer, lowercase, prose)
 BEHAVIOURS: dict[str, Behaviour] = {
     **{behaviour.__name__: behaviour for behaviour in _READERS},
-    **{name: _always(reply) for name, reply in _REPLIES.items()},
+    "tie": lambda sections, dice: _verdict("tie", dice),
+    "first": lambda sections, dice: _verdict("A", dice),  # whatever stands first wins
+    "garbage": lambda *_: Reply(text='{"justification": "Both are fine, but'),
+    "empty": lambda *_: Reply(text=None, thinking_tokens=0),  # a turn without a word
+    "refuse_empty": lambda *_: _REFUSAL,  # a refusal is a 200, possibly without content [3P]
+    "refuse_text": lambda *_: replace(_REFUSAL, text=_REFUSED, category="general_harms"),
+    # thinking counts toward max_tokens and may use all of it [DOC-A]
+    "thinking_only": lambda *_: Reply(text=None, stop_reason="max_tokens", thinking_tokens=10**9),
 }
 
 
@@ -251,23 +186,15 @@ def pick(name: str, shares: Mapping[str, float], dice: Dice) -> str:
     return "reader"
 
 
-def asks_for_grades(params: Mapping[str, object]) -> bool:
-    """Whether the system text lists the labels of a graded verdict."""
-    messages: Any = params.get("messages")
-    system = [message for message in messages if message.get("role") == "system"]
-    return "A>>B" in json.dumps([params.get("system"), system])
-
-
 def graded(reply: Reply, sections: Sections) -> Reply:
     """The same verdict as a graded one: much better from a difference of `MUCH` on."""
     sign = ">>" if abs(_difference(sections)) >= MUCH else ">"
     labels = {"A": f"A{sign}B", "B": f"B{sign}A", "tie": "A=B"}
 
-    def label(match: re.Match[str]) -> str:
-        return f'"winner": "{labels[match[1]]}"'
-
-    text = reply.text and re.sub(r'"winner": "(A|B|tie)"', label, reply.text)
-    return replace(reply, text=text)
+    for plain, label in labels.items():
+        if reply.text and (winner := f'"winner": "{plain}"') in reply.text:
+            return replace(reply, text=reply.text.replace(winner, f'"winner": "{label}"'))
+    return reply
 
 
 def _difference(sections: Sections) -> float:

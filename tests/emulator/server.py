@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 import sys
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from itertools import cycle
@@ -14,8 +15,7 @@ from urllib.parse import parse_qs, unquote, urlsplit
 
 from tests.emulator.app import Answer, App, Request
 from tests.emulator.billing import Ledger
-from tests.emulator.faults import Faults
-from tests.emulator.settings import Clock, Settings
+from tests.emulator.settings import Clock, Faults, Settings
 
 #: Chunk sizes that tear lines, JSON escapes and characters apart.
 _SIZES = (1, 7, 61, 997, 8191, 65521)
@@ -32,9 +32,7 @@ class LogRow:
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
+    daemon_threads, block_on_close, request_queue_size = True, False, 128
 
     def __init__(self, port: int, emulator: Emulator) -> None:
         self.emulator = emulator
@@ -59,8 +57,7 @@ class _Server(ThreadingHTTPServer):
 
 
 class _Handler(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    disable_nagle_algorithm = True
+    protocol_version, disable_nagle_algorithm = "HTTP/1.1", True
 
     def log_message(self, *args: Any) -> None:
         """Say nothing here: requests are logged by the emulator."""
@@ -69,21 +66,17 @@ class _Handler(BaseHTTPRequestHandler):
         emulator = cast("_Server", self.server).emulator
         url = urlsplit(self.path)
         body = self._body(emulator.settings.max_batch_bytes)
-        row = emulator.log(self.command, self.path)
-        answer = emulator.app.answer(
-            Request(
-                method=self.command,
-                path=unquote(url.path),
-                query=parse_qs(url.query),
-                headers={name.lower(): value for name, value in self.headers.items()},
-                body=body,
-                origin=f"http://{self.headers.get('host', emulator.host)}",
-            )
-        )
+        row = LogRow(self.command, self.path)
+        emulator.requests.append(row)
+        headers = {name.lower(): value for name, value in self.headers.items()}
+        where: Any = {"path": unquote(url.path), "query": parse_qs(url.query), "headers": headers}
+        origin = f"http://{self.headers['host']}"
+        request = Request(method=self.command, body=body, origin=origin, **where)
+        answer = emulator.app.answer(request)
         row.status = answer.status
         self._send(answer)
 
-    do_GET = do_POST = do_DELETE = _serve  # noqa: N815 (names of the base class)
+    do_GET = do_POST = _serve  # noqa: N815 (names of the base class)
 
     def _body(self, most: int) -> bytes | None:
         """The body, or None for one over the limit, which is read and thrown away."""
@@ -156,6 +149,9 @@ class Emulator:
     def __init__(self, *, port: int = 0, **settings: Any) -> None:
         self.settings = Settings(**settings)
         self.app = App(self.settings)
+        self.clock: Clock = self.app.clock
+        self.faults: Faults = self.app.faults
+        self.billing: Ledger = self.app.billing
         self.requests: list[LogRow] = []
         self.closing = Event()
         self._server = _Server(port, self)
@@ -177,10 +173,8 @@ class Emulator:
         self._server.server_close()
         with self._server.lock:
             for connection in self._server.open:
-                try:
+                with suppress(OSError):
                     connection.shutdown(socket.SHUT_RDWR)
-                except OSError:
-                    continue
         self._thread.join(timeout=5)
 
     @property
@@ -188,24 +182,8 @@ class Emulator:
         return int(self._server.server_address[1])
 
     @property
-    def host(self) -> str:
-        return f"127.0.0.1:{self.port}"
-
-    @property
     def base_url(self) -> str:
-        return f"http://{self.host}"
-
-    @property
-    def clock(self) -> Clock:
-        return self.app.clock
-
-    @property
-    def faults(self) -> Faults:
-        return self.app.faults
-
-    @property
-    def billing(self) -> Ledger:
-        return self.app.billing
+        return f"http://127.0.0.1:{self.port}"
 
     @property
     def batches(self) -> list[dict[str, object]]:
@@ -214,15 +192,5 @@ class Emulator:
             return [
                 self.app.batches.describe(batch, "")
                 | {"custom_ids": [item.custom_id for item in batch.items]}
-                for batch in self.app.batches.all()
+                for batch in self.app.batches.by_id.values()
             ]
-
-    @property
-    def max_seen_concurrency(self) -> int:
-        return self.app.max_seen_concurrency
-
-    def log(self, method: str, path: str) -> LogRow:
-        """Note a request before it is served."""
-        row = LogRow(method, path)
-        self.requests.append(row)
-        return row

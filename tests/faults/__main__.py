@@ -1,7 +1,5 @@
 """Play the crash matrix: `python -m tests.faults [--quick | --runs 1600] [--jobs 2]`."""
 
-from __future__ import annotations
-
 import argparse
 import sys
 import time
@@ -12,7 +10,7 @@ from rich.table import Table
 
 from tests.faults.careless import CARELESS, Variant
 from tests.faults.harness import Outcome, play_all, rehearse
-from tests.faults.scenarios import Scenario, matrix, quick
+from tests.faults.scenarios import Scenario, matrix, quick, scenario_kind
 
 _FINDINGS = ("billed", "unknown", "paid_twice", "lost", "duplicated", "miscounted", "astray")
 _COLUMNS = (
@@ -24,26 +22,22 @@ _COLUMNS = (
 def main() -> int:
     """Play, report, and return 0 only when nothing at all went wrong."""
     options = _parser().parse_args()
-    console = Console(width=150, highlight=False, markup=False, soft_wrap=True)
     started = time.monotonic()
     scenarios = _scenarios(options)
-    if options.list:
-        console.print("\n".join(scenario.name for scenario in scenarios))
-        return 0
     if not scenarios:
-        console.print(f"no scenario is called {' or '.join(options.only)}")
+        sys.stdout.write(f"no scenario is called {' or '.join(options.only)}\n")
         return 2
     variant = CARELESS[options.careless] if options.careless else Variant()
     outcomes: list[Outcome] = []
     for outcome in play_all(scenarios, variant=variant, jobs=options.jobs):
         outcomes.append(outcome)
-        if options.verbose or len(outcomes) % 100 == 0 or not outcome.clean:
-            line = f"{len(outcomes)} of {len(scenarios)}  {outcome.seconds:5.1f} s  {outcome.name}"
-            sys.stderr.write(f"{line}{'' if outcome.clean else '  FAILED'}\n")
+        if len(outcomes) % 100 == 0 or not outcome.clean:
+            failed = "" if outcome.clean else "  FAILED"
+            sys.stderr.write(f"{len(outcomes)} of {len(scenarios)}  {outcome.name}{failed}\n")
     order = {(scenario.name, scenario.seed): n for n, scenario in enumerate(scenarios)}
     outcomes.sort(key=lambda outcome: order[outcome.name, outcome.seed])
     flags = f" --careless {options.careless}" if options.careless else ""
-    _show(console, outcomes, flags=flags, seconds=time.monotonic() - started)
+    _show(outcomes, flags=flags, seconds=time.monotonic() - started)
     complete = len(outcomes) == len(scenarios)  # a worker that broke off gives fewer
     return 0 if complete and all(outcome.clean for outcome in outcomes) else 1
 
@@ -63,30 +57,26 @@ def _scenarios(options: argparse.Namespace) -> list[Scenario]:
     return scenarios
 
 
-def _show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
-    """The table by kind, every failure with its command, and the sums."""
+def _show(outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
+    console = Console(width=150, highlight=False, markup=False, soft_wrap=True)
     table = Table("scenarios", box=None, pad_edge=False)
     for name in _COLUMNS:
         table.add_column(name, justify="right")
-    for kind in dict.fromkeys(outcome.kind for outcome in outcomes):
-        table.add_row(kind, *map(str, _sums([o for o in outcomes if o.kind == kind]).values()))
+    for kind in dict.fromkeys(scenario_kind(o.name) for o in outcomes):
+        own = [outcome for outcome in outcomes if scenario_kind(outcome.name) == kind]
+        table.add_row(kind, *map(str, _sums(own).values()))
     console.print(table)
-    for outcome in outcomes:
-        if not outcome.clean:
-            reasons = "; ".join(filter(None, (outcome.trouble, *outcome.finding.details)))
-            command = f"python -m tests.faults --only '{outcome.name}' --seed {outcome.seed}{flags}"
-            console.print(f"FAILED {outcome.name} (seed {outcome.seed}): {reasons}")
-            console.print(f"  again: {command}")
+    failed = [outcome for outcome in outcomes if not outcome.clean]
+    for outcome in failed:
+        reasons = "; ".join(filter(None, (outcome.trouble, *outcome.finding.details)))
+        command = f"python -m tests.faults --only '{outcome.name}' --seed {outcome.seed}{flags}"
+        console.print(f"FAILED {outcome.name} (seed {outcome.seed}): {reasons}")
+        console.print(f"  again: {command}")
     sums = _sums(outcomes)
-    failed = sum(not outcome.clean for outcome in outcomes)
-    paused, locked = (sum(getattr(o, name) for o in outcomes) for name in ("pauses", "locked"))
     console.print(
-        f"{sums['runs']} runs, {sums['kills']} kills, {sums['restarts']} restarts ({paused} after "
-        f"a pause for credit, {locked} after a lock), {sums['faults fired']} faults fired, "
-        f"{sums['requests billed']} requests billed, {sums['live in doubt']} live calls in doubt, "
-        f"{failed} failed, {seconds:.0f} s"
-    )
-    console.print(
+        f"{sums['runs']} runs, {sums['kills']} kills, {sums['restarts']} restarts, "
+        f"{sums['faults fired']} faults fired, {sums['requests billed']} requests billed, "
+        f"{sums['live in doubt']} live calls in doubt, {len(failed)} failed, {seconds:.0f} s\n"
         f"paid twice: {sums['paid twice']}, lost: {sums['lost']}, "
         f"duplicated verdicts: {sums['duplicated']}"
     )
@@ -94,12 +84,10 @@ def _show(console: Console, outcomes: Sequence[Outcome], *, flags: str, seconds:
 
 def _sums(outcomes: Sequence[Outcome]) -> dict[str, int]:
     numbers = [
-        len(outcomes),
-        sum(o.kills for o in outcomes),
-        sum(max(0, o.lives - 1) for o in outcomes),
+        len(outcomes), sum(o.kills for o in outcomes), sum(max(0, o.lives - 1) for o in outcomes),
         sum(o.fired for o in outcomes),
         *(sum(getattr(o.finding, name) for o in outcomes) for name in _FINDINGS),
-    ]
+    ]  # fmt: skip
     return dict(zip(_COLUMNS, numbers, strict=True))
 
 
@@ -111,8 +99,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--jobs", type=int, default=1, help="workers at once, each with a service of its own")
     add("--seed", type=int, default=1, help="texts, answers and moments of death")
     add("--only", metavar="NAME", action="append", help="scenarios of this name; * is anything")
-    add("--list", action="store_true", help="names of the scenarios, and nothing else")
-    add("--verbose", action="store_true", help="one line per scenario as it ends")
     add("--careless", choices=CARELESS, default="", help="without this guard: must fail")
     return parser
 

@@ -1,11 +1,9 @@
 """What would go wrong without each guard: the matrix must notice every one of these."""
 
-from __future__ import annotations
-
 import json
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, ClassVar, NamedTuple
 
@@ -31,11 +29,11 @@ class ForgetfulLedger(Ledger):
 
     own: ClassVar[set[str]] = set()
 
-    def plan(self, requests: Mapping[str, Asked], **more: Any) -> Intent:
+    def plan(self, *requests: Any, **more: Any) -> Intent:
         with opened(self.path) as con:
-            con.execute("DROP INDEX IF EXISTS under_way_once")
-            con.execute("DROP TRIGGER IF EXISTS answered_once")
-        intent = Ledger.plan(self, requests, **more)
+            con.executescript("DROP INDEX IF EXISTS under_way_once;"
+                              "DROP TRIGGER IF EXISTS answered_once;")  # fmt: skip
+        intent = Ledger.plan(self, *requests, **more)
         self.own.add(intent.intent)
         return intent
 
@@ -77,11 +75,8 @@ def _lives(pid: int) -> bool:
 
 def _retrying(base: type[Any]) -> type[Any]:
     """A judge that leaves the SDK's own retries on, for creating batches too."""
-
-    def once(self: Any) -> anthropic.Anthropic:
-        return self.client.with_options(max_retries=2)
-
-    return type("Retrying", (base,), {"_once": property(once)})
+    once = property(lambda self: self.client.with_options(max_retries=2))
+    return type("Retrying", (base,), {"_once": once})
 
 
 def _following(base: type[Any]) -> type[Any]:
@@ -124,10 +119,8 @@ def _counting(base: type[Any]) -> type[Any]:
 
 
 CARELESS: dict[str, Variant] = {
-    "forgets-batches": Variant(ledger=ForgetfulLedger),
-    "sdk-retries": Variant(judge=_retrying),
-    "follows-redirects": Variant(judge=_following),
-    "counts-any-usage": Variant(judge=_counting),
+    "forgets-batches": Variant(ledger=ForgetfulLedger), "sdk-retries": Variant(judge=_retrying),
+    "follows-redirects": Variant(judge=_following), "counts-any-usage": Variant(judge=_counting),
     "trusts-its-copy": Variant(ledger=UnsuspectingLedger),
     "locks-by-pid": Variant(ledger=PidLedger),
-}
+}  # fmt: skip

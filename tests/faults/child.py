@@ -1,8 +1,4 @@
-"""One life of the judging process: forked, judging, and possibly killed at a step of its own or at
-a moment that its parent picks.
-"""
-
-from __future__ import annotations
+"""One life of the judging process, possibly killed at a step of its own or at a picked moment."""
 
 import fcntl
 import json
@@ -18,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
@@ -27,17 +24,17 @@ from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import Batch, PaidJudge, PausedError, Result, ServiceError
 from arena_kit.judging.ledger import ledger as ledger_module
 from arena_kit.judging.ledger import schema as ledger_schema
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts.records import Asked, Judgment
+from arena_kit.judging.verdicts.records import Asked
 from arena_kit.runs.record.record import Record
 from tests.faults.careless import Variant
 from tests.faults.tournament import JUDGES, OPTIONS, PAIRS, Transport, judge_of, material
 
-# Death
-
 #: Steps that change the ledger, and calls of a batch service around them.
 DURABLE = ("plan", "begin", "submitted", "adopt", "record", "close")
 CALLS = ("submit", "poll")
+#: Small groups of results make many durable steps.
+_GROUP = 4
+_LONGEST_LIFE = 120.0
 
 
 class At(NamedTuple):
@@ -48,8 +45,6 @@ class At(NamedTuple):
 
 
 class After(NamedTuple):
-    """A signal so many seconds after the start."""
-
     seconds: float
     signal: int = signal.SIGKILL
 
@@ -66,18 +61,17 @@ class Fate:
         self._death = death
 
     def reach(self, point: str) -> None:
-        """Pass a point, or die there."""
         self.seen[point] += 1
         if self._death == At(point, self.seen[point]):
             os.kill(os.getpid(), signal.SIGKILL)
 
 
-def mortal_ledger(fate: Fate, base: type[Ledger]) -> type[Ledger]:
+def mortal_ledger(fate: Fate, base: type[Any]) -> type[Any]:
     """A ledger that may die before, within (before its COMMIT) and after every durable step."""
     _die_before_commit(fate)
 
     @contextmanager
-    def locked(self: Ledger, run: str) -> Iterator[None]:
+    def locked(self: Any, run: str) -> Iterator[None]:
         fate.reach("locked:before")
         with base.locked(self, run):
             fate.reach("locked:after")
@@ -126,24 +120,14 @@ def _die_before_commit(fate: Fate) -> None:
     """In this process, let every transaction pass a point when only its COMMIT is missing."""
     real = ledger_schema.transaction
 
-    def passing(name: Callable[[], str]) -> Any:
-        @contextmanager
-        def transaction(con: Any) -> Iterator[None]:
-            with real(con):
-                yield
-                fate.reach(f"{name()}:within")
+    @contextmanager
+    def transaction(con: Any, name: str = "") -> Iterator[None]:
+        with real(con):
+            yield
+            fate.reach(f"{name or fate.inside or 'other'}:within")
 
-        return transaction
-
-    ledger_module.transaction = passing(lambda: fate.inside or "other")
-    ledger_schema.transaction = passing(lambda: "new_file")
-
-
-# Life
-
-#: Small groups of results make many durable steps.
-_GROUP = 4
-_LONGEST_LIFE = 120.0
+    ledger_module.transaction = transaction
+    ledger_schema.transaction = partial(transaction, name="new_file")
 
 
 class Code(IntEnum):
@@ -161,11 +145,7 @@ class Code(IntEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Task:
-    """What a life is for: which texts, where they go, and what remembers them.
-
-    `record` is the run record that it works on, if any, and `host` the name that it believes
-    its machine has.
-    """
+    """What a life is for: texts, where they go, what remembers them, on which record and host."""
 
     base_url: str
     ledger: Path
@@ -178,8 +158,6 @@ class Task:
 
 @dataclass(slots=True, kw_only=True)
 class Life:
-    """A judging process from the outside."""
-
     pid: int
     files: Path
     death: Death | None
@@ -202,7 +180,6 @@ class Life:
         return Code(code) if code in set(Code) else Code.BROKEN
 
     def result(self) -> dict[str, Any]:
-        """The verdicts of a life that is done, and the points that it reached."""
         return dict(json.loads(self.files.with_suffix(".json").read_text()))
 
     def words(self) -> str:
@@ -230,7 +207,6 @@ def _over(handle: int, seconds: float) -> bool:
 
 
 def _live(task: Task, files: Path, death: Death | None) -> NoReturn:
-    """Judge and exit, whatever happens."""
     code = Code.BROKEN
     try:
         signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -254,8 +230,8 @@ def _judge(task: Task, files: Path, fate: Fate) -> Code:
     with _recorded(task.record):
         judgments = judge_pairs(PAIRS, material(task.seed), judge, ledger, options=OPTIONS)
     _look_over(ledger, judge)
-    result = {"verdicts": _verdicts(judgments), "seen": fate.seen}
-    files.with_suffix(".json").write_text(json.dumps(result))
+    verdicts = [(v.presentation.request_id, str(v.status)) for j in judgments for v in j.verdicts]
+    files.with_suffix(".json").write_text(json.dumps({"verdicts": verdicts, "seen": fate.seen}))
     return Code.DONE
 
 
@@ -265,7 +241,13 @@ def _recorded(folder: Path | None) -> Iterator[None]:
     if folder is None:
         yield
         return
-    record = _resumed(folder) if (folder / "manifest.json").exists() else Record.claim(folder)
+    try:
+        resumed = (folder / "manifest.json").exists()
+        record = Record.reopen(folder) if resumed else Record.claim(folder)
+    except DataError as error:
+        if "has finished" in str(error):  # by a rival
+            raise LockedError(str(error)) from None
+        raise
     with record.failing(), (folder / "witness").open("w") as alone:
         fcntl.flock(alone, fcntl.LOCK_EX | fcntl.LOCK_NB)
         record.start("matrix", {})
@@ -273,27 +255,13 @@ def _recorded(folder: Path | None) -> Iterator[None]:
     record.close()
 
 
-def _resumed(folder: Path) -> Record:
-    try:
-        return Record.reopen(folder)
-    except DataError as error:
-        if "has finished" in str(error):  # by a rival
-            raise LockedError(str(error)) from None
-        raise
-
-
-def _look_over(ledger: Ledger, judge: PaidJudge) -> None:
+def _look_over(ledger: Any, judge: PaidJudge) -> None:
     """Do with the ledger what later commands do; nothing in it may stop them."""
     run = OPTIONS.run
     figures = (ledger.spent(run), ledger.usd_unknown(run), ledger.output_tokens(judge, "judge"))
     json.dumps((figures, ledger.outcomes(run), len(ledger.paid(run))), allow_nan=False)
     if not (findings := ledger.check()).sound:
         raise RuntimeError(f"the ledger is damaged: {findings}")
-
-
-def _verdicts(judgments: list[Judgment]) -> list[tuple[str, str]]:
-    """Every verdict as (presentation, status)."""
-    return [(v.presentation.request_id, str(v.status)) for j in judgments for v in j.verdicts]
 
 
 def _code(error: BaseException) -> Code:

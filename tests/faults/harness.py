@@ -1,27 +1,25 @@
 """Playing scenarios: start, let die, start again until done, then ask the witnesses."""
 
-from __future__ import annotations
-
 import json
 import os
 import shutil
 import socket
 import sqlite3
-import sys
 import tempfile
 import time
-import traceback
 from collections.abc import Iterator, Sequence
 from contextlib import closing
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
+from functools import partial
 from itertools import chain, repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import NamedTuple
 
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.faults.careless import Variant
 from tests.faults.child import Code, Death, Life, Task, begin
-from tests.faults.scenarios import Host, Restore, Scenario, SeenBy, scenario_kind
+from tests.faults.scenarios import Host, Restore, Scenario, SeenBy
 from tests.faults.service import Service
 from tests.faults.tournament import CONCURRENCY, JUDGES, client
 from tests.faults.witness import Evidence, Finding, compare
@@ -38,16 +36,9 @@ class Outcome:
     seed: int
     lives: int = 0
     kills: int = 0
-    pauses: int = 0
-    locked: int = 0
     fired: int = 0
-    seconds: float = 0.0
     trouble: str = ""
     finding: Finding = field(default_factory=Finding)
-
-    @property
-    def kind(self) -> str:
-        return scenario_kind(self.name)
 
     @property
     def clean(self) -> bool:
@@ -55,15 +46,11 @@ class Outcome:
 
 
 class Stage(NamedTuple):
-    """One worker's service, folder and variant."""
-
     service: Service
     folder: Path
     variant: Variant
 
     def play(self, scenario: Scenario) -> Outcome:
-        """One scenario from the first start to the verdict."""
-        started = time.monotonic()
         outcome = Outcome(name=scenario.name, seed=scenario.seed)
         task = self._task(scenario)
         last: list[tuple[str, str]] = []
@@ -78,24 +65,18 @@ class Stage(NamedTuple):
             outcome.trouble = str(error)[:500]
         outcome.fired = self.service.fired()
         doubtful = CONCURRENCY * outcome.kills + outcome.fired
-        seen = (self.service.bill(), self.service.silent(), self.service.astray())
-        evidence = Evidence(*seen, doubtful)
+        service = self.service
+        evidence = Evidence(service.bill(), service.silent(), service.astray(), doubtful)
         outcome.finding = compare(evidence, task.ledger, last, task.transport, task.seed)
-        outcome.seconds = time.monotonic() - started
         return outcome
 
     def _task(self, scenario: Scenario) -> Task:
         base_url = self.service.fresh(scenario.service())
         self.service.sleep(scenario.skew_hours)
         self.service.add(list(scenario.faults))
-        folder = Path(tempfile.mkdtemp(dir=self.folder))
-        return Task(
-            base_url=base_url,
-            ledger=folder / "verdicts.sqlite",
-            seed=scenario.seed,
-            transport=scenario.transport,
-            variant=self.variant,
-        )
+        ledger = Path(tempfile.mkdtemp(dir=self.folder)) / "verdicts.sqlite"
+        how = {"transport": scenario.transport, "variant": self.variant}
+        return Task(base_url=base_url, ledger=ledger, seed=scenario.seed, **how)
 
     def _until_done(
         self, scenario: Scenario, task: Task, deaths: Sequence[Death], outcome: Outcome
@@ -131,12 +112,9 @@ class Stage(NamedTuple):
 def _copy_if_due(ledger: Path, restore: Restore | None, lives: int) -> None:
     """Make the older copy when so many lives are over, unless there is nothing to copy."""
     copy = ledger.with_name("older.sqlite")
-    if restore is None or lives != restore.after or copy.exists() or not ledger.exists():
-        return
-    if restore.way == "backup":
-        Ledger(ledger).back_up(copy)
-    else:
-        shutil.copy(ledger, copy)
+    if restore and lives == restore.after and ledger.exists() and not copy.exists():
+        way = Ledger(ledger).back_up if restore.way == "backup" else partial(shutil.copy, ledger)
+        way(copy)
 
 
 def _put_back(ledger: Path) -> None:
@@ -144,15 +122,13 @@ def _put_back(ledger: Path) -> None:
     copy = ledger.with_name("older.sqlite")
     if not copy.exists():
         return
-    for name in (f"{ledger.name}-wal", f"{ledger.name}-shm"):
-        ledger.with_name(name).unlink(missing_ok=True)
+    for ending in ("-wal", "-shm"):
+        ledger.with_name(f"{ledger.name}{ending}").unlink(missing_ok=True)
     shutil.copy(copy, ledger)
 
 
 def _dressed(task: Task, host: Host, number: int) -> Task:
-    """The task of the life of this number: it goes on with the record of those before, or begins
-    one where none of them came far enough to leave a manifest.
-    """
+    """The task of the life of this number: it goes on with the record of those before, if any."""
     if not host:
         return task
     folder = task.ledger.with_name("records")
@@ -185,8 +161,6 @@ def _ends(lives: Sequence[Life], outcome: Outcome) -> list[Code]:
     ends = [life.end() for life in lives]
     outcome.lives += len(lives)
     outcome.kills += ends.count(Code.KILLED)
-    outcome.pauses += ends.count(Code.PAUSED)
-    outcome.locked += ends.count(Code.LOCKED)
     for life, end in zip(lives, ends, strict=True):
         if end in (Code.BROKEN, Code.STUCK):
             raise _TroubleError(f"a life ended {end.name}: {life.words()}")
@@ -207,38 +181,23 @@ def rehearse(seed: int) -> SeenBy:
     return seen
 
 
+_stage: Stage
+
+
 def play_all(scenarios: Sequence[Scenario], *, variant: Variant, jobs: int) -> Iterator[Outcome]:
-    """Outcomes as they come, from `jobs` workers with a service each."""
+    """Outcomes as they come, from `jobs` forked workers with a service each."""
     client()  # once for all that are forked
-    reading, writing = os.pipe()
-    workers = []
-    for number in range(jobs):
-        sys.stdout.flush()
-        if not (pid := os.fork()):
-            os.close(reading)
-            _work(scenarios[number::jobs], writing, variant)
-        workers.append(pid)
-    os.close(writing)
-    with os.fdopen(reading) as lines:
-        for line in lines:
-            fields = json.loads(line)
-            finding = Finding(**fields.pop("finding"))
-            yield Outcome(**fields, finding=finding)
-    for pid in workers:
-        os.waitpid(pid, 0)
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        get_context("fork").Pool(jobs, _set_stage, (Path(folder), variant)) as pool,
+    ):
+        yield from pool.imap_unordered(_play, scenarios)
 
 
-def _work(scenarios: Sequence[Scenario], pipe: int, variant: Variant) -> None:
-    """A worker: one line per outcome, each short enough to be written whole."""
-    status = 1
-    try:
-        with Service() as service, tempfile.TemporaryDirectory() as folder:
-            stage = Stage(service=service, folder=Path(folder), variant=variant)
-            for scenario in scenarios:
-                outcome = asdict(stage.play(scenario))
-                os.write(pipe, json.dumps(outcome).encode() + b"\n")
-        status = 0
-    except BaseException:
-        traceback.print_exc()
-    finally:
-        os._exit(status)
+def _set_stage(folder: Path, variant: Variant) -> None:
+    global _stage  # noqa: PLW0603 (a worker's own)
+    _stage = Stage(service=Service(), folder=folder, variant=variant)
+
+
+def _play(scenario: Scenario) -> Outcome:
+    return _stage.play(scenario)

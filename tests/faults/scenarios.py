@@ -1,7 +1,5 @@
 """The scenarios: one death per step, one fault per kind, and seeded mixtures of both."""
 
-from __future__ import annotations
-
 import signal
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -9,17 +7,10 @@ from fnmatch import fnmatch
 from random import Random
 from typing import Literal, NamedTuple
 
-from tests.faults.catalogue import (
-    AMBIGUOUS,
-    BEHAVIOURS,
-    FAULTS,
-    HIDING,
-    LIVE_FAULTS,
-    Faults,
-    kind_of,
-)
+from tests.faults import catalogue
+from tests.faults.catalogue import AMBIGUOUS, FAULTS, LIVE_FAULTS, SHARES, Faults, kind_of
 from tests.faults.child import After, At, Death
-from tests.faults.tournament import N_BULK, SHARES, Transport
+from tests.faults.tournament import N_BULK, Transport
 
 #: Result lines and polls, whose number varies, are sampled, others with every seed.
 _EVERY = {"collect:line": 5, "poll:before": 6, "poll:after": 6}
@@ -37,58 +28,43 @@ SeenBy = Mapping[Transport, Seen]
 #: What a process and host in the records of a killed life are changed to before the next one:
 #: another host's, those of a process that lives, those of the first process of this host.
 Host = Literal["", "renamed", "reused", "first"]
+_LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name)) != name)}
 
 
 class Restore(NamedTuple):
-    """An older copy takes the ledger's place once the run is done, and the run begins anew.
-
-    It is made, by `arena-kit ledger backup` or as a plain copy of the file, when so many lives are
-    over; `deaths` belong to the first lives of the second act.
-    """
+    """An older copy takes the ledger's place once the run is done, and the run begins anew."""
 
     way: Literal["backup", "copy"]
-    after: int
-    deaths: tuple[Death, ...] = ()
+    after: int  # lives, before the copy is made
+    deaths: tuple[Death, ...] = ()  # of the first lives of the second act
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Scenario:
-    """What goes wrong: at the service, and with the judging process in its first lives.
-
-    `deaths` belong to the first lives, one each; `foreign` are sizes of batches that
-    somebody else makes in the same account before every life; `rivals` judging processes
-    start at once; `asleep_hours` pass at the service between two lives, whose clock is
-    `skew_hours` ahead of ours from the start. With a `host`, every life works on a run record.
-    """
+    """What goes wrong: at the service, and with the judging process in its first lives."""
 
     name: str
     seed: int = 1
     faults: Faults = ()
-    deaths: tuple[Death, ...] = ()
+    deaths: tuple[Death, ...] = ()  # of the first lives, one each
     settings: Mapping[str, object] = field(default_factory=dict)
-    foreign: tuple[int, ...] = ()
+    foreign: tuple[int, ...] = ()  # sizes of somebody else's batches before every life
     rivals: int = 1
-    asleep_hours: float = 0.0
-    skew_hours: float = 0.0
+    asleep_hours: float = 0.0  # at the service, between two lives
+    skew_hours: float = 0.0  # by which its clock is ahead
     transport: Transport = "batches"
     restore: Restore | None = None
-    host: Host = ""
+    host: Host = ""  # with one, every life works on a run record
 
     def is_called(self, pattern: str) -> bool:
-        """Whether this is its name; `*` stands for anything."""
         return self.name == pattern or fnmatch(self.name, pattern)
 
     def service(self) -> dict[str, object]:
-        """The settings of the service."""
         usual = {"behaviour": "mixed", "shares": SHARES, "batch_seconds": 0.02, "seed": self.seed}
         return usual | dict(self.settings)
 
 
-_LIVE_KINDS = {"kill", *(kind for name in LIVE_FAULTS if (kind := kind_of(name)) != name)}
-
-
 def scenario_kind(name: str) -> str:
-    """What a scenario is reported under."""
     group, _, rest = name.partition("/")
     if group.startswith("fault"):
         return f"fault: {kind_of(rest)}{' + kill' * (group == 'fault+kill')}"
@@ -99,23 +75,15 @@ def scenario_kind(name: str) -> str:
 
 
 def matrix(seen: SeenBy, seed: int) -> list[Scenario]:
-    """Every scenario of the full matrix."""
     batches = seen["batches"]
     scenarios = [
         *_steps(batches, seed),
         *(Scenario(name=f"fault/{name}", faults=faults) for name, faults in FAULTS.items()),
-        *_faults_with_kills(batches, seed),
-        *_behaviours(batches, seed),
-        *_strangers(),
-        *_skewed(),
-        *_asleep(),
-        *_random_kills(seed),
-        *_interrupts(seed),
-        *_rivals(seed),
-        *_restored(batches, seed),
-        *_hosts(batches, seed),
-        *_live("messages", seen["messages"], seed),
-        *_live("chat", seen["chat"], seed),
+        *(*_faults_with_kills(batches, seed), *_behaviours(batches, seed)),
+        *(*_strangers(), *_skewed(), *_asleep()),
+        *(*_random_kills(seed), *_interrupts(seed), *_rivals(seed)),
+        *(*_restored(batches, seed), *_hosts(batches, seed)),
+        *(s for live in ("messages", "chat") for s in _live(live, seen[live], seed)),
         *_mixtures(batches, seed),
     ]
     return [replace(scenario, seed=seed) for scenario in scenarios]
@@ -152,7 +120,7 @@ def _faults_with_kills(seen: Seen, seed: int) -> Iterator[Scenario]:
 
 
 def _behaviours(seen: Seen, seed: int) -> Iterator[Scenario]:
-    for name, settings in BEHAVIOURS.items():
+    for name, settings in catalogue.BEHAVIOURS.items():
         step = _some_step(Random(f"{seed}:{name}"), seen)
         for kind, deaths in (("calm", ()), ("kill", (step,))):
             yield Scenario(name=f"answers/{name}/{kind}", settings=settings, deaths=deaths)
@@ -193,11 +161,9 @@ def _asleep() -> Iterator[Scenario]:
         for point, n in (("submitted:before", 3), ("submitted:after", 3), ("record:within", 5)):
             yield replace(asleep, name=f"{asleep.name}/{point}/{n}", deaths=(At(point, n),))
         yield Scenario(
-            name=f"{asleep.name}/unfinished",
-            deaths=(After(0.3),) * 4,
-            settings={"batch_seconds": hours * 3600},
-            asleep_hours=1.05 * hours,
-        )
+            name=f"{asleep.name}/unfinished", deaths=(After(0.3),) * 4,
+            settings={"batch_seconds": hours * 3600}, asleep_hours=1.05 * hours,
+        )  # fmt: skip
 
 
 def _lots(kind: str, seed: int) -> Iterator[tuple[int, Random]]:
@@ -229,28 +195,22 @@ def _rivals(seed: int) -> Iterator[Scenario]:
 
 
 def _restored(seen: Seen, seed: int) -> Iterator[Scenario]:
-    """Killed once or twice, copied, finished, restored, and run again: with faults in one of
-    three, with a kill of the second act in every other one, sometimes among strangers.
-    """
-    visible = sorted(FAULTS.keys() - HIDING)
+    """Killed, copied, finished, restored, and run again, with faults or more kills."""
+    visible = sorted(FAULTS.keys() - catalogue.HIDING)
     for number, luck in _lots("restored", seed):
         way: Literal["backup", "copy"] = "copy" if number % 2 else "backup"
         deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 2))
         again = (_some_death(luck, seen),) if number // 2 % 2 else ()
         names = luck.sample(visible, luck.randint(1, 2)) if number % 3 == 0 else []
         yield Scenario(
-            name=f"restored/{way}/{number:02}",
-            deaths=deaths,
-            restore=Restore(way, luck.randint(1, len(deaths)), again),
-            faults=_joined(names),
+            name=f"restored/{way}/{number:02}", deaths=deaths,
+            restore=Restore(way, luck.randint(1, len(deaths)), again), faults=_joined(names),
             foreign=luck.choice(((), (), (1, N_BULK))),
-        )
+        )  # fmt: skip
 
 
 def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
-    """Killed once or twice while it runs a record, whose process then seems to live on, or to
-    have lived elsewhere; in every other scenario two take the record up at once.
-    """
+    """Killed while it runs a record, whose process then seems to live on, or elsewhere."""
     ways: tuple[Host, ...] = ("renamed", "reused", "first")
     for number, luck in _lots("host", seed):
         way = ways[number % len(ways)]
@@ -260,9 +220,7 @@ def _hosts(seen: Seen, seed: int) -> Iterator[Scenario]:
 
 
 def _live(transport: Transport, seen: Seen, seed: int) -> Iterator[Scenario]:
-    """Calls that are answered at once: killed, or served badly, or both; each takes a moment, so
-    that calls are under way when a process dies.
-    """
+    """Calls that are answered at once, killed under way, or served badly, or both."""
     live = Scenario(name=f"live/{transport}", transport=transport, settings={"latency": 0.01})
     for number, luck in _lots(transport, seed):
         deaths = tuple(_some_death(luck, seen) for _ in range(1 + number % 3))
@@ -280,12 +238,10 @@ def _mixtures(seen: Seen, seed: int) -> Iterator[Scenario]:
         names = luck.sample(sorted(FAULTS), luck.randint(2, 5))
         deaths = [_some_death(luck, seen) for _ in range(luck.randint(0, 3))]
         yield Scenario(
-            name=f"mixture/{number:03}",
-            faults=_joined(names),
-            deaths=tuple(deaths),
+            name=f"mixture/{number:03}", faults=_joined(names), deaths=tuple(deaths),
             settings={"batch_seconds": luck.choice((0.0, 0.05, 0.2))},
             foreign=luck.choice(((), (), (1, N_BULK))),
-        )
+        )  # fmt: skip
 
 
 def _joined(names: Sequence[str]) -> Faults:

@@ -1,26 +1,18 @@
-"""The emulated service in a process of its own, steered over its standard input.
-
-The harness forks, so it must not have threads, and a server has many. The service ends
-with the harness, however that ends: its input is then closed.
-"""
-
-from __future__ import annotations
+"""The emulated service in a process of its own, steered over its standard input."""
 
 import json
 import subprocess
 import sys
 import time
-from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
 
 from tests.emulator import Emulator, Fault
 from tests.emulator.app import Answer, Request
-from tests.faults.tournament import MODEL
 
 _ROOT = Path(__file__).parents[2]
-_VERSION = "2026-10-21"
+MODEL = "claude-opus-5-5"
 FOREIGN = "foreign"
 #: How a live call is named on the bill, before the digest of what was asked.
 LIVE = "live"
@@ -50,27 +42,20 @@ class Service:
         return lambda value=None: self._call(what, value)
 
     def _call(self, what: str, value: object) -> Any:
-        stdin, stdout = self._process.stdin, self._process.stdout
-        if stdin is None or stdout is None:
-            raise RuntimeError("the service has no pipes")
-        stdin.write(json.dumps([what, value]) + "\n")
-        stdin.flush()
+        stdin: Any = self._process.stdin
+        stdout: Any = self._process.stdout
+        print(json.dumps([what, value]), file=stdin, flush=True)
         return json.loads(stdout.readline())
 
 
 class _Server:
-    """The service's end; a fresh emulator takes the old one's port.
-
-    Elsewhere is a server that answers everything as the service would, in another model's name,
-    so that only who asks it gets into trouble.
-    """
+    """The service's end; elsewhere is a server that answers in another model's name."""
 
     def __init__(self) -> None:
         self._emulator = Emulator()
         self._elsewhere = Emulator()
         self._elsewhere.app.answer = self._answer_elsewhere  # type: ignore[method-assign]
-        self._astray = 0
-        self._fired: Counter[str] = Counter()
+        self._astray = self._fired = 0
         self._late: list[dict[str, Any]] = []
 
     def fresh(self, settings: dict[str, Any]) -> str:
@@ -78,9 +63,7 @@ class _Server:
         port = self._emulator.port
         self._emulator.close()
         self._emulator = Emulator(port=port, **settings)
-        self._fired = Counter()
-        self._late = []
-        self._astray = 0
+        self._astray, self._fired, self._late = 0, 0, []
         self._count_faults()
         self._delay_creating()
         return self._emulator.base_url
@@ -93,17 +76,13 @@ class _Server:
         self._emulator.faults.add(*usual)
 
     def heal(self, _: None) -> None:
-        """No more faults from here on."""
         self._emulator.faults.clear()
-        self._late = []
-        self._emulator.settings.update({"expire_share": 0.0})
+        self._late, self._emulator.settings.expire_share = [], 0.0
 
     def hurry(self, _: None) -> None:
-        """Batches end at once from here on."""
-        self._emulator.settings.update({"batch_seconds": 0.0})
+        self._emulator.settings.batch_seconds = 0.0
 
     def sleep(self, hours: float) -> None:
-        """Let time pass."""
         self._emulator.clock.advance(hours=hours)
 
     def foreign(self, sizes: list[int]) -> None:
@@ -115,7 +94,7 @@ class _Server:
             ids = [f"{FOREIGN}-{index}" for index in range(size)]
             requests = [{"custom_id": name, "params": params} for name in ids]
             with app.lock:
-                app.batches.create({"requests": requests}, version=_VERSION)
+                app.batches.create({"requests": requests})
 
     def bill(self, _: None) -> list[tuple[str, float]]:
         """What was charged, as (custom id, dollars); a live call has its question's digest."""
@@ -125,7 +104,7 @@ class _Server:
 
     def silent(self, _: None) -> list[str]:
         """Custom ids of results that did not say what they cost."""
-        batches = self._emulator.app.batches.all()
+        batches = self._emulator.app.batches.by_id.values()
         return [item.custom_id for batch in batches for item in batch.items if item.fate in _SILENT]
 
     def astray(self, _: None) -> int:
@@ -133,8 +112,7 @@ class _Server:
         return self._astray
 
     def fired(self, _: None) -> int:
-        """How many faults have happened."""
-        return self._fired.total()
+        return self._fired
 
     def _answer_elsewhere(self, request: Request) -> Answer:
         self._astray += 1
@@ -145,18 +123,15 @@ class _Server:
         return answer
 
     def _count_faults(self) -> None:
-        faults, fired = self._emulator.faults, self._fired
+        faults = self._emulator.faults
+        taking = faults.taken
 
-        def counted(taking: Callable[[str], Any]) -> Callable[[str], Any]:
-            def take(site: str) -> Any:
-                taken = taking(site)
-                fired[site] += len(taken) if isinstance(taken, list) else taken is not None
-                return taken
+        def taken(site: str, most: int | None) -> list[Fault]:
+            found = taking(site, most)
+            self._fired += len(found)
+            return found
 
-            return take
-
-        faults.take = counted(faults.take)  # type: ignore[method-assign]
-        faults.take_all = counted(faults.take_all)  # type: ignore[method-assign]
+        faults.taken = taken  # type: ignore[method-assign]
 
     def _delay_creating(self) -> None:
         app = self._emulator.app
@@ -175,7 +150,7 @@ class _Server:
         for fault in self._late:
             fault["after"] -= 1
         self._late = [fault for fault in self._late if fault["after"] >= 0]
-        self._fired["create"] += len(due)
+        self._fired += len(due)
         return float(sum(fault["seconds"] for fault in due))
 
 
@@ -184,7 +159,6 @@ def _renamed(content: bytes) -> bytes:
 
 
 def main() -> None:
-    """Serve until the input ends."""
     server = _Server()
     for line in sys.stdin:
         what, value = json.loads(line)

@@ -1,7 +1,5 @@
 """What really happened: the service's bill beside the ledger's file, read directly."""
 
-from __future__ import annotations
-
 import sqlite3
 from collections import Counter, defaultdict
 from collections.abc import Collection, Sequence
@@ -25,11 +23,7 @@ Verdicts = Sequence[tuple[str, str]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a scenario came to; all but `billed` and `unknown` should be zero.
-
-    `unknown` are live calls that may have been billed without an answer: the ledger must show
-    each of them. `astray` is what reached, or came from, another address.
-    """
+    """What a scenario came to; all but `billed` and `unknown` (calls in doubt) should be zero."""
 
     billed: int = 0
     unknown: int = 0
@@ -47,9 +41,7 @@ class Finding:
 
 
 class Evidence(NamedTuple):
-    """What the service and the harness know: `silent` are custom ids whose results did not say what
-    they cost; `doubtful` is how many live calls can have ended in doubt.
-    """
+    """What the service knows: custom ids whose results said no cost, live calls maybe in doubt."""
 
     bill: Bill
     silent: Collection[str] = ()
@@ -58,9 +50,7 @@ class Evidence(NamedTuple):
 
 
 class _Book:
-    """The ledger's file, as plain rows, by request: a cache key, shortened as custom ids shorten
-    it, or for live calls the presentation that was asked about.
-    """
+    """The ledger's file by request: a cache key as custom ids shorten it, or a presentation."""
 
     def __init__(self) -> None:
         #: What each of its answers cost, of those that say so.
@@ -90,13 +80,11 @@ def compare(
     found = {
         "paid twice": list(twice),
         "billed without an answer": sorted(charged.keys() - book.answers.keys()),
-        "without a verdict": _unanswered(verdicts, book),
-        "still open": book.open * ["attempt"],
+        "without a verdict": _unanswered(verdicts, book), "still open": book.open * ["attempt"],
         "duplicated": [name for name, n in (*shown.items(), *book.asked.items()) if n > 1],
-        "miscounted": wrong,
-        "astray": evidence.astray * ["request"],
+        "miscounted": wrong, "astray": evidence.astray * ["request"],
         "answers from elsewhere": book.foreign * ["answer"],
-    }
+    }  # fmt: skip
     n = {what: len(names) for what, names in found.items()}
     return Finding(
         billed=sum(map(len, charged.values())),
@@ -126,20 +114,15 @@ def _charged(bill: Bill, transport: Transport, seed: int) -> dict[str, list[floa
 def _digests(transport: Transport, seed: int) -> dict[str, str]:
     """Presentations by the digest under which the service bills a live question about them."""
     judge = judge_of(JUDGES[transport], "http://127.0.0.1:9")
-    return {
-        digest_of(judge._body(r) if transport == "chat" else judge._params(r.system, r.user)): (
-            r.presentation.request_id
-        )
-        for r in material(seed).requests(PAIRS)
-    }
+    asked = material(seed).requests(PAIRS)
+    chat = transport == "chat"
+    bodies = [judge._body(r) if chat else judge._params(r.system, r.user) for r in asked]
+    ids = (r.presentation.request_id for r in asked)
+    return dict(zip(map(digest_of, bodies), ids, strict=True))
 
 
 def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:
-    """How often each request was charged beyond the answers, and the doubts, that the ledger has.
-
-    A batch's request has one answer and no doubt; a live question may be asked about twice, as
-    two requests of one text, and a call that ended in doubt is a charge that the ledger shows.
-    """
+    """How often each request was charged beyond the ledger's answers and doubts."""
     excess = {
         key: len(paid)
         - max(1, len(book.answers.get(key, ())) + book.silent[key] + book.unknown[key])
@@ -149,7 +132,6 @@ def _paid_twice(charged: dict[str, list[float]], book: _Book) -> dict[str, int]:
 
 
 def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
-    """Presentations of the tournament without a paid verdict."""
     status = dict(verdicts)
     shown = {
         "|".join((pair.dimension, pair.prompt_id, *order))
@@ -164,9 +146,7 @@ def _unanswered(verdicts: Verdicts, book: _Book) -> list[str]:
 
 
 def _wrong_sums(charged: dict[str, list[float]], book: _Book, silent: set[str]) -> list[str]:
-    """Keys whose cost in the ledger is not what was charged; where the result did not say it,
-    the forecast has to stand in its place. An answer that nobody charged for was made up.
-    """
+    """Keys whose cost in the ledger is neither what was charged nor, unsaid, the forecast."""
     wrong = {*(book.answers.keys() - charged.keys())}
     for key in book.spent.keys() | book.answers.keys():
         known = 0.0 if key in silent else sum(charged.get(key, ()))
@@ -177,9 +157,7 @@ def _wrong_sums(charged: dict[str, list[float]], book: _Book, silent: set[str]) 
 
 
 def _wrong_live_sums(charged: dict[str, list[float]], book: _Book, doubtful: int) -> list[str]:
-    """Presentations whose answers cost what nobody charged, or whose doubts are not booked by
-    forecast; all of them when more calls are in doubt than can be.
-    """
+    """Presentations whose answers cost what nobody charged, or whose doubts are not booked."""
     wrong = set()
     for name, costs in book.answers.items():
         left = sorted(charged.get(name, ()))

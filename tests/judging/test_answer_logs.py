@@ -1,7 +1,5 @@
 """Other tools' logs of answers become prompts and responses; the files are written by hand."""
 
-from __future__ import annotations
-
 import json
 import zipfile
 from importlib.util import find_spec
@@ -15,6 +13,8 @@ from arena_kit.judging.pairs import answer_logs
 from arena_kit.judging.pairs.answer_logs import Collection, collect
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from tests.samples import call
+
+NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
 
 
 def read(*paths: Path) -> Collection:
@@ -31,18 +31,10 @@ def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
     return path
 
 
-# Inspect
-
-
 def sample(n: int, answer: str, **changes: Any) -> dict[str, Any]:
-    return {
-        "id": n,
-        "epoch": 1,
-        "input": f"What is {n} + {n}?",
-        "target": str(2 * n),
-        "output": {"completion": answer},
-        "scores": {"match": {"value": "C" if answer == str(2 * n) else "I"}},
-    } | changes
+    scores = {"match": {"value": "C" if answer == str(2 * n) else "I"}}
+    asked = {"id": n, "epoch": 1, "input": f"What is {n} + {n}?", "target": str(2 * n)}
+    return asked | {"output": {"completion": answer}, "scores": scores} | changes
 
 
 def head(model: str) -> dict[str, Any]:
@@ -65,9 +57,7 @@ def plain(path: Path, model: str, samples: list[dict[str, Any]]) -> Path:
 
 @pytest.mark.parametrize("header", ["header.json", "start.json", "_journal/start.json"])
 def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: str) -> None:
-    """A zip and a JSON log of one task become one bank of prompts, with the target as gold answer,
-    and a response of each model to each.
-    """
+    """One bank of prompts, the target as gold answer, and a response of each model to each."""
     a = zipped(tmp_path / "a.eval", "openai/gpt-x", [sample(1, "2"), sample(2, "4")], header)
     b = plain(tmp_path / "b.json", "local/y", [sample(1, "two"), sample(2, "4")])
     answers = read(a, b)
@@ -76,35 +66,26 @@ def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: 
         ("sums:2", "What is 2 + 2?", "4", "sums"),
     ]
     assert texts(answers) == {
-        ("openai/gpt-x", "sums:1"): "2",
-        ("openai/gpt-x", "sums:2"): "4",
-        ("local/y", "sums:1"): "two",
-        ("local/y", "sums:2"): "4",
-    }
+        ("openai/gpt-x", "sums:1"): "2", ("openai/gpt-x", "sums:2"): "4",
+        ("local/y", "sums:1"): "two", ("local/y", "sums:2"): "4",
+    }  # fmt: skip
     assert answers.left_out == {}
     marks = {(s["model"], s["question_id"]): s["score"] for s in answers.scores}
-    assert marks["local/y", "sums:1"] == 0
-    assert marks["local/y", "sums:2"] == 1
+    assert (marks["local/y", "sums:1"], marks["local/y", "sums:2"]) == (0, 1)
 
 
 def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
     """Later epochs, failed samples, pictures and answers without text are left out and counted."""
     picture = [{"role": "user", "content": [{"type": "image", "image": "x"}]}]
     samples = [
-        sample(1, "2"),
-        sample(1, "3", epoch=2),
-        sample(2, "", error={"message": "timeout"}),
-        sample(3, "x", input=picture),
-        sample(4, "x", output={"choices": []}),
-    ]
+        sample(1, "2"), sample(1, "3", epoch=2), sample(2, "", error={"message": "timeout"}),
+        sample(3, "x", input=picture), sample(4, "x", output={"choices": []}),
+    ]  # fmt: skip
     answers = read(plain(tmp_path / "a.json", "m", samples))
     assert texts(answers) == {("m", "sums:1"): "2"}
-    assert answers.left_out == {
-        "answers of later epochs": 1,
-        "samples that ended in an error": 1,
-        "samples whose prompt is more than text": 1,
-        "samples without an answer in text": 1,
-    }
+    why = ["answers of later epochs", "samples that ended in an error"]
+    why += ["samples whose prompt is more than text", "samples without an answer in text"]
+    assert answers.left_out == dict.fromkeys(why, 1)
 
 
 def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
@@ -130,8 +111,7 @@ def test_inspect_attachments_are_put_back(tmp_path: Path) -> None:
     long = sample(1, "", input="attachment://a1", output=reply)
     log = plain(tmp_path / "a.json", "m", [long | {"attachments": {"a1": "Why?", "b2": "So."}}])
     answers = read(log)
-    assert answers.prompts[0].text == "Why?"
-    assert texts(answers)["m", "sums:1"] == "So."
+    assert (answers.prompts[0].text, texts(answers)["m", "sums:1"]) == ("Why?", "So.")
     plain(tmp_path / "a.json", "m", [long])
     with pytest.raises(DataError, match=r"a\.json: sample 0: not a sample of Inspect .*'a1'"):
         read(log)
@@ -144,12 +124,8 @@ def members(path: Path, **texts: str) -> None:
             archive.writestr(name.replace("_", "/"), text)
 
 
-def test_damaged_inspect_logs_name_their_place(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """A cut zip, a member that is no JSON or would fill the memory, a sample without output and a
-    foreign JSON file are refused; a layout that we do not know is left to inspect_ai.
-    """
+def test_damaged_logs_name_their_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A layout that we do not know is left to inspect_ai."""
     header = json.dumps(head("m"))
     whole = zipped(tmp_path / "a.eval", "m", [sample(1, "2" * 2000)], "header.json")
     (tmp_path / "cut.eval").write_bytes(whole.read_bytes()[:60])
@@ -158,12 +134,10 @@ def test_damaged_inspect_logs_name_their_place(
     plain(tmp_path / "b.json", "m", [{"id": 1, "input": "x"}])
     (tmp_path / "c.json").write_text('{"eval": 3}')
     wrong = {
-        "cut.eval": r"not a whole \.eval file",
-        "bad.eval": r"samples/1\.json is damaged",
-        "b.json": r"sample 0: not a sample of Inspect .*'output'",
-        "c.json": "not an Inspect log",
+        "cut.eval": r"not a whole \.eval file", "bad.eval": r"samples/1\.json is damaged",
+        "b.json": r"sample 0: not a sample of Inspect .*'output'", "c.json": "not an Inspect log",
         "a.eval": r"samples/1_epoch_1\.json has 2,\d{3} bytes; allowed",
-    }
+    }  # fmt: skip
     if not find_spec("inspect_ai"):
         wrong["chunks.eval"] = "install inspect_ai, whose own reader is then used"
     monkeypatch.setattr(answer_logs, "LONGEST", 1000)
@@ -172,25 +146,13 @@ def test_damaged_inspect_logs_name_their_place(
             read(tmp_path / name)
 
 
-# lm-eval
-
-
 def row(doc_id: int, answer: Any, **changes: Any) -> dict[str, Any]:
     return {
-        "doc_id": doc_id,
-        "doc": {"question": f"q{doc_id}"},
-        "target": "42",
+        "doc_id": doc_id, "doc": {"question": f"q{doc_id}"}, "target": "42",
         "arguments": {"gen_args_0": {"arg_0": f"Q: q{doc_id}\nA:", "arg_1": {"until": ["\n"]}}},
-        "resps": [[answer]],
-        "filtered_resps": [answer],
-        "filter": "strict-match",
-        "metrics": ["exact_match"],
-        "exact_match": 1.0,
-        "doc_hash": f"d{doc_id}",
-    } | changes
-
-
-NAME = "samples_gsm8k_2026-01-02T03-04-05.678.jsonl"
+        "resps": [[answer]], "filtered_resps": [answer], "filter": "strict-match",
+        "metrics": ["exact_match"], "exact_match": 1.0, "doc_hash": f"d{doc_id}",
+    } | changes  # fmt: skip
 
 
 def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> None:
@@ -202,18 +164,14 @@ def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> Non
     assert [p.prompt_id for p in answers.prompts] == ["gsm8k:0", "gsm8k:1"]
     assert answers.prompts[0].text == "Q: q0\nA:"
     assert texts(answers) == {
-        ("meta__llama", "gsm8k:0"): "41",
-        ("meta__llama", "gsm8k:1"): "42",
-        ("mine", "gsm8k:0"): "6",
-        ("mine", "gsm8k:1"): "7",
-    }
+        ("meta__llama", "gsm8k:0"): "41", ("meta__llama", "gsm8k:1"): "42",
+        ("mine", "gsm8k:0"): "6", ("mine", "gsm8k:1"): "7",
+    }  # fmt: skip
     assert answers.left_out == {"samples scored by likelihood, without an answer in text": 1}
 
 
 def test_lm_eval_chats_and_older_arguments(tmp_path: Path) -> None:
-    """A chat arrives as a JSON text of its messages, an older version's arguments as a list; two
-    chat templates of one document are one prompt, which is said.
-    """
+    """Two chat templates of one document are one prompt, which is said."""
     chat = json.dumps([{"role": "user", "content": "q0"}])
     a = lines(tmp_path / "a" / NAME, [row(0, "x", arguments={"gen_args_0": {"arg_0": [chat]}})])
     b = lines(tmp_path / "b" / NAME, [row(0, "y", arguments=[["[INST] q0 [/INST]", {}]])])
@@ -225,48 +183,34 @@ def test_lm_eval_chats_and_older_arguments(tmp_path: Path) -> None:
 def test_a_damaged_line_is_named(tmp_path: Path) -> None:
     """A line that is no JSON, and one without its fields."""
     file = lines(tmp_path / "m" / NAME, [row(0, "1"), {"doc_id": 1}])
-    with pytest.raises(
-        DataError, match=r"\.jsonl:2: not a sample of lm-eval \(KeyError\('resps'\)"
-    ):
+    words = r"\.jsonl:2: not a sample of lm-eval \(KeyError\('resps'\)"
+    with pytest.raises(DataError, match=words):
         read(file)
     file.write_text(json.dumps(row(0, "1")) + "\n{\n")
     with pytest.raises(DataError, match=r"\.jsonl:2: not valid JSON"):
         read(file)
 
 
-# Arena-Hard
-
-
 def test_arena_hard_answers(tmp_path: Path) -> None:
     """The question and the last message's answer; two models are two entrants."""
 
     def said(model: str, text: str) -> dict[str, Any]:
-        messages = [
-            {"role": "user", "content": "Write a haiku."},
-            {"role": "assistant", "content": {"answer": text}},
-        ]
+        asked = {"role": "user", "content": "Write a haiku."}
+        messages = [asked, {"role": "assistant", "content": {"answer": text}}]
         return {"uid": "u1", "ans_id": "x", "model": model, "messages": messages, "metadata": {}}
 
     a = lines(tmp_path / "a.jsonl", [said("a", "Leaves fall.")])
     b = lines(tmp_path / "b.jsonl", [said("b", "Snow.")])
     answers = read(a, b)
     assert [(p.prompt_id, p.text) for p in answers.prompts] == [("arena-hard:u1", "Write a haiku.")]
-    assert texts(answers) == {
-        ("a", "arena-hard:u1"): "Leaves fall.",
-        ("b", "arena-hard:u1"): "Snow.",
-    }
+    assert ([*texts(answers).values()], answers.entrants) == (["Leaves fall.", "Snow."], ("a", "b"))
     lines(a, [said("a", "x"), {"uid": "u2", "model": "a", "messages": []}])
     with pytest.raises(DataError, match=r"a\.jsonl:2: not an answer of Arena-Hard"):
         read(a)
 
 
-# Together
-
-
 def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
-    """Logs of other samples under the same ids cannot be joined, and both places are named; two
-    logs of one model on one sample need names of their own.
-    """
+    """Other samples under the same ids, named with both places; a second answer of one model."""
     a = plain(tmp_path / "a.json", "m", [sample(1, "2")])
     b = plain(tmp_path / "b.json", "n", [sample(1, "2", input="Something else?")])
     with pytest.raises(DataError, match=r"b\.json: sample 0: .*something else than at .*a\.js"):
@@ -282,21 +226,17 @@ def test_names_become_ids(tmp_path: Path) -> None:
     samples = [sample(1, "2", id=name) for name in ("a b", "a/../b", "a_b")]
     answers = read(plain(tmp_path / "a.json", "my model!", samples))
     ids = [p.prompt_id for p in answers.prompts]
-    assert len(set(ids)) == 3
-    assert ids[2] == "sums:a_b"
+    assert (len(set(ids)), ids[2]) == (3, "sums:a_b")
     assert answers.entrants[0].startswith("my_model_-")
 
 
 def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
-    """prompts.jsonl and responses/ are read by a tournament's own readers, scores.csv is a
-    table of scores, whose battles are won by the higher one, and a folder in use is refused.
-    """
+    """Prompts, responses and scores, whose battles the higher one wins; no folder in use."""
     a = plain(tmp_path / "a.json", "org/a", [sample(1, "2"), sample(2, "5")])
     b = plain(tmp_path / "b.json", "org/b", [sample(1, "2", epoch=2), sample(2, "4")])
     out = tmp_path / "out"
     done = call("import", a, f"bee={b}", "--out", out)
-    assert done.exit_code == 0, done.stderr
-    assert done.stdout == f"2 prompts, 3 responses of bee, org/a: {out}\n"
+    assert done.stdout == f"2 prompts, 3 responses of bee, org/a: {out}\n", done.stderr
     assert "left out: 1 answers of later epochs" in done.stderr
     bank = read_prompts(out / "prompts.jsonl")
     ids = [prompt.prompt_id for prompt in bank]
@@ -308,14 +248,8 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     again = call("import", a, "--out", out)
     assert again.exit_code == 2
     assert "holds files of its own" in again.stderr
-
-
-def test_a_foreign_file_is_one_sentence(tmp_path: Path) -> None:
-    """A file that is no log of answers is refused with what it holds and what is allowed."""
     file = lines(tmp_path / "x.jsonl", [{"model_a": "x", "model_b": "y"}])
-    done = call("import", file, "--out", tmp_path / "out")
-    assert done.exit_code == 2
-    assert done.stderr == (
-        f"error: {file}: not a log of answers; allowed: Inspect log, lm-eval samples, "
-        "Arena-Hard answers; found: model_a, model_b\n"
-    )
+    foreign = call("import", file, "--out", tmp_path / "other")
+    found = "allowed: Inspect log, lm-eval samples, Arena-Hard answers; found: model_a, model_b"
+    assert foreign.exit_code == 2
+    assert foreign.stderr == f"error: {file}: not a log of answers; {found}\n"

@@ -1,7 +1,5 @@
 """What a run will cost, may cost and did cost, against sums done by hand."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Callable
 from dataclasses import replace
@@ -11,19 +9,10 @@ from typing import Any
 
 import pytest
 import yaml
-from click.testing import CliRunner
 
-from arena_kit.cli.main import main
 from arena_kit.files import DataError
-from arena_kit.judging.asking.cost import (
-    Budget,
-    CostError,
-    Estimator,
-    Forecast,
-    Spending,
-    refuse_above_cap,
-    refuse_without_cap,
-)
+from arena_kit.judging.asking import cost
+from arena_kit.judging.asking.cost import Budget, CostError, Estimator, Forecast, Spending
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
 from arena_kit.judging.judges.base import PaidJudge, Price, Result
@@ -31,70 +20,47 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.settings.files import read_prices
 from arena_kit.runs.tournament.plan import Plan
+from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    KEY,
-    OPUS,
-    TWO_DIMENSIONS,
-    TWO_RUBRICS,
-    batch_judge,
-    judged_by,
-    options,
-    plan_of,
-)
+from tests.samples import OPUS, TWO_DIMENSIONS, TWO_RUBRICS, batch_judge, judged_by
+from tests.samples import options as ask_options
 
-SONNET = Price(
-    model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2, batch_factor=0.5
-)
+SONNET = Price(model="claude-sonnet-5-5", input=2, output=10, write=4, write_5m=2.5, read=0.2)
 #: Three bytes a token, so that tokens can be counted by eye.
 EYE = Estimator(tokens_per_byte=1 / 3, how="by eye")
+Budgets = Callable[..., Budget]
 
 
 def text(system: int, user: int) -> Any:
     """A request of a given length in tokens of three bytes."""
-    return SimpleNamespace(
-        system="sys" * system, user="use" * user, request_id="text", seed=None, identity=b"{}"
-    )
+    shared = {"request_id": "text", "seed": None, "identity": b"{}"}
+    return SimpleNamespace(system="sys" * system, user="use" * user, **shared)
 
 
 @pytest.fixture(scope="module")
 def judges() -> dict[bool, PaidJudge]:
-    """Claude in batches and live, at no service."""
     client = client_of("sk-test", "http://127.0.0.1:9")
     shared: dict[str, Any] = {"client": client, "model": OPUS.model, "price": OPUS, "effort": ""}
     live = AnthropicMessages(**shared, max_tokens=1000, concurrency=1, per_minute=60)
     return {True: AnthropicBatches(**shared, max_tokens=1000), False: live}
 
 
-Budgets = Callable[..., Budget]
-
-
 @pytest.fixture
 def budget(judges: dict[bool, PaidJudge], ledger: Ledger) -> Budgets:
     def made(output: int = 100, *, batch: bool = True, cap: float = 0.0) -> Budget:
-        return Budget(
-            judge=judges[batch], ledger=ledger, estimator=EYE, expected_tokens=output, cap_usd=cap
-        )
+        money: Any = {"expected_tokens": output, "cap_usd": cap}
+        return Budget(judge=judges[batch], ledger=ledger, estimator=EYE, **money)
 
     return made
 
 
-# Prices
-
-
 def test_a_mixed_usage_by_hand() -> None:
-    """1,000 in, 500 out, 1,000 written for 5 minutes, 2,000 for an hour and 10,000 read cost 4 +
-    10 + 5 + 16 + 2 thousandths of a dollar on Claude Opus 5.5, and half of it in a batch.
-    """
+    """4 + 10 + 5 + 16 + 2 thousandths of a dollar on Opus 5.5, and half of it in a batch."""
     usage = {
-        "input_tokens": 1000,
-        "output_tokens": 500,
-        "cache_creation_input_tokens": 3000,
-        "ephemeral_5m_input_tokens": 1000,
-        "ephemeral_1h_input_tokens": 2000,
-        "cache_read_input_tokens": 10_000,
-        "thinking_tokens": 400,
-    }
+        "input_tokens": 1000, "output_tokens": 500, "cache_creation_input_tokens": 3000,
+        "ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 2000,
+        "cache_read_input_tokens": 10_000, "thinking_tokens": 400,
+    }  # fmt: skip
     assert OPUS.usd(usage, batch=False) == pytest.approx(0.037, abs=1e-15)
     assert OPUS.usd(usage, batch=True) == pytest.approx(0.0185, abs=1e-15)
     assert OPUS.usd_uncached(usage, batch=False) == pytest.approx(0.066, abs=1e-15)
@@ -106,11 +72,8 @@ def test_the_shipped_prices_are_the_documented_ones(workspace: Path) -> None:
     found = read_prices(workspace / "params" / "prices.yaml")
     opus = found["claude-opus-5-5"]
     assert (opus.input, opus.output, opus.write_5m, opus.write, opus.read) == (4, 20, 5, 8, 0.2)
-    assert {price.batch_factor for price in found.values()} == {0.5}
-    assert all(price.write == 2 * price.input for price in found.values())
-    assert all(price.write_5m == 1.25 * price.input for price in found.values())
-    assert opus.source
-    assert opus.date == "2026-11-14"
+    factors = {(p.batch_factor, p.write / p.input, p.write_5m / p.input) for p in found.values()}
+    assert (factors, (bool(opus.source), opus.date)) == ({(0.5, 2, 1.25)}, (True, "2026-11-14"))
 
 
 @pytest.mark.parametrize(
@@ -137,17 +100,11 @@ def test_a_wrong_price_file_is_refused(workspace: Path, path: str, value: object
         read_prices(file)
 
 
-# Forecasts
-
-
 TWO = [text(100, 10), text(100, 20)]
 
 
 def test_a_forecast_of_two_requests_by_hand(budget: Budgets) -> None:
-    """Two requests share 100 system tokens, have 10 and 20 of their own and answer with 100
-    each, at most 1,000: 2,470 millionths with a hit, 2,460 without caching, 2,860 with two writes.
-    Live they cost twice as much.
-    """
+    """100 shared tokens, 10 and 20 of their own, 100 (at most 1,000) put out; live costs twice."""
     found = budget().forecast(TWO, answered=7)
     assert (found.requests, found.answered, found.model) == (2, 7, "claude-opus-5-5")
     assert (found.system_tokens, found.user_tokens, found.output_tokens) == (200, 30, 200)
@@ -158,20 +115,15 @@ def test_a_forecast_of_two_requests_by_hand(budget: Budgets) -> None:
         assert getattr(live, f"usd_{name}") == pytest.approx(millionths / 1e6, abs=1e-15)
     assert sum(budget().forecast_each(TWO)) == pytest.approx(found.usd_no_hits)
     assert budget().forecast([], answered=12).usd_no_hits == 0.0
-
-
-def test_a_price_without_caching_is_forecast_without_it(budget: Budgets) -> None:
-    """For a server without cache prices the worst case is plain input, not a free write."""
+    # without cache prices the worst case is plain input, not a free write
     plain = Price(model="own", input=1, output=2)
-    live = budget(batch=False)
-    found = replace(live, judge=replace(live.judge, price=plain)).forecast([text(100, 10)])  # type: ignore[type-var]
+    own = budget(batch=False)
+    found = replace(own, judge=replace(own.judge, price=plain)).forecast([text(100, 10)])  # type: ignore[type-var]
     assert found.usd_no_hits == found.usd_no_cache == pytest.approx((110 + 200) / 1e6, abs=1e-15)
 
 
 def test_the_documented_example(budget: Budgets) -> None:
-    """12,870 requests of 1,500 rubric tokens, 1,500 others and 600 of output on Opus 5.5 in
-    batches: $118 with hits, $154 without caching, $193 with none but misses.
-    """
+    """12,870 requests: $118 with hits, $154 without caching, $193 with none but misses."""
     found = budget(600).forecast([text(1500, 1500)] * 12_870)
     assert found.usd_no_cache == pytest.approx(154.44, abs=1e-9)
     assert found.usd_no_hits == pytest.approx(193.05, abs=1e-9)
@@ -180,9 +132,7 @@ def test_the_documented_example(budget: Budgets) -> None:
 
 
 def test_tokens_are_counted_by_the_service_or_estimated(emulator: Emulator) -> None:
-    """With a key the ratio is the service's own, from 20 requests at most, and is not billed;
-    without one, offline, or when counting fails, three bytes are a token.
-    """
+    """From 20 requests at most, unbilled; offline, or when counting fails, three bytes a token."""
     requests = TWO_RUBRICS.requests(TWO_DIMENSIONS)
     judge, local = batch_judge(emulator), "local estimate, 3 bytes a token"
     assert Estimator.of(judge, requests, ask=False).tokens_per_byte == pytest.approx(1 / 3)
@@ -204,22 +154,16 @@ def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: L
     judged_by(judge, ledger)
     assert budget.output_tokens() == (400, "400 output tokens an answer assumed")
     rigour = [pair for pair in TWO_DIMENSIONS if pair.dimension == "rigour"]
-    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, options=options())
+    judge_pairs(rigour, TWO_RUBRICS, judge, ledger, options=ask_options())
     lengths = [row.counts.output for row in emulator.billing.rows]
     tokens, assumed = budget.output_tokens()
-    assert len(lengths) == 24
-    assert tokens == pytest.approx(sum(lengths) / 24, abs=1e-9)
+    assert (len(lengths), tokens) == (24, pytest.approx(sum(lengths) / 24, abs=1e-9))
     assert assumed.endswith("the mean of 24 earlier")
     assert replace(budget, purpose="generate").output_tokens()[0] == 400
 
 
-# Budgets
-
-
 def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
-    """Requests forecast at 2,860 millionths in the worst case pass a cap of just that, and a judge
-    that is free passes any.
-    """
+    """Forecast at 2,860 millionths at worst, they pass a cap of just that; a free judge any."""
     budget(cap=0.00286).allow(TWO, "first")
     with pytest.raises(CostError, match=r"^\$0.0029 are forecast .*: \$0.0029 \(2 requests to cl"):
         budget(cap=0.00285).allow(TWO, "first")
@@ -228,12 +172,8 @@ def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
 
 
 @pytest.mark.parametrize(("answered", "spent"), [(True, 1.0), (False, 0.00286)])
-def test_what_is_spent_or_under_way_counts_against_the_cap(
-    budget: Budgets, ledger: Ledger, answered: bool, spent: float
-) -> None:
-    """What a run has paid is added, and said; requests without a result yet count as much as those
-    to be sent. What another run has paid does not count.
-    """
+def test_spent_and_under_way(budget: Budgets, ledger: Ledger, answered: bool, spent: float) -> None:
+    """Requests without a result yet count as much as those to be sent; another run's do not."""
     judge, sent = budget().judge, {str(n): text(1, 1) for n in range(2)}
     intent = ledger.plan(sent, transport="batches", judge=judge, purpose="judge", run="first")
     if answered:
@@ -248,42 +188,27 @@ def test_what_is_spent_or_under_way_counts_against_the_cap(
 def test_the_cap_holds_for_all_that_is_forecast(budget: Budgets) -> None:
     """Answers and verdicts together, each named with its price; a paid judge needs a cap."""
     parts = {"answers": budget().forecast(TWO), "verdicts": budget().forecast(TWO[:1])}
-    refuse_above_cap(parts, 0.00429, spent=0.00001)
+    cost.refuse_above_cap(parts, 0.00429, spent=0.00001)
     with pytest.raises(CostError, match=r"answers \$0.0029 .* and verdicts \$0.0014 "):
-        refuse_above_cap(parts, 0.00429, spent=0.00002)
-    refuse_without_cap([budget().judge], 1.0)
+        cost.refuse_above_cap(parts, 0.00429, spent=0.00002)
+    cost.refuse_without_cap([budget().judge], 1.0)
     with pytest.raises(DataError, match="claude-opus-5-5 must be paid: set max_cost_usd"):
-        refuse_without_cap([budget().judge], 0.0)
-
-
-# What was spent
+        cost.refuse_without_cap([budget().judge], 0.0)
 
 
 def answers(price: Price, n: int, hits: int) -> list[Answer]:
     """Answers with a prefix of 1,000 tokens, of which so many were read and the rest written."""
-    read, written = "cache_read_input_tokens", "cache_creation_input_tokens"
-    return [
-        Answer(
-            request_id=str(i),
-            status=Status.OK,
-            usage={read if i < hits else written: 1000},
-            cost_usd=(price.read if i < hits else price.write) / 1000,
-        )
-        for i in range(n)
-    ]
+    tokens = [("cache_read_input_tokens", price.read)] * hits
+    tokens += [("cache_creation_input_tokens", price.write)] * (n - hits)
+    kept = [{"usage": {name: 1000}, "cost_usd": usd / 1000} for name, usd in tokens]
+    return [Answer(request_id=str(i), status=Status.OK, **each) for i, each in enumerate(kept)]
 
 
 @pytest.mark.parametrize(("price", "n", "even"), [(OPUS, 39, 20), (SONNET, 19, 10)])
-def test_an_hours_caching_pays_above_the_documented_hit_rate(
-    price: Price, n: int, even: int
-) -> None:
-    """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526: one
-    hit fewer costs more than no caching, one more saves.
-    """
-    below, at, above = (
-        Spending.of(answers(price, n, hits), price, batch=False)
-        for hits in (even - 1, even, even + 1)
-    )
+def test_caching_pays_above_the_documented_hit_rate(price: Price, n: int, even: int) -> None:
+    """2(1 - h) + 0.05h = 1 at h = 20/39 = 0.513, and with reads at a tenth at 10/19 = 0.526."""
+    each = (answers(price, n, hits) for hits in (even - 1, even, even + 1))
+    below, at, above = (Spending.of(some, price, batch=False) for some in each)
     assert at.hit_rate == pytest.approx({39: 0.513, 19: 0.526}[n], abs=5e-4)
     assert at.usd_saved_by_prompt_cache == pytest.approx(0, abs=1e-12)
     assert below.usd_saved_by_prompt_cache < 0 < above.usd_saved_by_prompt_cache
@@ -292,9 +217,7 @@ def test_an_hours_caching_pays_above_the_documented_hit_rate(
 
 
 def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Ledger) -> None:
-    """Below the model's shortest prefix nothing is written; that is said, and nobody is to blame
-    when nothing was asked at all.
-    """
+    """Below the model's shortest prefix nothing is written, and that is said."""
     judged_by(batch_judge(emulator), ledger)
     spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
     assert spending.hit_rate is None
@@ -302,40 +225,31 @@ def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Led
     assert Spending.of([], OPUS, batch=True).warning == ""
 
 
-# Before a run
-
-
-def cost(*words: str) -> dict[str, Any]:
+def forecast(emulator: Emulator) -> dict[str, Any]:
     """What `arena-kit cost --json` prints for the headline with Claude."""
-    file = "params/headline_claude.yaml"
-    done = CliRunner().invoke(main, ["cost", "--params", file, "--json", *words])
+    words = ("--params", "params/headline_claude.yaml", "-p", "judge.base_url", emulator.base_url)
+    done = samples.call("cost", "--json", *words)
     assert done.exit_code == 0, done.output
-    found: dict[str, Any] = json.loads(done.stdout)
-    return found
+    return dict(json.loads(done.stdout))
 
 
-def test_a_cost_is_an_estimate_or_counted(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Without a key nothing is sent: 4,548 requests after 18 canaries, estimated by length. With
-    one the service counts: 3.2 bytes a token here, so 15/16 of the estimate.
-    """
+def test_cost_command(workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without a key by length, nothing sent; with one the service counts, 15/16 of the estimate."""
     bank = [json.loads(line) for line in (workspace / "sample/prompts.jsonl").open()]
     gold = sum(1 for prompt in bank if prompt.get("gold_answer"))
     n_asked = (gold + 2 * len(bank)) * 12 + 18  # 6 pairs in 2 orders, 3 dimensions; canaries
     assert n_asked == 4548 + 18
-    found = cost("-p", "judge.base_url", emulator.base_url)
+    found = forecast(emulator)
     estimate = Forecast(**found["forecast"])
-    assert found["max_cost_usd"] == 90.0
-    assert (estimate.requests, estimate.answered) == (n_asked, 0)
+    assert (found["max_cost_usd"], (estimate.requests, estimate.answered)) == (90.0, (n_asked, 0))
     assert estimate.output_tokens == n_asked * 400
     prompt_tokens = estimate.system_tokens + estimate.user_tokens
     no_cache = (prompt_tokens * 4 + n_asked * 400 * 20) / 2 / 1e6
     assert estimate.usd_no_cache == pytest.approx(no_cache, abs=1e-4)
     assert estimate.usd_all_hits < estimate.usd_no_cache < estimate.usd_no_hits < 90
     assert emulator.requests == []
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    counted = Forecast(**cost("-p", "judge.base_url", emulator.base_url)["forecast"])
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
+    counted = Forecast(**forecast(emulator)["forecast"])
     assert counted.requests == n_asked
     for name in ("system_tokens", "user_tokens"):
         ratio = getattr(counted, name) / getattr(estimate, name)
@@ -344,17 +258,16 @@ def test_a_cost_is_an_estimate_or_counted(
 
 
 def small_plan(emulator: Emulator, **changes: Any) -> Plan:
-    """A plan of a few pairs with Claude, at the emulated service."""
     shared = {"judge": "anthropic", "judge_model": "claude-opus-5-5", "limit_pairs": 2}
     shared |= {"base_url": emulator.base_url, "max_cost_usd": 5.0, "preflight": False}
-    return plan_of("pilot", **shared | changes)
+    return samples.plan_of("pilot", **shared | changes)
 
 
-def test_answers_that_are_known_are_not_forecast(
+def test_known_answers(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """After a run, the same run is forecast at nothing."""
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     plan = small_plan(emulator)
     assert plan.forecast is not None
     assert plan.forecast.answered == 0
@@ -367,9 +280,7 @@ def test_answers_that_are_known_are_not_forecast(
 
 
 def test_a_run_that_spends_needs_a_cap_and_a_price(workspace: Path, emulator: Emulator) -> None:
-    """A paid judge without max_cost_usd is refused, offline and a free server need none; an
-    unpriced model is refused with those that are listed.
-    """
+    """Offline and a free server need no cap; an unpriced model is refused with those listed."""
     with pytest.raises(DataError, match="set max_cost_usd"):
         small_plan(emulator, max_cost_usd=0).refuse_without_cap()
     small_plan(emulator, max_cost_usd=0, offline=True).refuse_without_cap()

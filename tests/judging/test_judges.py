@@ -1,7 +1,5 @@
 """The judges that ship, lexical baseline and replay, and what all paid ones share."""
 
-from __future__ import annotations
-
 import json
 import ssl
 from itertools import combinations
@@ -23,14 +21,14 @@ from tests.samples import SAMPLE
 
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]
 REFERENCES: dict[str, Reference] = {
-    "factuality": "gold_answer",
-    "calibration": "expected_behavior",
-    "clinical_utility": "none",
-}
+    "factuality": "gold_answer", "calibration": "expected_behavior", "clinical_utility": "none"
+}  # fmt: skip
 RUBRICS = {
     name: Rubric(dimension=name, version="1", text="Compare.", reference=reference)
     for name, reference in {**REFERENCES, "charm": REFERENCES["clinical_utility"]}.items()
 }
+LINE: dict[str, object] = {"dimension": "d", "prompt_id": "q", "first": "a", "second": "b"}
+LINE |= {"status": "ok", "raw_text": ""}
 GOLD = "Xanthine oxidase; marrow suppression follows, so cut azathioprine to a quarter."
 RIGHT = "It blocks xanthine oxidase. Cut azathioprine to a quarter to spare the marrow."
 WRONG = "It blocks the sodium pump, and the two drugs go together very well."
@@ -77,26 +75,21 @@ def named(judge: BaselineJudge, request: JudgeRequest) -> Slot | None:
     return read_verdict(judge.answer(request).text).winner
 
 
-# The baseline
-
-
 def test_the_baseline_answers_deterministically_under_its_name(sample_requests: list[Both]) -> None:
-    """Two judges with the same settings give the same readable answers, for nothing."""
+    """The same readable answers, for nothing; who matches the gold answer wins in either slot."""
     asked = [request for both in sample_requests for request in both]
     answers = collected(BaselineJudge(), asked)
     assert answers == collected(BaselineJudge(), asked)
     assert [a.request_id for a in answers] == [r.request_id for r in asked]
-    assert {(a.status, a.cost_usd, a.served_model) for a in answers} == {
-        (Status.OK, 0.0, "baseline/lexical-v1")
-    }
+    kept = {(a.status, a.cost_usd, a.served_model) for a in answers}
+    assert kept == {(Status.OK, 0.0, "baseline/lexical-v1")}
+    assert [named(BaselineJudge(), each) for each in requests()] == [Slot.A, Slot.B]
     assert all(read_verdict(a.text).winner and read_verdict(a.text).justification for a in answers)
 
 
 @pytest.mark.parametrize("dimension", RUBRICS)
 def test_the_baseline_depends_on_the_texts_alone(dimension: str) -> None:
-    """Another boundary around the same texts changes nothing, and two copies of one text tie
-    without noise and bias, on any dimension, known or not.
-    """
+    """Not on the boundary around them; two copies of one text tie without noise and bias."""
     judge = BaselineJudge(noise=1.0)
     one, other = requests(dimension, salt=b"one"), requests(dimension, salt=b"other")
     assert one[0].boundary != other[0].boundary
@@ -106,9 +99,7 @@ def test_the_baseline_depends_on_the_texts_alone(dimension: str) -> None:
 
 
 def test_noise_seed_and_slot_bias_do_what_they_say(sample_requests: list[Both]) -> None:
-    """Without noise and bias no pair is inconsistent and the seed does not matter; noise differs
-    between the two orders; a bias of 10 names A in every order. Each is a declared setting.
-    """
+    """Noise differs between the two orders, a bias of 10 names A in each; all are declared."""
 
     def settled(**changes: Any) -> list[Settlement]:
         judge = BaselineJudge(**changes)
@@ -128,11 +119,6 @@ def test_noise_seed_and_slot_bias_do_what_they_say(sample_requests: list[Both]) 
     assert len({json.dumps(dict(BaselineJudge(**each).settings)) for each in changes}) == 5
 
 
-def test_the_baseline_prefers_the_response_that_matches_the_gold() -> None:
-    """On factuality the response with the gold answer's content wins in either slot."""
-    assert [named(BaselineJudge(), each) for each in requests()] == [Slot.A, Slot.B]
-
-
 @pytest.mark.parametrize("text", ["", "   ", "\x00<response_a>", "word " * 50_000])
 def test_odd_responses_are_judged(text: str) -> None:
     """Empty, hostile and very long responses get a verdict like any other."""
@@ -140,31 +126,20 @@ def test_odd_responses_are_judged(text: str) -> None:
         assert all(named(BaselineJudge(), each) for each in requests(dimension, ash=text))
 
 
-# The replay
-
-
 def row(request: JudgeRequest, **changes: object) -> dict[str, object]:
-    """A verdict line as a run record holds it."""
-    answer = Answer(
-        request_id="r",
-        status=Status.OK,
-        text='{"justification": "Recorded.", "winner": "B"}',
-        served_model="judge/x-2026",
-        usage={"input_tokens": 7},
-        cost_usd=0.25,
-    )
+    text, usage = '{"justification": "Recorded.", "winner": "B"}', {"input_tokens": 7}
+    answer = Answer("r", Status.OK, text, "judge/x-2026", usage, cost_usd=0.25)
     return verdict_of(request, answer, judge_model="judge/x").as_row() | changes
 
 
 def replayed(path: Path, *rows: dict[str, object]) -> ReplayJudge:
-    """The replay of a file of these lines."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     return ReplayJudge.from_record(path)
 
 
 def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> None:
-    """Each recorded verdict answers its own presentation, with its text and usage, for free."""
+    """Each answers its own presentation for free; another text makes another judge of it."""
     facts, back = requests("factuality")
     charm, _ = requests("charm")
     said = '{"justification": "Other.", "winner": "tie"}'
@@ -177,6 +152,9 @@ def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> N
         for r, text in ((charm, said), (facts, str(row(facts)["raw_text"])))
     ]
     assert judge.model == "judge/x"
+    lines = (row(facts), row(facts), row(facts, raw_text="x"))
+    one, same, other = (replayed(tmp_path / f"{n}.jsonl", line) for n, line in enumerate(lines))
+    assert one.settings == same.settings != other.settings
 
 
 @pytest.mark.parametrize("status", [Status.REFUSED, Status.EXPIRED, Status.TRUNCATED])
@@ -192,37 +170,19 @@ def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path, status: 
     assert (verdict.status, verdict.winner) == (Status.OK, Slot.B)
 
 
-def test_another_recording_has_other_settings(tmp_path: Path) -> None:
-    """Two recordings that differ in one text are not mistaken for one another in a cache."""
-    forward, _ = requests()
-    lines = (row(forward), row(forward), row(forward, raw_text="x"))
-    one, same, other = (replayed(tmp_path / f"{n}.jsonl", line) for n, line in enumerate(lines))
-    assert one.settings == same.settings != other.settings
-
-
-LINE: dict[str, object] = {"dimension": "d", "prompt_id": "q", "first": "a", "second": "b"}
-LINE |= {"status": "ok", "raw_text": ""}
-
-
 @pytest.mark.parametrize(
     ("line", "words"),
     [
-        ("{", "not valid JSON"),
-        ("[]", "expected a JSON object, got list"),
+        ("{", "not valid JSON"), ("[]", "expected a JSON object, got list"),
         ('{"dimension": "tone"}', "missing prompt_id, first, second, status"),
         (LINE | {"second": 5}, "missing second"),
         (LINE | {"status": "fine"}, "unknown status 'fine'; allowed: ok, refused"),
-        (LINE | {"raw_text": 5}, ".*raw_text"),
-        (LINE | {"usage": "many"}, ".*usage"),
+        (LINE | {"raw_text": 5}, ".*raw_text"), (LINE | {"usage": "many"}, ".*usage"),
         (LINE | {"cost_usd": "free"}, ".*cost_usd"),
     ],
-)
-def test_a_malformed_recording_is_refused_with_its_line(
-    tmp_path: Path, line: str | dict[str, object], words: str
-) -> None:
-    """A line that is no verdict is refused, naming file, line and what is wrong; so is a folder
-    without verdicts, and a file that is not there.
-    """
+)  # fmt: skip
+def test_a_malformed_recording(tmp_path: Path, line: str | dict[str, object], words: str) -> None:
+    """Naming file, line and what is wrong; so is a folder without verdicts, and no file at all."""
     path = tmp_path / "v.jsonl"
     text = line if isinstance(line, str) else json.dumps(line)
     path.write_text(f"{json.dumps(row(requests()[0]))}\n{text}\n", encoding="utf-8")

@@ -1,10 +1,7 @@
-"""The ledger: answers are kept once, whole, and under everything that could change them; what was
-paid for survives a kill and a copied, a damaged and a write-protected file.
-"""
-
-from __future__ import annotations
+"""The ledger: answers are kept once, whole; what was paid for survives kills, copies and damage."""
 
 import shutil
+import socket
 import sqlite3
 import subprocess
 import sys
@@ -13,34 +10,22 @@ from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
-from arena_kit.files import DataError
+from arena_kit.files import DataError, LockedError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status
 from arena_kit.judging.verdicts.settle import presentations
+from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    MATERIAL,
-    PAIRS,
-    ROOT,
-    TWO_RUBRICS,
-    ScriptedJudge,
-    batch_judge,
-    call,
-    judged_by,
-    options,
-    run_unprivileged,
-    sizes,
-    statuses,
-    write_protect,
-)
+from tests.judging.conftest import Bench
+from tests.samples import MATERIAL, PAIRS, batch_judge, options, sizes, statuses
 
-#: Keeps answers of this name one by one, once told to begin, and says how many there are; then
-#: waits to be ended. A holder has the ledger to itself.
+#: Keeps answers of this name one by one, once told to begin, and says how many; a holder alone.
 WRITER = """
 import sys
 from contextlib import nullcontext
@@ -57,11 +42,24 @@ with ledger.locked("writer") if name == "holder" else nullcontext():
         print(i + 1, flush=True)
     sys.stdin.read()
 """
+FORWARD, BACKWARD = presentations(PAIRS[0])
+REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
+READ = """
+import sys
+from pathlib import Path
+from arena_kit.files import DataError
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Status
+ledger = Ledger(Path(sys.argv[1]))
+print(len(ledger), len(ledger.get(f"holder-{i}" for i in range(9))), ledger.settled(["holder-1"]))
+try:
+    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
+except DataError as error:
+    print(error)
+"""
 
 
 class Writer:
-    """Another process that keeps n answers."""
-
     def __init__(self, path: Path, n: int, name: str = "holder") -> None:
         command = [sys.executable, "-c", WRITER, str(path), name, str(n)]
         pipe = subprocess.PIPE
@@ -72,7 +70,6 @@ class Writer:
         print(file=self.process.stdin, flush=True)
 
     def wait(self, until: int) -> None:
-        """Wait until it has kept so many answers."""
         assert self.process.stdout is not None
         while int(self.process.stdout.readline()) < until:
             pass
@@ -84,7 +81,6 @@ class Writer:
 
 
 def put_answers(ledger: Ledger, n: int) -> dict[str, Answer]:
-    """Keep n answers of some length; returns them by key."""
     answers = {
         f"key{i}": Answer(
             request_id=f"tone|q{i}|ash|beech#1",
@@ -102,17 +98,9 @@ def put_answers(ledger: Ledger, n: int) -> dict[str, Answer]:
     return answers
 
 
-# What is kept
-
-
 def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
-    """All fields survive the round trip exactly, also of more keys than SQLite takes in one
-    statement; half of a surrogate pair, as a cut-off emoji leaves behind, does not stop the
-    keeping. Asking an absent file makes none, and the first answer under a key stays.
-    """
-    assert ledger.get(["key1"]) == {}
-    assert len(ledger) == 0
-    assert not ledger.path.exists()
+    """Of 40,000 keys, with half of a surrogate pair; the first answer under a key stays."""
+    assert (ledger.get(["key1"]), len(ledger), ledger.path.exists()) == ({}, 0, False)
     answers = put_answers(ledger, 1_234)
     odd = {"odd": answers["key1"]._replace(text="Antwort: 最佳 \x00 \n")}
     cut = answers["key1"]._replace(text="Calm \ud83d. Winner: B")
@@ -121,34 +109,26 @@ def test_an_answer_comes_back_as_it_was(ledger: Ledger) -> None:
     assert len(ledger) == 1_234 + 2
 
 
-FORWARD, BACKWARD = presentations(PAIRS[0])
-REQUEST = JudgeRequest(presentation=FORWARD, system="Be fair.", user="A or B?", boundary="b")
-
-
 def key_of(
     request: JudgeRequest, model: str = "judge/x", settings: Mapping[str, object] | None = None
 ) -> str:
-    judge = ScriptedJudge(lambda request: None, model=model, settings=settings or {})
+    judge = samples.ScriptedJudge(lambda request: None, model=model, settings=settings or {})
     return cache_keys(judge, [request])[0]
 
 
 def test_everything_that_could_change_an_answer_changes_the_key() -> None:
-    """Model, settings, system text, user text, position and attempt each make another key; the
-    order of settings does not, also inside.
-    """
+    """The order of settings does not, also inside."""
+    changes: list[dict[str, Any]] = [
+        {"system": "Be kind."}, {"user": "B or A?"}, {"system": "Be fair.A or B?", "user": ""},
+        {"presentation": BACKWARD}, {"attempt": 2},
+    ]  # fmt: skip
     keys = [
         key_of(REQUEST),
         key_of(REQUEST, model="judge/y"),
-        key_of(REQUEST, settings={"effort": "low"}),
-        key_of(REQUEST, settings={"effort": "high"}),
-        key_of(REQUEST._replace(system="Be kind.")),
-        key_of(REQUEST._replace(user="B or A?")),
-        key_of(REQUEST._replace(system="Be fair.A or B?", user="")),
-        key_of(REQUEST._replace(presentation=BACKWARD)),
-        key_of(REQUEST._replace(attempt=2)),
+        *(key_of(REQUEST, settings={"effort": effort}) for effort in ("low", "high")),
+        *(key_of(REQUEST._replace(**change)) for change in changes),
     ]
-    assert len(set(keys)) == len(keys)
-    assert key_of(REQUEST._replace()) == keys[0]
+    assert (len(set(keys)), key_of(REQUEST._replace())) == (len(keys), keys[0])
     one = {"effort": "low", "limits": {"tokens": 9, "seconds": 5}}
     other = {"limits": {"seconds": 5, "tokens": 9}, "effort": "low"}
     assert key_of(REQUEST, settings=one) == key_of(REQUEST, settings=other)
@@ -166,46 +146,50 @@ def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: b
             con.execute("PRAGMA user_version = 99")
         words = "a ledger of schema 99, and this arena_kit knows 3 only"
     before = ledger.path.read_bytes()
-    with pytest.raises(DataError, match=words):
-        ledger.get(["key0"])
-    with pytest.raises(DataError, match=words):
-        put_answers(ledger, 2)
-    with pytest.raises(DataError, match=words):
-        len(ledger)
+    for use in (lambda: ledger.get(["key0"]), lambda: put_answers(ledger, 2), lambda: len(ledger)):
+        with pytest.raises(DataError, match=words):
+            use()
     assert ledger.path.read_bytes() == before
 
 
-# Several processes
-
-
 def test_two_processes_writing_at_once_lose_nothing(ledger: Ledger, tmp_path: Path) -> None:
-    """Two processes that start on an absent file with 200 answers each leave all 400; a backup
-    made while they write holds all that was kept when it began, and leaves nothing beside it.
-    """
-    writers = [Writer(ledger.path, 200, name) for name in "xy"]
+    """A backup made while they write holds all that was kept when it began."""
+    writers = [Writer(ledger.path, 60, name) for name in "xy"]
     for writer in writers:
         writer.begin()
-    writers[0].wait(100)
+    writers[0].wait(30)
     ledger.back_up(tmp_path / "backup.sqlite")
     for writer in writers:
         writer.end()
-    texts = {f"{name}-{i}": f"{name} says {i} " * 50 for name in "xy" for i in range(200)}
+    texts = {f"{name}-{i}": f"{name} says {i} " * 50 for name in "xy" for i in range(60)}
     assert {key: kept.text for key, kept in ledger.get(texts).items()} == texts
     backup = Ledger(tmp_path / "backup.sqlite")
     kept = backup.get(texts)
-    assert 100 <= len(kept) == len(backup) <= 400
+    assert len(kept) == len(backup) <= 120
     assert all(answer.text == texts[key] for key, answer in kept.items())
-    assert {f"x-{i}" for i in range(100)} <= kept.keys()
+    assert {f"x-{i}" for i in range(30)} <= kept.keys()
     left = {path.name for path in tmp_path.iterdir()} - {f"{ledger.path.name}.lock"}
     assert left == {"backup.sqlite", ledger.path.name}
 
 
-def test_a_copy_of_the_file_alone_has_every_answer(
-    emulator: Emulator, ledger: Ledger, tmp_path: Path
-) -> None:
-    """The ledger file alone, copied when the last group has come, pays for nothing again; what a
-    killed process had kept is in it, without what is beside it.
-    """
+def test_a_second_process_is_refused_and_a_dead_one_is_not_waited_for(bench: Bench) -> None:
+    """While another process holds the ledger, nothing is sent; a full cache needs no lock."""
+    holder = Writer(bench.ledger.path, 1)
+    holder.begin()
+    holder.wait(1)
+    who = rf"process {holder.process.pid} on {socket.gethostname()}, since \d{{4}}-"
+    with pytest.raises(LockedError, match=who):
+        bench.judged()
+    assert bench.emulator.requests == []
+    holder.end(kill=True)
+    assert bench.all_ok()
+    with bench.ledger.locked("theirs"):
+        assert bench.all_ok()
+    assert bench.sizes == [12]
+
+
+def test_a_copy_alone_has_every_answer(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:
+    """Copied when the last group has come, or after a kill, it pays for nothing again."""
     copy = tmp_path / "copy.sqlite"
 
     def copy_when_done(done: int, total: int) -> None:
@@ -213,8 +197,8 @@ def test_a_copy_of_the_file_alone_has_every_answer(
             shutil.copy(ledger.path, copy)
 
     judge = batch_judge(emulator)
-    judged_by(judge, ledger, on_progress=copy_when_done)
-    assert {*statuses(judged_by(judge, Ledger(copy), run="second"))} == {Status.OK}
+    samples.judged_by(judge, ledger, on_progress=copy_when_done)
+    assert {*statuses(samples.judged_by(judge, Ledger(copy), run="second"))} == {Status.OK}
     assert sizes(emulator) == [12]
     writer = Writer(ledger.path, 20)
     writer.begin()
@@ -227,45 +211,34 @@ def test_a_copy_of_the_file_alone_has_every_answer(
 def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) -> None:
     """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
-    done = call("ledger", "backup", "copy.sqlite")
-    assert done.exit_code == 0, done.output
+    done, again = (samples.call("ledger", "backup", "copy.sqlite") for _ in range(2))
     assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
-    again = call("ledger", "backup", "copy.sqlite")
-    assert again.exit_code == 2
+    assert (done.exit_code, again.exit_code) == (0, 2)
     assert "there is a file already" in again.stderr
     assert Ledger(workspace / "copy.sqlite").get(answers) == answers
     with pytest.raises(DataError, match="there is no ledger"):
         Ledger(workspace / "none.sqlite").back_up(workspace / "other.sqlite")
 
 
-# An older copy in the ledger's place
-
-
 @pytest.fixture
 def restored(ledger: Ledger, emulator: Emulator) -> Ledger:
     """Twelve requests are paid for in two batches, then an older copy takes the ledger's place."""
     judge, older = batch_judge(emulator), ledger.path.with_name("older.sqlite")
-    judged_by(judge, ledger, 3)
+    samples.judged_by(judge, ledger, 3)
     ledger.back_up(older)
-    judged_by(judge, ledger)
+    samples.judged_by(judge, ledger)
     replace_file(ledger.path, older.read_bytes())
     return ledger
 
 
-def test_a_restored_older_ledger_collects_what_it_does_not_know(
-    emulator: Emulator, restored: Ledger
-) -> None:
-    """A batch that only the service knows is collected and booked, with a sentence, also below
-    newer ones that the ledger knows, and where its results end too early without a sign of it;
-    nothing is paid twice.
-    """
+def test_a_restored_ledger_collects_what_it_lost(emulator: Emulator, restored: Ledger) -> None:
+    """Also below newer ones that it knows, and where results end early; nothing is paid twice."""
     judge, sentences = batch_judge(emulator), list[str]()
     rigour = [replace(PAIRS[0], dimension="rigour")]
-    judge_pairs(rigour, TWO_RUBRICS, judge, restored, options=options(run="2"))
+    judge_pairs(rigour, samples.TWO_RUBRICS, judge, restored, options=options(run="2"))
     emulator.faults.add(Fault(on="results", kind="short", times=2))
-    judgments = judged_by(judge, restored, run="3", say=sentences.append)
-    assert {*statuses(judgments)} == {Status.OK}
-    assert sizes(emulator) == [6, 6, 2]
+    judgments = samples.judged_by(judge, restored, run="3", say=sentences.append)
+    assert ({*statuses(judgments)}, sizes(emulator)) == ({Status.OK}, [6, 6, 2])
     spent = sum(restored.spent(run) for run in ("first", "2", "3"))
     assert spent == pytest.approx(emulator.billing.total_usd)
     assert "holds 6 of these requests, and the ledger did not know it" in "".join(sentences)
@@ -274,22 +247,16 @@ def test_a_restored_older_ledger_collects_what_it_does_not_know(
 def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Ledger) -> None:
     """Requests beyond a lost batch are sent, alone; one no longer wanted is not taken."""
     pairs = [*PAIRS[:3], *PAIRS[4:], replace(PAIRS[0], dimension="rigour")]
-    material = replace(MATERIAL, rubrics={**TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
+    material = replace(MATERIAL, rubrics={**samples.TWO_RUBRICS.rubrics, **MATERIAL.rubrics})
     asked = options(run="2")
     judgments = judge_pairs(pairs, material, batch_judge(emulator), restored, options=asked)
-    assert {*statuses(judgments)} == {Status.OK}
-    assert sizes(emulator) == [6, 6, 2]
-    assert len(restored) == 12
+    assert ({*statuses(judgments)}, sizes(emulator), len(restored)) == ({Status.OK}, [6, 6, 2], 12)
 
 
-def test_batches_of_others_are_left_alone(
-    emulator: Emulator, ledger: Ledger, tmp_path: Path
-) -> None:
-    """Batches that another ledger made for other requests are not taken up; running ones are
-    named, for only their results could tell.
-    """
+def test_others_batches_are_left_alone(emulator: Emulator, ledger: Ledger, tmp_path: Path) -> None:
+    """Batches of another ledger for other requests are not taken up; running ones are named."""
     judge, sentences = batch_judge(emulator), list[str]()
-    judged_by(judge, ledger, 1)
+    samples.judged_by(judge, ledger, 1)
     judge_pairs(PAIRS[1:3], MATERIAL, judge, Ledger(tmp_path / "other.sqlite"), options=options())
     emulator.settings.batch_seconds = 3600
     running = judge.submit({"theirs": MATERIAL.requests(PAIRS[:1])[0]})
@@ -300,11 +267,7 @@ def test_batches_of_others_are_left_alone(
     assert not [text for text in sentences if "did not know" in text]
 
 
-# Damage
-
-
 def flipped(content: bytes, at: int, mask: int) -> bytes:
-    """The bytes with one of them changed."""
     return content[:at] + bytes([content[at] ^ mask]) + content[at + 1 :]
 
 
@@ -323,13 +286,11 @@ def damage_text(ledger: Ledger, text: str) -> None:
 
 
 def test_no_flipped_byte_changes_or_loses_an_answer_in_silence(ledger: Ledger) -> None:
-    """Over 150 single flipped bytes anywhere in the file, every answer comes back as it was
-    kept, or there is an error; none is changed, and none is missing without one.
-    """
+    """Over 100 single flipped bytes each answer comes back as it was kept, or there is an error."""
     random, errors = Random(0), 0
     answers = put_answers(ledger, 60)
     content = ledger.path.read_bytes()
-    for _ in range(150):
+    for _ in range(100):
         at, mask = random.randrange(len(content)), random.randrange(1, 256)
         replace_file(ledger.path, flipped(content, at, mask))
         try:
@@ -337,7 +298,7 @@ def test_no_flipped_byte_changes_or_loses_an_answer_in_silence(ledger: Ledger) -
             assert ledger.get(answers) == answers, f"byte {at} ^ {mask}"
         except DataError:
             errors += 1
-    assert errors >= 30
+    assert errors >= 20
 
 
 def test_a_flipped_byte_never_makes_another_salt(ledger: Ledger) -> None:
@@ -348,13 +309,12 @@ def test_a_flipped_byte_never_makes_another_salt(ledger: Ledger) -> None:
     at_salt = content.index(salt)
     page = at_salt // 4096 * 4096
     for at in (*range(at_salt - 12, at_salt + 48), *range(page, page + 12)):
-        for mask in (1, 2, 16, 128):
-            replace_file(ledger.path, flipped(content, at, mask))
-            try:
-                assert ledger.salt() == salt, f"byte {at} ^ {mask}"
-            except DataError:
-                errors += 1
-    assert errors >= 128
+        replace_file(ledger.path, flipped(content, at, mask := 1 << at % 8))
+        try:
+            assert ledger.salt() == salt, f"byte {at} ^ {mask}"
+        except DataError:
+            errors += 1
+    assert errors >= 32
 
 
 def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
@@ -375,75 +335,53 @@ def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
 def test_a_damaged_answer_stops_a_run_before_it_pays(emulator: Emulator, ledger: Ledger) -> None:
     """With one answer damaged nothing is sent; once it is forgotten, it alone is asked again."""
     judge = batch_judge(emulator)
-    judged_by(judge, ledger, 3)
+    samples.judged_by(judge, ledger, 3)
     [answer, *_] = ledger.paid("first")
     with closing(sqlite3.connect(ledger.path, isolation_level=None)) as con:
         con.execute("UPDATE answers SET text = 'A' WHERE request_id = ?", [answer.request_id])
     with pytest.raises(DataError, match="is damaged"):
-        judged_by(judge, ledger, run="second")
+        samples.judged_by(judge, ledger, run="second")
     assert sizes(emulator) == [6]
     assert [damage.request_id for damage in ledger.check().answers] == [answer.request_id]
     assert ledger.forget_damaged() == (1, pytest.approx(answer.cost_usd))
-    assert {*statuses(judged_by(judge, ledger, run="second"))} == {Status.OK}
+    assert {*statuses(samples.judged_by(judge, ledger, run="second"))} == {Status.OK}
     assert sizes(emulator) == [6, 7]
 
 
 def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Path) -> None:
-    """`ledger check` names damaged answers and ends with 2; `--forget-damaged` removes them and
-    says what asking them again may cost.
-    """
+    """`ledger check` ends with 2; `--forget-damaged` says what asking again may cost."""
     ledger = Ledger(workspace / ".arena_kit" / "verdicts.sqlite")
     answers = put_answers(ledger, 9)
     damage_text(ledger, answers["key4"].text)
     damage_text(ledger, answers["key7"].text)
-    done = call("ledger", "check", ledger.path)
-    assert done.exit_code == 2
-    assert "the answer to 'tone|q4|ash|beech#1' is damaged" in done.stdout
-    assert "the answer to 'tone|q7|ash|beech#1' is damaged" in done.stdout
+    done = samples.call("ledger", "check", ledger.path)
+    assert (done.exit_code, len(ledger)) == (2, 9)
+    for n in (4, 7):
+        assert f"the answer to 'tone|q{n}|ash|beech#1' is damaged" in done.stdout
     assert "--forget-damaged" in done.stderr
-    assert len(ledger) == 9
-    done = call("ledger", "check", "--forget-damaged")
+    done = samples.call("ledger", "check", "--forget-damaged")
     assert done.exit_code == 0, done.output
     assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
     assert set(ledger.get(answers)) == set(answers) - {"key4", "key7"}
 
 
 def test_check_mends_a_damaged_index(ledger: Ledger) -> None:
-    """`check` finds a key that is damaged in the index or in the table; `--forget-damaged` makes
-    the index anew, which brings the answer back, and forgets one whose own key is damaged.
-    """
+    """A key damaged in the index comes back, one damaged in the table is forgotten."""
     answers = put_answers(ledger, 9)
     content = ledger.path.read_bytes()
     left = []
     for at in (content.find(b"key5"), content.rfind(b"key5")):  # the index and the table
         replace_file(ledger.path, flipped(content, at + 3, 8))
-        assert call("ledger", "check", ledger.path).exit_code == 2
-        assert call("ledger", "check", ledger.path, "--forget-damaged").exit_code == 0
+        assert samples.call("ledger", "check", ledger.path).exit_code == 2
+        assert samples.call("ledger", "check", ledger.path, "--forget-damaged").exit_code == 0
         left.append(ledger.get(answers))
     without = {key: kept for key, kept in answers.items() if key != "key5"}
     assert left in ([answers, without], [without, answers])
 
 
-READ = """
-import sys
-from pathlib import Path
-from arena_kit.files import DataError
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts.records import Answer, Status
-ledger = Ledger(Path(sys.argv[1]))
-print(len(ledger), len(ledger.get(f"holder-{i}" for i in range(9))), ledger.settled(["holder-1"]))
-try:
-    ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
-except DataError as error:
-    print(error)
-"""
-
-
 @pytest.mark.parametrize("kill", [True, False])
 def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path, kill: bool) -> None:
-    """Answers come from a write-protected ledger, with and without a `-wal` file beside it, and
-    nothing is left there; keeping an answer is one clear error.
-    """
+    """With and without a `-wal` file beside it, and nothing is left there."""
     path = tmp_path / "kept" / "verdicts.sqlite"
     path.parent.mkdir()
     writer = Writer(path, 9)
@@ -452,8 +390,8 @@ def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path, kill: 
     writer.end(kill=kill)
     before = sorted(path.parent.iterdir())
     assert kill == (path.with_name("verdicts.sqlite-wal") in before)
-    write_protect(path.parent)
-    done = run_unprivileged(READ, str(path), cwd=ROOT)
+    samples.write_protect(path.parent)
+    done = samples.run_unprivileged(READ, str(path), cwd=samples.ROOT)
     path.parent.chmod(0o755)
     assert done.returncode == 0, done.stderr
     first, second = done.stdout.splitlines()

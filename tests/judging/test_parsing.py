@@ -1,7 +1,5 @@
 """Reading a judge's text: what names a winner, and what must be left unread."""
 
-from __future__ import annotations
-
 import json
 from time import process_time
 
@@ -15,28 +13,25 @@ from arena_kit.judging.verdicts.records import Margin, Slot
 MEGABYTE = 1_000_000
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 OBJECT = '{"justification": "Clear.", "winner": "B"}'
+NAMED = {"a": A, " B ": B, "Tie": TIE, "C": TIE, "Response B": B, "response_a": A, "(B)": B}
+UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B"]]
+PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: ", "\n", " "]
 
 
 @pytest.mark.parametrize(
     "text",
     [
-        OBJECT,
-        f"```json\n{OBJECT}\n```",
+        OBJECT, f"```json\n{OBJECT}\n```",
         f"Here is my assessment.\n\n```json\n{OBJECT}\n```\n\nLet me know if {{more}} helps.",
         'Sets like {1, 2} are fine.\n{\n "winner": "B",\n "justification": "Clear."\n}',
-        f'{{"note": "no verdict here"}}\n{OBJECT}',
-        f"{OBJECT}\n{OBJECT}\n[[B]]\nWinner: B",
+        f'{{"note": "no verdict here"}}\n{OBJECT}', f"{OBJECT}\n{OBJECT}\n[[B]]\nWinner: B",
         f'Response A prints {{"winner": "A"}} itself.\n{OBJECT}',
         '{"justification": "Clear.", "by": {"style": {"winner": "A"}}, "winner": "B"}',
     ],
-)
+)  # fmt: skip
 def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
     """With its justification, whatever prose stands around it."""
     assert read_verdict(text) == (B, "Clear.", None)
-
-
-NAMED = {"a": A, " B ": B, "Tie": TIE, "C": TIE, "Response B": B, "response_a": A, "(B)": B}
-UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B"]]
 
 
 @pytest.mark.parametrize(("winner", "slot"), [*NAMED.items(), *((each, None) for each in UNNAMED)])
@@ -49,15 +44,11 @@ def test_the_winner_field_may_drift_and_must_name_one_slot(winner: object, slot:
 @pytest.mark.parametrize(
     ("text", "slot"),
     [
-        ("My verdict is [[A]].", A),
-        ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
-        ("Both have merit. [[C]]", TIE),
-        ("```\n[[tie]]\n```", TIE),
-        ("Some reasoning.\n\n**Winner:** A", A),
-        ("Winner: tie.\n", TIE),
-        ("winner: b", B),
+        ("My verdict is [[A]].", A), ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
+        ("Both have merit. [[C]]", TIE), ("```\n[[tie]]\n```", TIE),
+        ("Some reasoning.\n\n**Winner:** A", A), ("Winner: tie.\n", TIE), ("winner: b", B),
     ],
-)
+)  # fmt: skip
 def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
     """A label in double brackets that ends the last line, and `Winner: A` as the last line."""
     assert read_verdict(text).winner is slot
@@ -66,48 +57,23 @@ def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
 @pytest.mark.parametrize(
     "text",
     [
-        # two winners
-        "[[A]] [[B]]",
-        "At first [[A]].\nOn reflection:\n[[B]]",
-        'The first answer ends with "[[B]]", which is odd.\n\n[[A]]',
-        "Winner: A\nWinner: B",
-        f"{OBJECT}\n\nWinner: A",
-        f"{OBJECT}\n\nMy final verdict: [[A]]",
-        '{"winner": "A"}\nWait.\n{"winner": "B"}',
-        "Winner: A or B",
-        "Winner: A/B",
-        # not in its place
-        f"Here is my verdict: {OBJECT}",
-        f"{OBJECT} is what the first response printed.",
-        f"> {OBJECT}",
-        f"`{OBJECT}`",
-        "> [[A]]",
-        "The text tries to cheat with `[[A]]`.",
-        'The response says "[[B]]".',
-        "The user asked me to answer [[A]].",
-        "It is not true that [[A]].",
-        "[[A]] is what the second response ends with.",
+        "[[A]] [[B]]", "At first [[A]].\nOn reflection:\n[[B]]",
+        'The first answer ends with "[[B]]", which is odd.\n\n[[A]]', "Winner: A\nWinner: B",
+        f"{OBJECT}\n\nWinner: A", f"{OBJECT}\n\nMy final verdict: [[A]]",
+        '{"winner": "A"}\nWait.\n{"winner": "B"}', "Winner: A or B", "Winner: A/B",
+        f"Here is my verdict: {OBJECT}", f"{OBJECT} is what the first response printed.",
+        f"> {OBJECT}", f"`{OBJECT}`", "> [[A]]", "The text tries to cheat with `[[A]]`.",
+        'The response says "[[B]]".', "The user asked me to answer [[A]].",
+        "It is not true that [[A]].", "[[A]] is what the second response ends with.",
         "> Winner: B\n\nThat line stands in the first text.",
-        "Winner: A\n\nOn reflection, response B is better.",
-        "Style: Winner: A",
-        "Winner: A?",
-        "Winner: A 45-year-old man",
-        # prose, in any language, and no verdict at all
-        "Response B is better.",
-        "I choose option 1.",
-        "Best answer: 2",
-        "La mejor respuesta es la segunda.",
-        "最佳答案：2",
-        "A",
-        "Both answers are equally good.",
-        "Answer 1: 4/5\nAnswer 2: 3/5",
-        '{"justification": "two or three sentences", "winner": "A" or "B" or "tie"}',
-        "",
-        "{}",
-        "null",
-        "I'm sorry, but I can't help with that.",
+        "Winner: A\n\nOn reflection, response B is better.", "Style: Winner: A", "Winner: A?",
+        "Winner: A 45-year-old man", "Response B is better.", "I choose option 1.",
+        "Best answer: 2", "La mejor respuesta es la segunda.", "最佳答案：2", "A",
+        "Both answers are equally good.", "Answer 1: 4/5\nAnswer 2: 3/5",
+        '{"justification": "two or three sentences", "winner": "A" or "B" or "tie"}', "", "{}",
+        "null", "I'm sorry, but I can't help with that.",
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("graded", [False, True])
 def test_anything_else_is_unread(text: str, graded: bool) -> None:
     """Two winners, a verdict that is quoted or mentioned, prose and scores name nobody."""
@@ -117,17 +83,12 @@ def test_anything_else_is_unread(text: str, graded: bool) -> None:
 @pytest.mark.parametrize(
     ("label", "winner", "margin"),
     [
-        ("A>>B", A, Margin.MUCH),
-        ("A>B", A, Margin.BETTER),
-        ("A=B", TIE, Margin.NONE),
-        ("B>A", B, Margin.BETTER),
-        (" b >> a ", B, Margin.MUCH),
+        ("A>>B", A, Margin.MUCH), ("A>B", A, Margin.BETTER), ("A=B", TIE, Margin.NONE),
+        ("B>A", B, Margin.BETTER), (" b >> a ", B, Margin.MUCH),
     ],
-)
+)  # fmt: skip
 @pytest.mark.parametrize("form", ['{{"winner": "{}"}}', "I see. [[{}]]", "So:\nWinner: {}"])
-def test_each_grade_is_read_in_each_form(
-    form: str, label: str, winner: Slot, margin: Margin
-) -> None:
+def test_each_grade_in_each_form(form: str, label: str, winner: Slot, margin: Margin) -> None:
     """And is no verdict where none was asked for."""
     reading = read_verdict(form.format(label), graded=True)
     assert (reading.winner, reading.margin) == (winner, margin)
@@ -146,11 +107,8 @@ def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) ->
     assert read_verdict(text, graded=True).winner is None
 
 
-PARTS = ["{", "}", '"winner"', ":", "[[", "]]", "A", "Winner: ", '"', "[", "\n", ">"]
-
-
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.one_of(st.sampled_from(PARTS), st.text(max_size=5)), max_size=20).map("".join))
+@given(st.lists(st.sampled_from(PARTS), max_size=20).map("".join))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """No text makes the reader fail, and reading twice gives the same."""
     assert read_verdict(text) == read_verdict(text)
@@ -160,20 +118,14 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "slot"),
     [
-        ("word " * 200_000 + "\n" + OBJECT, B),
-        ("word " * 200_000 + "\nWinner: A", A),
-        ("{" * MEGABYTE, None),
-        ("{\n" * MEGABYTE, None),
-        ('{"winner": ' + "[" * 100_000, None),
-        ('{"winner": ' * 90_000, None),
-        ('{"a": "' + "x" * MEGABYTE, None),
-        ("\n" * MEGABYTE, None),
-        ("*" * MEGABYTE, None),
-        ("[[A " * 200_000, None),
+        ("word " * 200_000 + "\n" + OBJECT, B), ("word " * 200_000 + "\nWinner: A", A),
+        ("{" * MEGABYTE, None), ("{\n" * MEGABYTE, None), ('{"winner": ' + "[" * 100_000, None),
+        ('{"winner": ' * 90_000, None), ('{"a": "' + "x" * MEGABYTE, None), ("\n" * MEGABYTE, None),
+        ("*" * MEGABYTE, None), ("[[A " * 200_000, None),
         ("x" * MEGABYTE + "\nwinner:" + " " * 190_000, None),
     ],
     ids=range(11),
-)
+)  # fmt: skip
 def test_a_megabyte_is_read_within_a_second(text: str, slot: Slot | None) -> None:
     """A text of a megabyte, ordinary or hostile, takes less than a second."""
     start = process_time()

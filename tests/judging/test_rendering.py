@@ -1,7 +1,5 @@
 """What a judge is shown: candidate texts as data, and nothing that names who wrote them."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
@@ -18,12 +16,9 @@ SALT = b"0123456789abcdef"
 PAIR = Pair(dimension="tone", prompt_id="q-17", entrant_a="quillwort", entrant_b="zinnia")
 FORWARD, BACKWARD = presentations(PAIR)
 PROMPT = Prompt(
-    prompt_id="q-17",
-    text="How warm is the room?",
-    source="plain",
-    gold_answer="Twenty degrees.",
+    prompt_id="q-17", text="How warm is the room?", source="plain", gold_answer="Twenty degrees.",
     expected_behavior=ExpectedBehavior.HEDGE,
-)
+)  # fmt: skip
 RUBRIC = Rubric(dimension="tone", version="1", text="Prefer the calmer one.")
 
 SECTION_NAMES = ["question", "gold_answer", "expected_behavior", "response_a", "response_b"]
@@ -72,10 +67,7 @@ def plain(text: str) -> str:
 
 
 def test_the_judge_sees_texts_and_rubric_and_no_names() -> None:
-    """The response of the entrant shown first stands in slot A, in either order; neither text names
-    an entrant or the prompt's id. The rubric stands in the system text, which is the same for every
-    prompt and order, after warnings of order, self-recognition, anchoring and length.
-    """
+    """The system text is the same for all and warns of order, self, anchoring and length."""
     forward, backward = shown(FORWARD), shown(BACKWARD)
     sections, others = read_sections(forward), read_sections(backward)
     assert sections == {
@@ -115,12 +107,8 @@ def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
         ("expected_behavior", {"expected_behavior": "hedge"}),
     ],
 )
-def test_a_reference_is_shown_only_where_the_rubric_says(
-    reference: Reference, shows: dict[str, str]
-) -> None:
-    """The gold answer and the expected behaviour appear for their rubric and for no other, and
-    nothing for a prompt without one.
-    """
+def test_a_reference_where_the_rubric_says(reference: Reference, shows: dict[str, str]) -> None:
+    """The gold answer and the expected behaviour for their rubric alone, where a prompt has one."""
     rubric = replace(RUBRIC, reference=reference)
     request = shown(rubric=rubric)
     names = ("gold_answer", "expected_behavior")
@@ -133,24 +121,15 @@ def test_a_reference_is_shown_only_where_the_rubric_says(
 
 @settings(max_examples=30, deadline=None)
 @given(first=HOSTILE, second=HOSTILE, question=HOSTILE, gold=HOSTILE)
-def test_hostile_texts_stay_inside_their_sections(
-    first: str, second: str, question: str, gold: str
-) -> None:
+def test_hostile_texts_stay_in_sections(first: str, second: str, question: str, gold: str) -> None:
     """Whatever the texts contain, exactly the intended sections are read, each with its text."""
     prompt = replace(PROMPT, text=f"Q{question}", gold_answer=f"G{gold}")
     rubric = replace(RUBRIC, reference="gold_answer")
     request = shown(first=first, second=second, prompt=prompt, rubric=rubric)
-    meant = {
-        "question": prompt.text,
-        "gold_answer": prompt.gold_answer,
-        "response_a": first,
-        "response_b": second,
-    }
-    sections = read_sections(request)
-    assert list(sections) == list(meant)
-    assert {k: plain(v) for k, v in sections.items()} == {
-        k: plain(v or "") for k, v in meant.items()
-    }
+    names = ["question", "gold_answer", "response_a", "response_b"]
+    meant = zip(names, (prompt.text, f"G{gold}", first, second), strict=True)
+    found = read_sections(request).items()
+    assert [(k, plain(v)) for k, v in found] == [(k, plain(v)) for k, v in meant]
 
 
 @settings(max_examples=30, deadline=None)

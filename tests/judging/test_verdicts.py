@@ -1,151 +1,178 @@
 """From answers to verdicts, from two verdicts to a judgment, from judgments to battles."""
 
-from __future__ import annotations
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
 from arena_kit.battles.battle import Outcome, Source
-from arena_kit.judging.verdicts.records import (
-    Answer,
-    JudgeRequest,
-    Settlement,
-    Slot,
-    Status,
-    Verdict,
-)
-from arena_kit.judging.verdicts.settle import (
-    presentations,
-    settle,
-    settle_all,
-    settlement_counts,
-    status_counts,
-    to_battles,
-    verdict_of,
-)
-from tests.samples import PAIRS, settled
+from arena_kit.judging.asking.judge_pairs import judge_pairs
+from arena_kit.judging.judges.base import Judge, cache_keys
+from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts import records, settle
+from arena_kit.judging.verdicts.records import Answer, Judgment, Margin, Settlement, Slot, Status
+from tests import samples
+from tests.emulator import Emulator
+from tests.samples import MATERIAL, PAIRS, ScriptedJudge, options, settled, verdict
 
-NOT_OK = [status for status in Status if status is not Status.OK]
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
+NOT_OK = [status for status in Status if status is not Status.OK]
+FLIPS = [(A, A), (B, B), (A, TIE), (B, TIE), (TIE, A), (TIE, B)]
+GAPS = [
+    answers
+    for status in NOT_OK
+    for other in (A, B, TIE, Status.ERRORED)
+    for answers in ((status, other), (other, status))
+]
+GRADED = replace(MATERIAL, graded=True)
+#: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
+BEFORE = [
+    "7569740d36a256cba9f2cb638a177b7aca923ca50ab152bc0132a033993e8554",
+    "1a8d77bbb96c57e25d31bb647391e99e7e4b1acc45e8c9c81f7f5a630aa6e065",
+]
 
 
 @pytest.mark.parametrize(
-    ("said", "settlement", "winner"),
+    ("answers", "settlement", "winner"),
     [
         ((A, B), Settlement.WINNER, "ash"),
         ((B, A), Settlement.WINNER, "beech"),
         ((TIE, TIE), Settlement.TIE, None),
-        *(
-            (said, Settlement.INCONSISTENT, None)
-            for said in ((A, A), (B, B), (A, TIE), (B, TIE), (TIE, A), (TIE, B))
-        ),
-        *(
-            (said, Settlement.INCOMPLETE, None)
-            for status in NOT_OK
-            for other in (A, B, TIE, Status.ERRORED)
-            for said in ((status, other), (other, status))
-        ),
+        *((each, Settlement.INCONSISTENT, None) for each in FLIPS),
+        *((each, Settlement.INCOMPLETE, None) for each in GAPS),
     ],
 )
-def test_two_answers_settle_a_pair(
-    said: tuple[Slot | Status, Slot | Status], settlement: Settlement, winner: str | None
-) -> None:
-    """The same entrant twice wins, two ties are a tie, anything else is inconsistent; a missing
-    answer is never a tie, a win or a loss, and never becomes a battle.
-    """
-    [found] = settled(said)
+def test_two_answers_settle_a_pair(answers: Any, settlement: Settlement, winner: str) -> None:
+    """A missing answer is never a tie, a win or a loss, and never becomes a battle."""
+    [found] = settled(answers)
     assert (found.settlement, found.winner) == (settlement, winner)
-    battles = to_battles([found, *settled((A, B))])
+    battles = settle.to_battles([found, *settled((A, B))])
     assert len(battles) == (1 if settlement is Settlement.INCOMPLETE else 2)
 
 
 def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
-    """Verdicts in any order are joined by pair; pairs keep the order of first appearance; one of
-    which only one order has a verdict at all is incomplete.
-    """
+    """Pairs keep the order of first appearance; one with a single verdict is incomplete."""
     (f0, b0), (f1, b1), (f2, _) = (j.verdicts for j in settled((A, B), (TIE, TIE), (A, B)))
-    found = settle_all([b1, f0, b0, f1, f2])
+    found = settle.settle_all([b1, f0, b0, f1, f2])
     assert [(j.pair.prompt_id, j.settlement) for j in found] == [
-        ("q1", Settlement.TIE),
-        ("q0", Settlement.WINNER),
-        ("q2", Settlement.INCOMPLETE),
-    ]
-    assert found[1].forward is f0
-    assert found[1].backward is b0
+        ("q1", Settlement.TIE), ("q0", Settlement.WINNER), ("q2", Settlement.INCOMPLETE)
+    ]  # fmt: skip
+    assert found[1].verdicts == (f0, b0)
 
 
 @pytest.mark.parametrize("status", Status)
 def test_an_answer_becomes_a_verdict_with_everything_it_carried(status: Status) -> None:
-    """Winner, justification, raw text, models, usage, cost and attempt are all kept; only an ok
-    answer is read, even when the text of another names a winner.
-    """
-    shown, _ = presentations(PAIRS[0])
-    request = JudgeRequest(presentation=shown, system="s", user="u", boundary="b", attempt=2)
-    answer = Answer(
-        request_id="r",
-        status=status,
-        text='{"justification": "Calm.", "winner": "B"}',
-        served_model="judge/x-2026",
-        usage={"input_tokens": 7},
-        cost_usd=0.25,
-        detail="why",
-    )
-    ok = status is Status.OK
-    found = verdict_of(request, answer, judge_model="judge/x", cached=True)
-    assert found == Verdict(
-        presentation=shown,
-        status=status,
-        winner=Slot.B if ok else None,
-        justification="Calm." if ok else "",
-        raw_text=answer.text,
-        judge_model="judge/x",
-        served_model="judge/x-2026",
-        usage={"input_tokens": 7},
-        cost_usd=0.25,
-        detail="why",
-        cached=True,
-        attempt=2,
-    )
+    """Only an ok answer is read, even when the text of another names a winner."""
+    shown, _ = settle.presentations(PAIRS[0])
+    request = records.JudgeRequest(shown, system="s", user="u", boundary="b", attempt=2)
+    ok, text = status is Status.OK, '{"justification": "Calm.", "winner": "B"}'
+    kept: dict[str, Any] = {
+        "served_model": "judge/x-2026", "usage": {"input_tokens": 7}, "cost_usd": 0.25,
+        "detail": "why",
+    }  # fmt: skip
+    answer = Answer(request_id="r", status=status, text=text, **kept)
+    found = settle.verdict_of(request, answer, judge_model="judge/x", cached=True)
+    assert found == records.Verdict(
+        presentation=shown, status=status, winner=B if ok else None,
+        justification="Calm." if ok else "", raw_text=text, judge_model="judge/x", cached=True,
+        attempt=2, **kept,
+    )  # fmt: skip
     assert found.winning_entrant == ("beech" if ok else None)
 
 
 def test_battles_name_the_winning_side() -> None:
     """The first entrant by name is model_a, and a battle carries where it came from."""
     judgments = settled((A, B), (B, A), (TIE, TIE), (A, A))
-    named = [settle(*(v._replace(judge_model="j") for v in each.verdicts)) for each in judgments]
-    battles = [*to_battles(named).to_battles()]
-    assert [(b.winner, b.inconsistent) for b in battles] == [
-        (Outcome.MODEL_A, False),
-        (Outcome.MODEL_B, False),
-        (Outcome.TIE, False),
-        (Outcome.TIE, True),
-    ]
-    assert {(b.model_a, b.model_b, b.dimension, b.judge_model, b.source) for b in battles} == {
-        ("ash", "beech", "tone", "j", Source.LLM_JUDGE)
-    }
+    named = [settle.settle(*(v._replace(judge_model="j") for v in j.verdicts)) for j in judgments]
+    battles = [*settle.to_battles(named).to_battles()]
+    won = [(str(b.winner), b.inconsistent) for b in battles]
+    assert won == [("model_a", False), ("model_b", False), ("tie", False), ("tie", True)]
+    about = {(b.model_a, b.model_b, b.dimension, b.judge_model, b.source) for b in battles}
+    assert about == {("ash", "beech", "tone", "j", Source.LLM_JUDGE)}
     assert [b.question_id for b in battles] == ["q0", "q1", "q2", "q3"]
     assert len({b.battle_id for b in battles}) == 4
 
 
 def test_statuses_and_settlements_are_counted_per_dimension() -> None:
-    """Every verdict and every pair is counted once, and what is absent counts zero."""
+    """Each once, what is absent as zero; a row names the slot and the entrant that stood in it."""
     judgments = [
         *settled((A, B), (B, A), (A, TIE), (Status.REFUSED, A)),
         *settled((TIE, TIE), (Status.MISSING, Status.MISSING), dimension="facts"),
     ]
     none = dict.fromkeys(map(str, Status), 0)
-    assert status_counts(judgments) == {
+    assert settle.status_counts(judgments) == {
         "tone": {**none, "ok": 7, "refused": 1},
         "facts": {**none, "ok": 2, "missing": 2},
     }
-    assert settlement_counts(judgments) == {
+    assert settle.settlement_counts(judgments) == {
         "tone": {"winner": 2, "tie": 0, "inconsistent": 1, "incomplete": 1},
         "facts": {"winner": 0, "tie": 1, "inconsistent": 0, "incomplete": 1},
     }
-
-
-def test_a_verdict_row_tells_slot_and_entrant() -> None:
-    """A verdict's row names the slot and the entrant that stood in it."""
     named, refused = (j.backward.as_row() for j in settled((A, A), (A, Status.REFUSED)))
-    assert (named["first"], named["second"]) == ("beech", "ash")
-    assert (named["winner"], named["winning_entrant"]) == ("A", "beech")
+    found = [named[name] for name in ("first", "second", "winner", "winning_entrant")]
+    assert found == ["beech", "ash", "A", "beech"]
     assert (refused["status"], refused["winner"]) == ("refused", None)
+
+
+def judged(judge: Judge, ledger: Ledger, n: int = 1) -> list[Judgment]:
+    return judge_pairs(PAIRS[:n], GRADED, judge, ledger, options=options())
+
+
+def test_ungraded_requests_keep_the_keys_that_they_had() -> None:
+    """Answers that were paid for before are found again; a graded request has another key."""
+    judge = BaselineJudge()
+    assert cache_keys(judge, MATERIAL.requests(PAIRS[:1])) == BEFORE
+    assert not {*cache_keys(judge, GRADED.requests(PAIRS[:1]))} & {*BEFORE}
+
+
+@pytest.mark.parametrize(
+    ("forward", "backward", "settlement", "outcome", "share"),
+    [
+        ("A>>B", "B>>A", Settlement.WINNER, Outcome.MODEL_A, None),  # a whole win
+        ("A>>B", "B>A", Settlement.WINNER, Outcome.MODEL_A, 0.875),
+        ("A>B", "B>A", Settlement.WINNER, Outcome.MODEL_A, 0.75),
+        ("B>A", "A>>B", Settlement.WINNER, Outcome.MODEL_B, 0.125),
+        ("A=B", "A=B", Settlement.TIE, Outcome.TIE, None),
+        ("A>B", "A=B", Settlement.INCONSISTENT, Outcome.TIE, None),
+        ("A>>B", "A>B", Settlement.INCONSISTENT, Outcome.TIE, None),
+    ],
+)
+def test_two_orders_settle_as_ungraded_ones_and_their_mean_is_the_share(
+    ledger: Ledger, forward: str, backward: str, settlement: Settlement, outcome: Outcome,
+    share: float | None,
+) -> None:  # fmt: skip
+    """Much better counts 1, better 0.75; a share is given where it says more than the winner."""
+
+    def script(request: Any) -> str:
+        return verdict(forward if request.presentation.first == "ash" else backward)
+
+    [judgment] = judged(ScriptedJudge(script), ledger)
+    (battle,) = settle.to_battles([judgment]).to_battles()
+    assert (judgment.settlement, battle.winner, battle.share_a) == (settlement, outcome, share)
+
+
+def test_the_embedded_judge_grades_the_winner_that_it_names_without_grades(ledger: Ledger) -> None:
+    """Verdict lines name the margin only where there is one."""
+    plain = judge_pairs(PAIRS, MATERIAL, BaselineJudge(), ledger)
+    graded = judge_pairs(PAIRS, GRADED, BaselineJudge(), ledger)
+    assert [j.winner for j in plain] == [j.winner for j in graded]
+    assert not any("margin" in v.as_row() for j in plain for v in j.verdicts)
+    assert all(v.as_row()["margin"] in {*Margin} for j in graded for v in j.verdicts)
+
+
+@pytest.mark.parametrize("structured", ["json_schema", "none"])
+def test_a_chat_is_asked_for_grades(ledger: Ledger, emulator: Emulator, structured: str) -> None:
+    """With a schema, and by the words of the system text alone."""
+    judge = samples.chat_judge(emulator, structured=structured, graded=True)
+    judgments = judged(judge, ledger, n=2)
+    assert all(v.margin for j in judgments for v in j.verdicts)
+
+
+def test_the_grammar_of_a_graded_verdict_lists_its_labels() -> None:
+    """llama.cpp's own field takes the five labels, in quotation marks that stand for themselves."""
+    where: Any = {"address": "http://127.0.0.1:9", "structured": "grammar"}
+    judges = (samples.chat_judge(**where, graded=each) for each in (False, True))
+    plain, graded = (judge._shape()["grammar"] for judge in judges)
+    assert r'winner ::= "\"A\"" | "\"B\"" | "\"tie\""' in plain.splitlines()
+    assert r'"\"A>>B\"" | "\"A>B\"" | "\"A=B\"" | "\"B>A\"" | "\"B>>A\""' in graded

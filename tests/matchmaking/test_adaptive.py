@@ -1,7 +1,5 @@
 """Adaptive rounds: which calls are made next, and when to stop."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from math import log as ln
 from typing import Any
@@ -35,18 +33,14 @@ def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]
     return [pair.standing for pair in rounds.neighbours(calls, given)]
 
 
-def test_the_first_round_takes_each_pair_equally_often_and_each_model_on_enough_prompts() -> None:
-    """Without ten prompts per model no interval exists, so that nothing could be decided."""
+def test_rounds() -> None:
+    """A first round is even, on ten prompts a model, repeats by its seed; no call comes twice."""
     calls = table(200)
     made = AdaptiveRounds(first_share=0.01).first(calls)
     assert len(set(made.sum(axis=1).tolist())) == 1
     for model in range(4):
         rows = [row for row, pair in enumerate(calls.pairs) if model in pair]
         assert made[rows].any(axis=0).sum() >= MIN_QUESTIONS
-
-
-def test_calls_that_cannot_be_made_or_were_made_are_never_chosen() -> None:
-    """A prompt without a response, and a call that was paid for, stay out of every round."""
     rng = np.random.default_rng(3)
     calls = table(50)
     possible = rng.random(calls.possible.shape) < 0.7
@@ -58,10 +52,6 @@ def test_calls_that_cannot_be_made_or_were_made_are_never_chosen() -> None:
     later = AdaptiveRounds().next(calls, given)
     assert later.any()
     assert not (later & ~calls.left).any()
-
-
-def test_rounds_repeat_with_their_seed_and_differ_with_another() -> None:
-    """A run that is resumed asks for the same calls again, which the ledger already has."""
     calls = table(100)
     same = [AdaptiveRounds(seed=5).first(calls) for _ in range(2)]
     assert np.array_equal(same[0], same[1])
@@ -69,9 +59,7 @@ def test_rounds_repeat_with_their_seed_and_differ_with_another() -> None:
 
 
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
-    """Two tight groups far apart: the calls go to the open neighbours within them; nothing is
-    asked where every neighbour is decided.
-    """
+    """Calls go to open neighbours within two tight groups, and to nobody when all are decided."""
     given, calls = ratings([1300, 1285, 1000, 985], 200.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(), calls, given) == ["open", "decided", "open"]
     per_pair = dict(zip(calls.pairs, AdaptiveRounds().next(calls, given).sum(axis=1), strict=True))
@@ -83,19 +71,13 @@ def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None
 
 
 def test_neighbours_that_are_equivalent_or_hopeless() -> None:
-    """A gap of 2 with a standard error of 2 lies within 10 points: 2 + 2.81 x 2 = 7.6. With 25 of
-    30 prompts judged, the standard error can only shrink by a tenth.
-    """
+    """2 + 2.81 x 2 = 7.6 lies within 10; 25 of 30 prompts leave no hope; no interval is open."""
     given, calls = ratings([1002, 1000, 900, 800], 2.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(margin=10), calls, given)[0] == "equivalent"
     assert standings(AdaptiveRounds(margin=7), calls, given)[0] != "equivalent"
     given = ratings([1010, 1000, 900, 800], 200.0, 150)
     for prompts, standing in ((30, "hopeless"), (3000, "open"), (25, "hopeless")):
         assert standings(AdaptiveRounds(), table(prompts, made=25), given)[0] == standing
-
-
-def test_models_without_an_interval_are_open() -> None:
-    """Too little evidence for an interval is no reason to give up on a model."""
     given = ratings([1010, 1000, 900, 800], 200.0, 150)
     shown = tuple(
         replace(row, ci_low=None, ci_high=None) if row.model == "birch" else row
@@ -105,16 +87,17 @@ def test_models_without_an_interval_are_open() -> None:
     assert standings(AdaptiveRounds(), table(500, made=20), given)[:2] == ["open", "open"]
 
 
-@pytest.mark.parametrize(("gap", "shrinks"), [(0.0, 0.3), (12.0, 0.5), (30.0, 0.9)])
-def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation(
-    gap: float, shrinks: float
-) -> None:
+def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation() -> None:
     """The estimate is the mean of what was seen; what is still to come is drawn and added."""
-    rng = np.random.default_rng(1)
-    variance, level = 100.0, 2.807  # of two neighbours: the 99.5 % point of the range, over root 2
-    after = gap + rng.normal(0, np.sqrt((1 - shrinks) * variance), 400_000)
-    simulated = np.mean(np.abs(after) > level * np.sqrt(shrinks * variance))
-    assert chance_decided(gap, variance, shrinks) == pytest.approx(simulated, abs=0.003)
+    for gap, shrinks in ((0.0, 0.3), (12.0, 0.5), (30.0, 0.9)):
+        rng = np.random.default_rng(1)
+        variance, level = (
+            100.0,
+            2.807,
+        )  # of two neighbours: the 99.5 % point of the range, over root 2
+        after = gap + rng.normal(0, np.sqrt((1 - shrinks) * variance), 400_000)
+        simulated = np.mean(np.abs(after) > level * np.sqrt(shrinks * variance))
+        assert chance_decided(gap, variance, shrinks) == pytest.approx(simulated, abs=0.003)
 
 
 def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() -> None:
@@ -140,14 +123,4 @@ def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() 
     after = [variance(now + np.eye(6)[row]) for row in range(6)]
     rounds = AdaptiveRounds(hopeless_below=0.0)
     allotted = rounds._allotted(calls, given, [np.array([1.0, -1.0, 0, 0])], 1)
-    assert int(np.argmax(allotted)) == int(np.argmin(after))
-    assert allotted.sum() == 1
-
-
-@pytest.mark.parametrize(
-    ("name", "value"),
-    [("margin", -1), ("first_share", 0), ("round_share", 2), ("seed", -1)],
-)
-def test_settings_out_of_range_are_refused_by_name(name: str, value: float) -> None:
-    with pytest.raises(ValueError, match=name):
-        AdaptiveRounds(**{name: value})  # type: ignore[arg-type]
+    assert (int(np.argmax(allotted)), allotted.sum()) == (int(np.argmin(after)), 1)

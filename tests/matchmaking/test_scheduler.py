@@ -1,9 +1,9 @@
 """The scheduler and the four lanes as written: each rule by its number, and a whole arena."""
 
-from __future__ import annotations
-
+import hashlib
+import json
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import combinations, pairwise
 from typing import Any
@@ -14,32 +14,27 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Arena, Battle, BattleLog, Outcome
-from arena_kit.matchmaking.lanes import lane_weights
+from arena_kit.matchmaking.lanes import PromptGaps, lane_weights
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.repeats import Meetings
 from arena_kit.matchmaking.scheduler import Scheduler
-from arena_kit.policy.constants import (
-    Contenders,
-    Decide,
-    Exposure,
-    LaneWeights,
-    Phase,
-    Policy,
-    Repeats,
-)
+from arena_kit.policy import constants
+from arena_kit.policy.constants import Contenders, Decide, Exposure, LaneWeights, Phase, Policy
 from arena_kit.policy.coverage import Coverage
+from arena_kit.policy.exposure import Bools, Counts, Due, Floats
 from arena_kit.policy.rules import Standing, contender_band
 from arena_kit.rating.glicko2.method import GlickoState
+from tests.samples import CASES
 
 A, B, TIE, BAD = Outcome
 MODELS = [f"m{i:02}" for i in range(20)]
 PROMPTS = [f"p{i:02}" for i in range(15)]
 WRITTEN = Policy(decide=Decide(share=0.0))  # the four lanes alone
 FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
+SHADOW = Policy(phase=Phase.SHADOW)
 
 
 def only(lane: str, **more: Any) -> Policy:
-    """The policy with a single lane."""
     weights = dict.fromkeys(lane_weights(WRITTEN), 0.0) | {lane: 1.0}
     return replace(WRITTEN, lanes=LaneWeights(**weights), **more)
 
@@ -51,7 +46,6 @@ def arena(
 
 
 def ladder(models: Sequence[str] = MODELS) -> dict[str, GlickoState]:
-    """Ratings in the order of the models, best first."""
     return {m: GlickoState(2000.0 - 40 * i, 60.0, 0.06) for i, m in enumerate(models)}
 
 
@@ -62,7 +56,6 @@ def states(**ratings: tuple[float, float]) -> dict[str, GlickoState]:
 def votes(
     pairs: Iterable[Sequence[str]], prompts: Sequence[str] = PROMPTS, outcome: Outcome = A
 ) -> BattleLog:
-    """One vote of each pair on each prompt."""
     return BattleLog.from_battles(
         Battle(model_a=a, model_b=b, winner=outcome, question_id=p)
         for a, b in pairs
@@ -71,7 +64,6 @@ def votes(
 
 
 def played(scheduler: Scheduler, n: int, ratings: Any = FLAT, outcome: Any = A) -> list[Matchup]:
-    """So many matchups, each voted on at once."""
     done = []
     for _ in range(n):
         done.append(scheduler.next_matchup(ratings))
@@ -81,7 +73,6 @@ def played(scheduler: Scheduler, n: int, ratings: Any = FLAT, outcome: Any = A) 
 
 
 def withdrawn(scheduler: Scheduler, n: int, ratings: Any = FLAT) -> list[Matchup]:
-    """So many matchups, each cancelled at once."""
     return [scheduler.cancel(scheduler.next_matchup(ratings).matchup_id) for _ in range(n)]
 
 
@@ -96,13 +87,12 @@ def most_repeated(prompts: Sequence[str]) -> int:
 
 
 def without_ids(matchups: Iterable[Matchup]) -> list[Matchup]:
-    """The matchups less their ids, which are random."""
     return [replace(matchup, matchup_id="") for matchup in matchups]
 
 
-@pytest.mark.parametrize(
-    ("models", "window", "battles", "reason"),
-    [
+def test_6_1_anchor() -> None:
+    """6.1, 7.1: the anchor lacks most, breaches first; it meets whom and where both lack most."""
+    for models, window, battles, reason in (
         (  # 6.1: of models shown equally often, the one with the fewest votes
             "abcd", 2000, [votes(combinations("abc", 2)), votes(["ad", "bd", "cd"], outcome=TIE)],
             "d was shown 45 times, 45.5 due: lacks most exposure, prompts and opponents together",
@@ -115,32 +105,19 @@ def without_ids(matchups: Iterable[Matchup]) -> list[Matchup]:
         (  # 7.1: of two below the bound, the one further below
             "abcde", 2000, [votes([*["ab", "ac", "bc"] * 2, "ad"])], "e was shown 0 times",
         ),
-    ],
-)  # fmt: skip
-def test_6_1_anchor(models: str, window: int, battles: list[BattleLog], reason: str) -> None:
-    """Sections 6.1 and 7.1: the anchor is the model that lacks most, breaches of exposure first."""
-    policy = only("coverage", exposure=Exposure(window=window))
-    scheduler = arena(policy, list(models), battles=BattleLog.joined(*battles))
-    assert scheduler.next_matchup(FLAT).reason.startswith(reason)
-
-
-def test_6_1_opponent_never_met() -> None:
-    """Section 6.1: of models shown equally often, the anchor meets the opponent it never met."""
+    ):  # fmt: skip
+        policy = only("coverage", exposure=Exposure(window=window))
+        scheduler = arena(policy, list(models), battles=BattleLog.joined(*battles))
+        assert scheduler.next_matchup(FLAT).reason.startswith(reason)
     scheduler = arena(only("coverage"), list("abcd"), battles=votes(["ab", "ac", "bd", "cd"] * 2))
     assert {pair(each) for each in withdrawn(scheduler, 20)} <= {("a", "d"), ("b", "c")}
-
-
-def test_6_1_prompt_fills_both_gaps() -> None:
-    """Section 6.1: the prompt is one that both lack votes on, though only there the pair met."""
     battles = BattleLog.joined(votes(["ax", "bx"] * 4, ["full"]), votes(["ab"], ["short"]))
     scheduler = arena(only("coverage"), ["a", "b"], ["full", "short"], battles=battles)
     assert scheduler.next_matchup(FLAT).prompt == "short"
 
 
 def test_6_1_newcomers_meet_everybody() -> None:
-    """Sections 6.1 and 7.1: two models that join at once are shown soon, as often as due from then
-    on, and to everybody, not only to each other.
-    """
+    """6.1, 7.1: two newcomers are shown soon, as often as due, and to everybody."""
     coins = np.random.default_rng(3)
     running = Arena(WRITTEN, MODELS[:12], PROMPTS, rng=np.random.default_rng(7))
     met: list[tuple[int, str]] = []
@@ -158,8 +135,8 @@ def test_6_1_newcomers_meet_everybody() -> None:
     assert len(opponents) >= 12
 
 
-def test_7_1_nobody_is_owed_the_places_of_disabled_models() -> None:
-    """Section 7.1: when models leave, nobody is owed what they were shown."""
+def test_7_1_who_is_owed_what() -> None:
+    """7.1, 7.3: nobody is owed places of those who left, nor shown far beyond its due."""
     scheduler = arena(WRITTEN)
     played(scheduler, 1000, ladder())
     for name in MODELS[15:]:
@@ -167,13 +144,8 @@ def test_7_1_nobody_is_owed_the_places_of_disabled_models() -> None:
     reasons = " ".join(each.reason for each in withdrawn(scheduler, 30, ladder()))
     assert "lacks most" in reasons
     assert "below the bound" not in reasons
-    assert all(fair.within for fair in scheduler.coverage().fairness(()))
-
-
-def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> None:
-    """Sections 7.1 and 7.3: among 40 models, one that passes through the band is not shown for
-    the floor of its pairs far beyond what a contender is due.
-    """
+    even = dict.fromkeys(MODELS, Due(1.0, 1.0))
+    assert all(fair.within for fair in scheduler.coverage().fairness(even))
     models = [f"m{n:02}" for n in range(40)]
     scheduler, ratings = arena(WRITTEN, models), ladder(models)
     played(scheduler, 2000, ratings)
@@ -187,28 +159,21 @@ def test_7_1_a_pair_without_the_floor_waits_for_who_was_shown_too_often() -> Non
 def test_7_2_contenders_are_held_to_the_top_target() -> None:
     """Section 7.2: of models that all have the floor, and no more, the anchors are contenders."""
     policy = only("coverage", contenders=Contenders(band=2))
-    scheduler = arena(
-        policy, list("abcd"), PROMPTS[:5], battles=votes(["ab", "cd"] * 2, PROMPTS[:5])
-    )
+    met = votes(["ab", "cd"] * 2, PROMPTS[:5])
+    scheduler = arena(policy, list("abcd"), PROMPTS[:5], battles=met)
     anchors = {each.reason.split()[0] for each in withdrawn(scheduler, 30, ladder("cabd"))}
     assert anchors == {"c", "a"}
 
 
 def test_7_3_pairs_below_the_floor_first() -> None:
-    """Section 7.3: neighbours at the top meet until each pair has 12 votes on 6 prompts."""
+    """7.3: neighbours meet until 12 votes on 6 prompts; waiting ones count, ties do not."""
     scheduler = arena(only("contender"))
     done = played(scheduler, 7 * 12, ladder())
     assert {pair(matchup) for matchup in done[:7]} == set(pairwise(MODELS[:8])), "one by one"
     assert Counter(map(pair, done)) == dict.fromkeys(pairwise(MODELS[:8]), 12)
-    assert all(each.meets_floor for each in scheduler.coverage().adjacent(MODELS[:8]))
+    assert all(each["meets_floor"] for each in scheduler.coverage().adjacent(MODELS[:8]))
     assert done[-1].reason.endswith("have 11/12 votes on 11/6 prompts")
     assert "meets" in scheduler.next_matchup(ladder()).reason
-
-
-def test_7_3_the_floor_at_its_bounds() -> None:
-    """Section 7.3: 12 votes on 5 prompts are not enough, unless the pair has no more prompts;
-    matchups that wait for a vote count towards the floor, ties do not.
-    """
     met = votes([("m00", "m01")] * 3, PROMPTS[:5])
     matchup = arena(only("contender"), MODELS[:2], battles=met).next_matchup(ladder())
     assert matchup.reason == "ranks 1 and 2 have 15/12 votes on 5/6 prompts"
@@ -228,7 +193,7 @@ def test_7_3_the_floor_at_its_bounds() -> None:
 def test_7_3_neighbours_that_always_tie() -> None:
     """Sections 7.1 and 7.3: a pair that never decides anything goes first for a while only."""
     twins = ("m00", "m01")
-    done = played(arena(WRITTEN), 1500, ladder(), lambda each: TIE if pair(each) == twins else A)
+    done = played(arena(WRITTEN), 1000, ladder(), lambda each: TIE if pair(each) == twins else A)
     first = [each for each in done if pair(each) == twins and "votes on" in each.reason]
     assert 12 < len(first) <= 60
     late = [pair(each) == twins for each in done[500:] if each.lane is Lane.CONTENDER]
@@ -236,52 +201,39 @@ def test_7_3_neighbours_that_always_tie() -> None:
 
 
 def test_6_2_whom_contenders_meet() -> None:
-    """Section 6.2: with all floors met, 70 % neighbours, 20 % the closest other contenders (ratings
-    are evenly spaced: one place further), 10 % challengers from ranks 9 to 16.
-    """
+    """6.2: 70 % neighbours, 20 % closest other contenders, 10 % challengers from ranks 9 to 16."""
     scheduler = arena(only("contender"), battles=votes(pairwise(MODELS[:9])))
     kinds: Counter[str] = Counter()
-    for matchup in played(scheduler, 2000, ladder()):
+    for matchup in played(scheduler, 1200, ladder()):
         low, high = (MODELS.index(m) for m in pair(matchup))
         kind = matchup.reason.split(" meets ")[1].split()[1]
         kinds[kind] += 1
         apart = {"neighbour": high == low + 1, "challenger": low < 8 <= high < 16}
         assert apart.get(kind, low + 2 == high < 8)
-    assert {kind: n / 2000 for kind, n in kinds.items()} == {
-        "neighbour": pytest.approx(0.7, abs=0.04),
-        "closest-rated": pytest.approx(0.2, abs=0.035),
-        "challenger": pytest.approx(0.1, abs=0.03),
-    }
+    shares = {"neighbour": 0.7, "closest-rated": 0.2, "challenger": 0.1}
+    assert {kind: n / 1200 for kind, n in kinds.items()} == pytest.approx(shares, abs=0.04)
 
 
-def test_6_2_lowest_pair_coverage() -> None:
-    """Section 6.2: a pair meets on the prompts it has the fewest votes on, though both models
-    have more votes there than elsewhere.
-    """
-    battles = BattleLog.joined(
-        votes([("m00", "m01")], PROMPTS[:12]), votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
-    )
+def test_6_2_prompts_of_a_pair() -> None:
+    """6.2: a pair meets where it has the fewest votes; three prompts repeat as seldom as can be."""
+    others = votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
+    battles = BattleLog.joined(votes([("m00", "m01")], PROMPTS[:12]), others)
     done = played(arena(only("contender"), MODELS[:2], battles=battles), 3, ladder())
     assert {matchup.prompt for matchup in done} == set(PROMPTS[12:])
+    done = played(arena(WRITTEN, MODELS[:2], PROMPTS[:3]), 60, ladder())
+    assert most_repeated([matchup.prompt for matchup in done]) <= 4
+    assert len(played(arena(WRITTEN, MODELS[:2], PROMPTS[:1]), 30)) == 30
 
 
-@pytest.mark.parametrize(("between", "allowed"), [(7, False), (8, True)])
-def test_6_2_third_repeat_within_ten(between: int, allowed: bool) -> None:
-    """Section 6.2: a prompt met on twice is met on again once it stands in only one of the last
-    nine meetings, so that no ten in a row hold it three times.
-    """
-    meetings = Meetings(Repeats())
-    for prompt in [0, 0, *range(1, between + 1)]:
-        meetings.begin((0, 1), prompt)
-        meetings.end((0, 1), prompt)
-    assert (0 not in meetings.used_up((0, 1), 15)) is allowed
-    assert meetings.used_up((0, 2), 15) == set()
-
-
-def test_6_2_whatever_is_cancelled() -> None:
-    """Section 6.2: matchups that are handed out and cancelled, however many and in any order, do
-    not let a prompt in a third time.
-    """
+def test_6_2_third_repeat_within_ten() -> None:
+    """6.2: no ten meetings in a row hold a prompt three times, whatever is cancelled."""
+    for between, allowed in ((7, False), (8, True)):
+        meetings = Meetings(constants.Repeats())
+        for prompt in [0, 0, *range(1, between + 1)]:
+            meetings.begin((0, 1), prompt)
+            meetings.end((0, 1), prompt)
+        assert (0 not in meetings.used_up((0, 1), 15)) is allowed
+        assert meetings.used_up((0, 2), 15) == set()
     rng, scheduler = np.random.default_rng(3), arena(only("contender"), MODELS[:2])
     voted: list[str] = []
     for _ in range(60):
@@ -295,32 +247,15 @@ def test_6_2_whatever_is_cancelled() -> None:
     assert most_repeated(voted) <= 2
 
 
-def test_6_2_too_few_prompts_repeat_as_seldom_as_possible() -> None:
-    """With three prompts, ten meetings hold each at most four times, and go on for ever."""
-    done = played(arena(WRITTEN, MODELS[:2], PROMPTS[:3]), 60, ladder())
-    assert most_repeated([matchup.prompt for matchup in done]) <= 4
-    assert len(played(arena(WRITTEN, MODELS[:2], PROMPTS[:1]), 30)) == 30
-
-
 def test_6_3_anchor() -> None:
-    """Section 6.3: anchors are drawn by RD · (2 - coverage): with RDs 300 and three times 100 at no
-    coverage, and one of the latter fully covered, the weights are 600, 200, 200 and 100.
-    """
+    """6.3: anchors by RD · (2 - coverage), 6:2:2:1; opponents 1 + 0.25/11, 1 - 0.0575 + 0.25."""
     ratings = states(a=(1500, 300), b=(1500, 100), c=(1500, 100), d=(1500, 100))
     covered = votes([("d", "gone")] * 2, PROMPTS[:5])
     scheduler = arena(only("uncertainty"), list("abcd"), PROMPTS[:5], battles=covered)
-    anchors = Counter(each.reason.split(";")[0] for each in withdrawn(scheduler, 2000, ratings))
+    anchors = Counter(each.reason.split(";")[0] for each in withdrawn(scheduler, 1200, ratings))
     for anchor, share in (("300.0 at coverage 0.00", 6 / 11), ("100.0 at coverage 0.00", 4 / 11),
                           ("100.0 at coverage 1.00", 1 / 11)):  # fmt: skip
-        assert anchors[f"RD {anchor}"] / 2000 == pytest.approx(share, abs=0.04)
-
-
-def test_6_3_opponent_tells_most() -> None:
-    """Section 6.3: the opponent is the one nearest an even chance, unless met often before.
-
-    Against a at 1500, b at 1500 has an even chance and tells 1 + 0.25/11 after ten votes;
-    c at 1520 tells 1 - 0.0575 + 0.25 as it never met a.
-    """
+        assert anchors[f"RD {anchor}"] / 1200 == pytest.approx(share, abs=0.05)
     ratings = states(a=(1500, 5000), b=(1500, 1e-9), c=(1520, 1e-9))
     policy, met = only("uncertainty"), votes(["ab", "cd", "cd"], PROMPTS[:10])
     assert pair(arena(policy, list("abc")).next_matchup(ratings)) == ("a", "b")
@@ -328,51 +263,32 @@ def test_6_3_opponent_tells_most() -> None:
     assert later.reason == "RD 5000.0 at coverage 0.00; expected score 0.47 after 0 votes"
     even = arena(replace(policy, coverage_bonus=0.0), list("abc"), battles=votes(["ab", "cd"]))
     assert pair(even.next_matchup(ratings)) == ("a", "b"), "without the bonus chances alone count"
-
-
-def test_6_3_coverage_is_of_all_active_prompts() -> None:
-    """Sections 6.3 and 7.2: a model with responses to 3 of 6 active prompts that has the floor on
-    all three is half covered; a vote on an inactive prompt does not count.
-    """
     ratings, available = states(a=(1500, 5000), b=(1500, 1e-9)), [[1, 1, 1, 0, 0, 0], [1] * 6]
     scheduler = arena(only("uncertainty"), ["a", "b"], PROMPTS[:6], available=available)
     assert {matchup.prompt for matchup in played(scheduler, 6, ratings)} <= set(PROMPTS[:3])
     assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.50")
-    scheduler.deactivate(PROMPTS[0])
-    assert scheduler.next_matchup(ratings).reason.startswith("RD 5000.0 at coverage 0.40")
 
 
-SHADOW = Policy(phase=Phase.SHADOW)
-
-
-@pytest.mark.parametrize("policy", [only("exploration", exposure=Exposure(window=1)), SHADOW])
-def test_6_4_inverse_exposure(policy: Policy) -> None:
-    """Sections 2 and 6.4: models are drawn by 1 / (shown + 1): with 1, 1, 1 and 1/31 the last is
-    in 2.6 % of matchups and the others in 65.8 % each, in this lane and in the scheme before it.
-    """
-    met = BattleLog.joined(votes([("d", "gone")] * 2), votes([("gone", "away")]))
-    done = withdrawn(arena(policy, list("abcd"), battles=met), 2000)
-    drawn = Counter(model for matchup in done for model in pair(matchup))
-    assert drawn["a"] / 2000 == pytest.approx(0.658, abs=0.04)
-    assert drawn["d"] / 2000 == pytest.approx(0.026, abs=0.012)
-
-
-def test_6_4_prompts() -> None:
-    """Section 6.4: prompts short of the floor come first, then all alike."""
+def test_6_4_inverse_exposure() -> None:
+    """2, 6.4: drawn by 1 / (shown + 1): 65.8 % and 2.6 %; prompts short of the floor first."""
+    for policy in (only("exploration", exposure=Exposure(window=1)), SHADOW):
+        met = BattleLog.joined(votes([("d", "gone")] * 2), votes([("gone", "away")]))
+        done = withdrawn(arena(policy, list("abcd"), battles=met), 1200)
+        drawn = Counter(model for matchup in done for model in pair(matchup))
+        assert drawn["a"] / 1200 == pytest.approx(0.658, abs=0.05)
+        assert drawn["d"] / 1200 == pytest.approx(0.026, abs=0.015)
     scheduler = arena(only("exploration"), ["a", "b"], battles=votes(["ab"] * 2, PROMPTS[:9]))
     assert {scheduler.next_matchup(FLAT).prompt for _ in range(6)} <= set(PROMPTS[9:])
     battles = BattleLog.joined(votes(["ax", "bx"] * 2), votes(["ax", "bx"] * 5, PROMPTS[:1]))
     full = arena(only("exploration"), ["a", "b"], battles=battles)
-    drawn = Counter(matchup.prompt for matchup in withdrawn(full, 3000))
-    assert all(drawn[prompt] == pytest.approx(200, abs=55) for prompt in PROMPTS)
+    drawn = Counter(matchup.prompt for matchup in withdrawn(full, 1500))
+    assert all(drawn[prompt] == pytest.approx(100, abs=40) for prompt in PROMPTS)
 
 
 def test_11_sessions() -> None:
-    """Section 11: a session sees a pair on a prompt again only after its gap (0 is none); one that
-    saw it all is told so, and another is served; the longest silent of too many is forgotten.
-    """
+    """11: a session sees a pair on a prompt again only after its gap; the oldest is forgotten."""
     for gap, apart in ((8, True), (0, False)):
-        scheduler = arena(replace(WRITTEN, repeats=Repeats(session_gap=gap)), MODELS[:2])
+        scheduler = arena(replace(WRITTEN, repeats=constants.Repeats(session_gap=gap)), MODELS[:2])
         seen = [scheduler.next_matchup(FLAT, session="s").prompt for _ in range(60)]
         assert all(len(set(seen[n : n + 9])) == 9 for n in range(51)) is apart
     scheduler = arena(WRITTEN, MODELS[:2], PROMPTS[:1])
@@ -380,23 +296,18 @@ def test_11_sessions() -> None:
     with pytest.raises(MatchmakingError, match="seen by session 's' in its last 50 matchups"):
         scheduler.next_matchup(FLAT, session="s")
     assert scheduler.next_matchup(FLAT, session="t")
-    forgets = arena(replace(WRITTEN, repeats=Repeats(sessions=1)), MODELS[:2], PROMPTS[:1])
+    one = replace(WRITTEN, repeats=constants.Repeats(sessions=1))
+    forgets = arena(one, MODELS[:2], PROMPTS[:1])
     assert all(forgets.next_matchup(FLAT, session=session) for session in "sts")
 
 
-def test_parallel_requests_spread() -> None:
-    """Ten requests before any vote go to ten different pairs, not to one, and few models twice."""
+def test_what_waits_and_what_is_cancelled() -> None:
+    """Requests before any vote spread over pairs; cancelled matchups leave no trace."""
     scheduler = arena(only("coverage"))
     done = [scheduler.next_matchup(FLAT) for _ in range(10)]
     assert len({pair(matchup) for matchup in done}) == 10
     assert len({model for matchup in done for model in pair(matchup)}) >= 16
     assert scheduler.pending == tuple(done)
-
-
-def test_cancel_leaves_no_trace() -> None:
-    """After matchups that were cancelled come the same ones as if they had not been; they can be
-    neither voted on nor cancelled again.
-    """
     scheduler, other = arena(WRITTEN), arena(WRITTEN)
     for each in (scheduler, other):
         played(each, 50, ladder())
@@ -429,11 +340,8 @@ def test_coverage_is_of_votes_cast(what: list[Any]) -> None:
         assert (getattr(coverage, column) == getattr(whole, column)).all(), column
 
 
-def test_12_shadow_serves_the_scheme_before() -> None:
-    """Sections 2 and 12: in phase 1 prompts come up alike, and neither ratings nor repeats nor
-    sessions matter; coverage is counted, and the target of exposure is the equal one, as no lane
-    shows contenders more often.
-    """
+def test_12_phases() -> None:
+    """2, 12: phase 1 serves the scheme before, later phases the same lanes; equals go by name."""
     scheduler, other = (arena(SHADOW, prompts=PROMPTS[:2]) for _ in range(2))
     done = [scheduler.next_matchup(FLAT, session="s") for _ in range(400)]
     others = [other.next_matchup(ladder(MODELS[::-1]), session="s") for _ in range(400)]
@@ -447,42 +355,25 @@ def test_12_shadow_serves_the_scheme_before() -> None:
     assert coverage.votes.sum() == coverage.by_prompt.sum() == 800
     fairness = coverage.fairness(scheduler.exposure_due(ladder()))
     assert {target for each in fairness for target in (each.target, each.equal_target)} == {40.0}
-
-
-def test_12_later_phases_serve_the_same_lanes() -> None:
-    """Phases 2 to 4 differ in what is published, not in what the four lanes match."""
     by_phase = [without_ids(played(arena(replace(WRITTEN, phase=p)), 60, ladder())) for p in Phase]
     assert by_phase[1] == by_phase[2] == by_phase[3] != by_phase[0]
-
-
-def test_equals_are_ranked_by_name() -> None:
-    """The scheduler's contenders are the board's, also where scores are equal."""
     scheduler = arena(only("contender"), MODELS[::-1])
     band = contender_band(WRITTEN, [Standing(model=m, rating=1500.0, rd=350.0) for m in MODELS])
     assert {pair(scheduler.next_matchup(FLAT)) for _ in range(7)} == set(pairwise(band))
 
 
-def test_disabled_models_and_prompts_rest() -> None:
-    """What is disabled or inactive is not served, keeps its votes, and can come back."""
+def test_what_cannot_be_served() -> None:
+    """Disabled models and missing responses are not served; a lane without a pair passes on."""
     scheduler = arena(WRITTEN, MODELS[:5], PROMPTS[:6])
     played(scheduler, 100, ladder())
     scheduler.disable("m02")
-    scheduler.deactivate("p03")
-    done = played(scheduler, 200, ladder())
-    assert not any("m02" in pair(matchup) or matchup.prompt == "p03" for matchup in done)
-    assert (scheduler.enabled, len(scheduler.active)) == (("m00", "m01", "m03", "m04"), 5)
+    assert not any("m02" in pair(matchup) for matchup in played(scheduler, 100, ladder()))
+    assert scheduler.enabled == ("m00", "m01", "m03", "m04")
     assert scheduler.coverage().votes[2] > 0
     scheduler.enable("m02")
-    scheduler.activate("p99", models=["m00", "m01"])
-    done = played(scheduler, 200, ladder())
-    assert any("m02" in pair(matchup) for matchup in done)
-    assert {pair(m) for m in done if m.prompt == "p99"} == {("m00", "m01")}
+    assert any("m02" in pair(matchup) for matchup in played(scheduler, 50, ladder()))
     with pytest.raises(MatchmakingError, match="unknown model 'who'; known: m00, m01"):
         scheduler.disable("who")
-
-
-def test_only_responses_that_exist() -> None:
-    """No model is asked what it has no response to, and models without a common prompt rest."""
     available = np.random.default_rng(1).random((12, 15)) < 0.4
     available[5] = False
     scheduler = arena(WRITTEN, MODELS[:12], available=available)
@@ -493,10 +384,6 @@ def test_only_responses_that_exist() -> None:
     assert any("m05" in pair(matchup) for matchup in played(scheduler, 20, ladder()))
     with pytest.raises(ValueError, match=r"12 rows .models. and 15 columns .prompts., not the"):
         arena(WRITTEN, MODELS[:12], available=[[True]])
-
-
-def test_lanes_fall_through() -> None:
-    """A lane without a pair to serve hands on to the next, and the matchup says so."""
     policy = only("contender", contenders=Contenders(band=2))
     available = np.eye(3, dtype=bool)[[0, 1, 2, 2, 2, 2]]
     scheduler = arena(policy, list("abcdef"), PROMPTS[:3], available=available)
@@ -506,16 +393,90 @@ def test_lanes_fall_through() -> None:
     assert set(pair(served)) <= set("cdef")
 
 
-@pytest.mark.parametrize(
-    ("models", "prompts", "available", "why"),
-    [
+def test_nothing_to_serve() -> None:
+    """Where no matchup can be served the error names the cause."""
+    for models, prompts, available, why in (
         ([], [], None, "0 of 0 models enabled, 2 needed"),
         (["a"], ["p"], None, "1 of 1 models enabled, 2 needed"),
         (["a", "b"], [], None, "none of 0 prompts is active"),
         (["a", "b"], ["p", "q"], np.eye(2), "no two enabled models both have a response"),
-    ],
-)
-def test_nothing_to_serve(models: Any, prompts: Any, available: Any, why: str) -> None:
-    """Where no matchup can be served the error names the cause."""
-    with pytest.raises(MatchmakingError, match=f"no matchup can be served: {why}"):
-        arena(WRITTEN, models, prompts, available=available).next_matchup(FLAT)
+    ):
+        with pytest.raises(MatchmakingError, match=f"no matchup can be served: {why}"):
+            arena(WRITTEN, models, prompts, available=available).next_matchup(FLAT)
+
+
+def season(n: int) -> Iterator[Matchup]:
+    """Matchups of the four lanes, where models join and leave and some voters never answer."""
+    rng = np.random.default_rng(11)
+    skill = {name: 400 * rng.standard_normal() for name in [*MODELS[:18], "x", "y"]}
+    available = rng.random((18, 15)) < 0.95
+    arena = Arena(WRITTEN, MODELS[:18], PROMPTS, rng=np.random.default_rng(5), available=available)
+    for number in range(n):
+        if number == 700:
+            arena.scheduler.enable("x")
+            arena.scheduler.enable("y", prompts=PROMPTS[:9])
+        if number == 1100:
+            arena.scheduler.disable("m03")
+        matchup = arena.next_matchup(session=f"s{rng.integers(40)}")
+        yield matchup
+        draw = rng.random()
+        if 0.04 <= draw < 0.08:
+            arena.scheduler.cancel(matchup.matchup_id)
+        elif draw >= 0.08:
+            gap = skill[matchup.model_b] - skill[matchup.model_a]
+            arena.vote(matchup.matchup_id, voted(rng, 1 / (1 + 10 ** (gap / 400))))
+
+
+def voted(rng: np.random.Generator, chance: float) -> Outcome:
+    kind = rng.random()
+    if kind < 0.15:
+        return Outcome.TIE if kind < 0.1 else Outcome.BOTH_BAD
+    return Outcome.MODEL_A if rng.random() < chance else Outcome.MODEL_B
+
+
+def test_matchups_are_the_same_for_ever() -> None:
+    """Matchups and reasons are those of the golden, our own output: sameness, not rightness."""
+    rows = [[m.model_a, m.model_b, m.prompt, str(m.lane), m.reason] for m in season(1500)]
+    golden = json.loads((CASES / "matchups.json").read_text())
+    assert rows[:3] == golden["first"]
+    blocks = [rows[start : start + 500] for start in range(0, 1500, 500)]
+    digests = [hashlib.sha256(json.dumps(block).encode()).hexdigest() for block in blocks]
+    assert (digests, rows[-3:]) == (golden["blocks"], golden["last"])
+
+
+def whole(rule: constants.PromptFloors, can: Bools, votes: Counts, band: list[int]) -> Floats:
+    """The whole table, by definition: the part of its floor or target that each model lacks."""
+    wanted = np.full((len(votes), 1), rule.floor)
+    wanted[band] = rule.top_target
+    return np.where(can, np.maximum(0.0, 1 - votes / wanted), -np.inf)
+
+
+@settings(max_examples=25, deadline=None)
+@given(
+    seed=st.integers(0, 2**32 - 1), models=st.integers(2, 7), prompts=st.integers(1, 40),
+    target=st.integers(2, 300),
+)  # fmt: skip
+def test_is_kept_up_with_votes_and_band(seed: int, models: int, prompts: int, target: int) -> None:
+    """After every vote and change of band all figures are those of the whole table."""
+    rng = np.random.default_rng(seed)
+    rule = constants.PromptFloors(floor=min(2, target), top_target=target)
+    can, active = rng.random((models, prompts)) < 0.7, rng.random(prompts) < 0.9
+    can &= active
+    active[0] = True
+    votes = rng.integers(0, 4, (models, prompts))
+    gaps = PromptGaps(rule, can, active, votes)
+    for _ in range(6):
+        changed = rng.choice(models, 2, replace=False)
+        votes[changed, rng.integers(prompts)] += rng.integers(1, target)
+        gaps.forget(changed.tolist())
+        band = rng.choice(models, models // 2, replace=False)
+        gaps.update(band)
+        lack = whole(rule, can, votes, band.tolist())
+        assert np.array_equal(gaps.total, np.maximum(lack, 0).sum(axis=1) / prompts)
+        covered = (votes >= rule.floor) & active
+        assert np.array_equal(gaps.coverage, covered.sum(axis=1) / active.sum())
+        for model in range(models):
+            assert np.array_equal(gaps.of(model), lack[model])
+            mates = (can & can[model]).any(axis=1)
+            most = (lack[model] + lack).max(axis=1)
+            assert np.array_equal(gaps.most_with(model, mates)[mates], most[mates])

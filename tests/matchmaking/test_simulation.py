@@ -1,7 +1,5 @@
 """The simulated arena: its truth, its two systems, what is measured, and the command."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from dataclasses import replace
@@ -30,6 +28,10 @@ from tests.samples import call, rated_by_hand
 TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
 ENDS = (Phase.GOVERNANCE, Phase.SHADOW)  # the policy in force, and the scheme before it
 SMALL = World(models=8, prompts=6, matchups=400, newcomers=2)
+NOTHING = {"neighbours": 0, "settled": 0, "settled_by_votes": 0, "decided": 0, "wrong": 0,
+           "equivalent": 0, "apart": 0}  # fmt: skip
+TINY = ("simulate", "--models", 6, "--prompts", 4, "--matchups", 60, "--newcomers", 1,
+        "--every", 30, "--jobs", 1)  # fmt: skip
 
 
 def rng(seed: int = 0) -> np.random.Generator:
@@ -42,22 +44,18 @@ def votes(found: Planted, phase: Phase) -> list[sim.Vote]:
 
 @pytest.fixture(scope="module")
 def duels() -> list[Duel]:
-    """Three small worlds."""
     return [duel(SMALL, Policy(), rng=rng(seed), every=100) for seed in range(3)]
 
 
 def made(run: Run, *changes: dict[str, Any]) -> Run:
-    """A run whose last checkpoints are changed."""
     kept = run.checkpoints[: len(run.checkpoints) - len(changes)]
     last = run.checkpoints[len(kept) :]
-    changed = [replace(at, **change) for at, change in zip(last, changes, strict=True)]
+    changed = [at | change for at, change in zip(last, changes, strict=True)]
     return replace(run, checkpoints=(*kept, *changed))
 
 
 def test_closeness_by_hand() -> None:
-    """Two neighbours of four swapped are 1 - 6·2 / (4·15) = 0.8, as SciPy has it; the reverse: -1;
-    of the pairs ab, ac and bc of the true top 3, the order b a d c has ab wrong.
-    """
+    """Two of four swapped: 1 - 6·2 / (4·15) = 0.8; one of three pairs wrong: 2/3."""
     for order, value in (("abcd", 1.0), ("bacd", 0.8), ("dcba", -1.0)):
         assert rank_correlation(list(order), TRUTH) == pytest.approx(value)
         by_scipy = spearmanr(range(4), [-TRUTH[m] for m in order]).statistic
@@ -65,60 +63,36 @@ def test_closeness_by_hand() -> None:
     assert sim.order_accuracy(list("badc"), TRUTH, top=3) == pytest.approx(2 / 3)
     assert sim.order_accuracy(list("abcd"), TRUTH, top=8) == 1
     assert sim.order_accuracy(list("dcba"), TRUTH, top=2) == 0
-
-
-def standing(model: str, rating: float, decisive: int = 80) -> Standing:
-    return Standing(model=model, rating=rating, rd=60.0, decisive=decisive, prompt_coverage=1.0)
-
-
-def test_inversions_by_hand() -> None:
-    """A declared order is false by as many points as neighbours truly stand the other way round; of
-    the band alone, and without provisional models (4, 5.3).
-    """
-    first = Policy(contenders=Contenders(band=2))
     for order, worst in (("abcd", 0.0), ("bacd", 20.0), ("acbd", 40.0), ("dabc", 200.0)):
-        board = [standing(model, 1600.0 - n) for n, model in enumerate(order)]
-        assert sim.inversion(Policy(), board, TRUTH) == worst
-        assert sim.inversion(first, board, TRUTH) == max(0.0, TRUTH[order[1]] - TRUTH[order[0]])
-        assert sim.inversion(Policy(), [replace(s, decisive=79) for s in board], TRUTH) == 0
+        assert sim.inversion(order, TRUTH) == worst
 
 
-@pytest.mark.parametrize(
-    ("true", "wrong", "apart", "badges"),
-    [
+def test_decided_orders_and_badges_beside_the_truth_by_hand() -> None:
+    """Gaps ± 5.7: 30 points are decided, 1 is equivalent within 20; false ones are counted."""
+    for true, wrong, apart, badges in (
         ((1500.0, 1400.0, 1300.0, 1280.0), 0, 0, 0),
         ((1500.0, 1500.1, 1300.0, 1280.0), 1, 0, 2),  # a above b is false, by however little
         ((1500.0, 1400.0, 1300.0, 1279.0), 0, 1, 2),  # c and d are 21 points apart, not 20 at most
         ((1300.0, 1400.0, 1500.0, 1500.0), 5, 0, 3),  # everything but that c and d are alike
-    ],
-)
-def test_decided_orders_and_badges_beside_the_truth_by_hand(
-    true: tuple[float, ...], wrong: int, apart: int, badges: int
-) -> None:
-    """Ratings known to 4 points have gaps known to 5.7: 30 points are decided (5.3 standard
-    errors), 1 point is equivalent within 20 (19 / 5.7 = 3.4). Every pair of the top counts,
-    neighbours on the board or not, and what the votes decide against the board counts, too. A badge
-    Stable is false where what it says of a neighbour is.
-    """
-    fit = rated_by_hand({"a": 1560.0, "b": 1530.0, "c": 1500.0, "d": 1499.0}, 4.0)
-    truth = dict(zip("abcd", true, strict=True))
-    for top, settled in (("abcd", 3), ("bacd", 2)):
-        assert sim.order_counts(Policy(), top, fit, truth) == {
-            "neighbours": 3, "settled": settled, "settled_by_votes": 3, "decided": 5,
-            "wrong": wrong, "equivalent": 1, "apart": apart,
-        }  # fmt: skip
-    assert sim.order_counts(Policy(), "abcz", fit, truth)["decided"] == 3, "z is not rated"
-    board = [standing(m, 1600.0 - n, decisive=200) for n, m in enumerate("abcd")]
-    found = sim.badge_counts(Policy(), board, fit, truth)
-    assert found == {"stable": 4, "wrongly_stable": badges}
-    few = [replace(each, decisive=199) for each in board]
-    assert sim.badge_counts(Policy(), few, fit, truth) == {"stable": 0, "wrongly_stable": 0}
+    ):
+        fit = rated_by_hand({"a": 1560.0, "b": 1530.0, "c": 1500.0, "d": 1499.0}, 4.0)
+        truth = dict(zip("abcd", true, strict=True))
+        for top, settled in (("abcd", 3), ("bacd", 2)):
+            assert sim.order_counts(Policy(), top, fit, truth) == {
+                "neighbours": 3, "settled": settled, "settled_by_votes": 3, "decided": 5,
+                "wrong": wrong, "equivalent": 1, "apart": apart,
+            }  # fmt: skip
+        assert sim.order_counts(Policy(), "abcz", fit, truth)["decided"] == 3, "z is not rated"
+        shared = {"rd": 60.0, "decisive": 200, "prompt_coverage": 1.0}
+        board = [Standing(model=m, rating=1600.0 - n, **shared) for n, m in enumerate("abcd")]
+        found = sim.badge_counts(Policy(), board, fit, truth)
+        assert found == {"stable": 4, "wrongly_stable": badges}
+        few = [replace(each, decisive=199) for each in board]
+        assert sim.badge_counts(Policy(), few, fit, truth) == {"stable": 0, "wrongly_stable": 0}
 
 
 def test_a_checkpoint_is_of_the_votes_so_far() -> None:
-    """At every look, what is decided and how close Bradley–Terry comes are those of a refit of the
-    votes so far; the pairs in between are decided by claims alone, which have tests of their own.
-    """
+    """At every look, what is decided is that of a refit of the votes so far."""
     world = World(models=5, prompts=4, matchups=900, newcomers=0, skill_sd=200.0)
     policy = Policy(phase=Phase.SHADOW, contenders=Contenders(band=5))
     found = planted(world, rng(3))
@@ -127,23 +101,18 @@ def test_a_checkpoint_is_of_the_votes_so_far() -> None:
     battles = [vote.matchup.battle(vote.outcome) for vote in played(found, again)]
     truth = dict(zip(found.models, found.truth.tolist(), strict=True))
     for look in looks:
-        votes_then = BattleLog.from_battles(battles[: look.votes])
+        votes_then = BattleLog.from_battles(battles[: look["votes"]])
         fit = BradleyTerry(both_bad="exclude", cluster="battle")(votes_then)
         above = claims.decided(fit)
-        assert look.decided == above.sum() > 0
+        assert look["decided"] == above.sum() > 0
         pairs = [(fit.models[i], fit.models[j]) for i, j in np.argwhere(above)]
-        assert look.wrong == sum(truth[better] < truth[worse] for better, worse in pairs)
-        assert look.bradley_terry_correlation == pytest.approx(rank_correlation(fit.order, truth))
-
-
-NOTHING = {"neighbours": 0, "settled": 0, "settled_by_votes": 0, "decided": 0, "wrong": 0,
-           "equivalent": 0, "apart": 0}  # fmt: skip
+        assert look["wrong"] == sum(truth[better] < truth[worse] for better, worse in pairs)
+        correlation = rank_correlation(fit.order, truth)
+        assert look["bradley_terry_correlation"] == pytest.approx(correlation)
 
 
 def test_claims_are_counted_by_hand(duels: list[Duel]) -> None:
-    """Of four looks two claim an order and one of them is false; two are officially stable, by 0
-    and by 21 points the other way round; one of four Stable badges is false.
-    """
+    """Of two claims one is false, of two official boards one by 21 points, of four badges one."""
     one = NOTHING | {"neighbours": 1, "settled": 1, "decided": 1}
     official, silent = {"official": True}, {"official": False, "inversion": None}
     v2 = made(
@@ -167,34 +136,25 @@ def test_claims_are_counted_by_hand(duels: list[Duel]) -> None:
 
 
 def test_the_seed_alone_decides(duels: list[Duel]) -> None:
-    """A seed gives the same duel again, in one process or in two and in the order of the seeds;
-    another seed gives another one.
-    """
+    """A seed gives the same duel again; both systems meet the same voters."""
     assert list(simulated(SMALL, Policy(), range(1), 100, 1)) == duels[:1]
-    assert list(simulated(SMALL, Policy(), range(1, 3), 100, 2)) == duels[1:]
     assert duels[0] != duels[1]
-
-
-def test_both_systems_meet_the_same_world(duels: list[Duel]) -> None:
-    """The n-th voter is the same under both, and says the same of the same matchup; those who
-    vote at random say the same of any.
-    """
+    tiny = World(models=2, prompts=1, matchups=60, newcomers=0, session_length=20.0)
+    last = duel(tiny, Policy(), rng=rng()).v2.checkpoints[-1]
+    assert last["votes"] == 60, "who has seen all there is comes back as somebody new"
     found = planted(replace(SMALL, noise=0.3), rng())
     both = list(zip(*(votes(found, phase) for phase in ENDS), strict=True))
     assert all(v2.matchup.session == baseline.matchup.session for v2, baseline in both)
-    blind = [pair for pair in both if found.voters.button[pair[0].number] >= 0]
+    blind = [pair for pair in both if found.button[pair[0].number] >= 0]
     assert len(blind) > 50
     assert all(v2.outcome == baseline.outcome for v2, baseline in blind)
     for each in duels:
-        joined = [[at.models for at in run.checkpoints] for run in each]
+        joined = [[at["models"] for at in run.checkpoints] for run in each]
         assert joined[0] == joined[1] == [6, 7, 8, 8]
 
 
 def test_voters_follow_bradley_terry() -> None:
-    """Without ties or a floor, 191 points more win 3 of 4 votes (odds 10^(191/400) = 3); equals
-    closer than 60 points tie in 2 / (1 + 10^(-60/400)) - 1 = 17 % of votes. Two responses far below
-    the floor are both bad; one above it is enough for a verdict.
-    """
+    """191 points win 3 of 4; equals tie in 2 / (1 + 10^(-60/400)) - 1 = 17 %; a floor is kept."""
     world = World(models=2, prompts=1, matchups=20_000, newcomers=0, noise=0.0, tie_gap=0.0,
                   bad_below=-9000.0, bad_sd=0.0)  # fmt: skip
     drawn = planted(world, rng())
@@ -209,26 +169,9 @@ def test_voters_follow_bradley_terry() -> None:
     assert share(Outcome.MODEL_B, -99_000.0, 9000.0) == 1
 
 
-def test_skills_are_recovered_unless_votes_are_noise() -> None:
-    """With enough votes of voters who look, the published orders and a fit correlate with the
-    truth, on average of three worlds; where nine in ten vote at random, much less.
-    """
-    world = World(models=6, prompts=4, matchups=400, newcomers=0, skill_sd=200.0)
-    seeing, blind = (
-        looks_frame([duel(replace(world, noise=noise), Policy(), rng=rng(s), every=400)
-                     for s in range(3)]).groupby("system").mean(numeric_only=True)
-        for noise in (0.0, 0.9)
-    )  # fmt: skip
-    assert (seeing["correlation"] > 0.85).all()
-    assert (seeing["bradley_terry_correlation"] > 0.9).all()
-    assert (blind["correlation"] < seeing["correlation"] - 0.15).all()
-
-
 @pytest.mark.parametrize("phase", ENDS)
 def test_newcomers_join_late_and_only_responses_that_exist_are_shown(phase: Phase) -> None:
-    """A newcomer is in no matchup before it joins and in several soon after; both of a matchup have
-    a response to its prompt; what a model is worth is the mean quality of its responses.
-    """
+    """Newcomers appear once joined; only responses that exist are shown."""
     found = planted(replace(SMALL, answered=0.5), rng())
     assert 0.3 < found.answered.mean() < 0.8
     late = {found.models[i]: int(found.joins[i]) for i in np.flatnonzero(found.joins)}
@@ -239,26 +182,16 @@ def test_newcomers_join_late_and_only_responses_that_exist_are_shown(phase: Phas
         shown = [number for number, _, pair in done if model in pair]
         assert min(shown) >= joins
         assert sum(number < joins + 30 for number in shown) >= 4
-    assert all(prompt in found.responses(model) for _, prompt, pair in done for model in pair)
+    answered = dict(zip(found.models, found.answered, strict=True))
+    place = {prompt: n for n, prompt in enumerate(found.prompts)}
+    assert all(answered[m][place[prompt]] for _, prompt, pair in done for m in pair)
     for quality, has, truth in zip(found.quality, found.answered, found.truth, strict=True):
         assert truth == pytest.approx(quality[has].mean())
 
 
-def test_sessions_of_any_length() -> None:
-    """A voter who stays for a billion matchups is one voter, and takes no room; those who have seen
-    everything there is come back as new ones.
-    """
-    found = planted(replace(SMALL, session_length=1e9), rng())
-    assert len(set(found.voters.session)) == 1
-    assert len(set(planted(replace(SMALL, session_length=1.0), rng()).voters.session)) == 400
-    tiny = World(models=2, prompts=1, matchups=60, newcomers=0, session_length=20.0)
-    assert duel(tiny, Policy(), rng=rng()).v2.checkpoints[-1].votes == 60
-
-
+@pytest.mark.slow  # a season long enough that every promise can be kept
 def test_promises_on_a_smaller_case() -> None:
-    """In 2500 matchups of twelve models, every promise of the policy is kept; sides, which are
-    drawn one by one, within three standard errors.
-    """
+    """Every promise of the policy is kept, sides within three standard errors."""
     world = World(models=12, prompts=8, matchups=2500, newcomers=0)
     found = promises(Policy(), [duel(world, Policy(), rng=rng(1), every=2500)])
     sides = found.pop(1)
@@ -268,7 +201,7 @@ def test_promises_on_a_smaller_case() -> None:
 
 
 def test_promises_can_be_broken(duels: list[Duel]) -> None:
-    """A promise is met at its bound and broken beyond it; the worst seed decides."""
+    """0.1, 0.2, 0.3 are 0.2 ± 4.303 · 0.1 / √3; a promise is broken beyond its bound."""
 
     def met(**change: float) -> list[bool]:
         v2 = replace(made(duels[0].v2, change), left=0.515)
@@ -281,12 +214,6 @@ def test_promises_can_be_broken(duels: list[Duel]) -> None:
         assert met(**at | beyond)[n] is False
     tilted = duels[1]._replace(v2=replace(duels[1].v2, left=0.484))
     assert promises(Policy(), [duels[0], tilted])[1]["met"] is False
-
-
-def test_differences_by_hand(duels: list[Duel]) -> None:
-    """Gaps of 0.1, 0.2 and 0.3 are 0.2 ± 4.303 · 0.1 / √3, which leaves 0 in; swapped systems swap
-    the sign. Where a system has no number there is no difference.
-    """
     pairs = [
         Duel(made(each.v2, {"median_rd": 60 + gap}), made(each.v2, {"median_rd": 60.0}))
         for each, gap in zip(duels, (0.1, 0.2, 0.3), strict=True)
@@ -303,37 +230,27 @@ def test_differences_by_hand(duels: list[Duel]) -> None:
     assert rows["median RD"]["difference (95 %)"] == "+0.2 ± 0.2 unclear"
 
 
-@pytest.mark.parametrize(
-    ("v2", "baseline", "words"),
-    [
+def test_the_sentence_falls_either_way(duels: list[Duel]) -> None:
+    """The sentence says better, worse or neither, as the numbers have it."""
+    for v2, baseline, words in (
         (0.9, 0.6, "orders the true top 8 better than the baseline (91.0% against"),
         (0.6, 0.9, "orders the true top 8 worse than the baseline (61.0% against"),
         (0.9, 0.9, "top 8 neither clearly better nor worse than"),
-    ],
-)
-def test_the_sentence_falls_either_way(
-    duels: list[Duel], v2: float, baseline: float, words: str
-) -> None:
-    """The sentence says better, worse or neither, as the numbers have it; four panels of a picture
-    ask, for several seeds and for one.
-    """
-    pairs = []
-    for n, each in enumerate(duels):
-        other = baseline + (n / 100 if v2 == baseline else 0)
-        runs = (made(each.v2, *[{"order_accuracy": x}] * 4) for x in (v2 + n / 100, other))
-        pairs.append(Duel(*runs))
-    assert words in reporting.sentence(pairs, Policy())
-    for some in (pairs, pairs[:1]):
-        axes = reporting.against_votes(some, Policy()).figure.axes
-        assert [ax.get_title(loc="left")[-1] for ax in axes] == ["?"] * 4
+    ):
+        pairs = []
+        for n, each in enumerate(duels):
+            other = baseline + (n / 100 if v2 == baseline else 0)
+            runs = (made(each.v2, *[{"order_accuracy": x}] * 4) for x in (v2 + n / 100, other))
+            pairs.append(Duel(*runs))
+        assert words in reporting.sentence(pairs, Policy())
+        for some in (pairs, pairs[:1]):
+            axes = reporting.against_votes(some, Policy()).figure.axes
+            assert [ax.get_title(loc="left")[-1] for ax in axes] == ["?"] * 4
 
 
-@pytest.mark.parametrize("phase", Phase)
+@pytest.mark.parametrize("phase", [Phase.SHADOW, Phase.LANES, Phase.GOVERNANCE])
 def test_12_a_season_in_each_phase(phase: Phase) -> None:
-    """Section 12: in the shadow every vote comes from the scheme before; from phase 2 on from the
-    four lanes, and from phase 3 on from the decide lane, too. A season is a log of human votes in
-    order of time, each with all that reports need. A duel is between the ends of the rollout.
-    """
+    """12: each phase draws from its lanes; a season has all that reports need, in order."""
     policy, start = Policy(phase=phase), datetime(2025, 3, 3, tzinfo=UTC)
     rows = list(season(SMALL, policy, rng=rng(), start=start, days=14).to_battles())
     assert {row.lane for row in rows} == set(lane_weights(policy))
@@ -348,46 +265,22 @@ def test_12_a_season_in_each_phase(phase: Phase) -> None:
     assert found.baseline.drawn == {"baseline": 1.0}
 
 
-def test_season_days_and_zone() -> None:
-    """A start without a zone is UTC; no days are refused."""
-    aware, naive = datetime(2025, 3, 3, tzinfo=UTC), datetime(2025, 3, 3)  # noqa: DTZ001
-    one, two = (season(SMALL, Policy(), rng=rng(), start=t, days=14) for t in (aware, naive))
-    assert list(one.to_battles()) == list(two.to_battles())
-    with pytest.raises(ValueError, match="days must be above 0, not 0"):
-        season(SMALL, Policy(), rng=rng(), start=aware, days=0)
-
-
-TINY = ("simulate", "--models", 6, "--prompts", 4, "--matchups", 120, "--newcomers", 1,
-        "--every", 60, "--jobs", 1)  # fmt: skip
-
-
 def test_json(tmp_path: Path) -> None:
-    """`--json` prints settings, the summary, the promises and every run, and nothing else; a seed
-    gives the same run whichever was first.
-    """
+    """`--json` prints settings, summary, promises and runs; without it tables; `--policy` runs."""
     result = call(*TINY, "--seeds", 2, "--seed", 7, "--json", "--plot", tmp_path / "votes.png")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert set(found) == {"settings", "summary", "promises", "limits", "sentence", "runs"}
-    assert found["settings"]["world"]["matchups"] == 120
+    assert found["settings"]["world"]["matchups"] == 60
     assert found["settings"]["seeds"] == [run["seed"] for run in found["runs"]] == [7, 8]
     assert all(set(part) == set(reporting.METRICS) for part in found["summary"].values())
     run = found["runs"][0]["v2"]
     assert sum(run["drawn"].values()) == pytest.approx(1)
-    assert [at["votes"] for at in run["checkpoints"]] == [60, 120]
-    assert set(run["checkpoints"][0]) == set(sim.Checkpoint.__dataclass_fields__)
-    alone = json.loads(call(*TINY, "--seeds", 1, "--seed", 8, "--json").stdout)
-    assert alone["runs"] == found["runs"][1:]
+    assert [at["votes"] for at in run["checkpoints"]] == [30, 60]
     assert (tmp_path / "votes.png").read_bytes().startswith(b"\x89PNG")
-
-
-def test_table_and_policy_file(tmp_path: Path) -> None:
-    """Without `--json` there are both tables, what cannot be promised, and the sentence; `--policy`
-    is what runs: without a contender lane none is drawn.
-    """
     shown = call(*TINY, "--seeds", 1).stdout
-    for words in ("6 models, 4 prompts, 120 votes", "What the policy promises", "there are 6",
-                  "On average of all measurements up to 120 votes"):  # fmt: skip
+    for words in ("6 models, 4 prompts, 60 votes", "What the policy promises", "there are 6",
+                  "On average of all measurements up to 60 votes"):  # fmt: skip
         assert words in shown
     file = tmp_path / "policy.yaml"
     file.write_text("lanes: {coverage: 0.7, contender: 0, uncertainty: 0.2, exploration: 0.1}\n")
@@ -396,9 +289,9 @@ def test_table_and_policy_file(tmp_path: Path) -> None:
     assert found["settings"]["policy"]["lanes"]["coverage"] == 0.7
 
 
-@pytest.mark.parametrize(
-    ("words", "why"),
-    [
+def test_wrong_arguments() -> None:
+    """Wrong input ends with exit 2 and a sentence that names it, before any work."""
+    for words, why in (
         (["--models", 1], "models"),
         (["--newcomers", 19], "newcomers must be at most 18, as 2 models begin"),
         (["--noise", "nan"], "noise"),
@@ -407,10 +300,7 @@ def test_table_and_policy_file(tmp_path: Path) -> None:
         (["--plot", "votes.txt"], "--plot writes a .png file, not 'votes.txt'"),
         (["--plot", "nowhere/votes.png"], "--plot: there is no folder nowhere"),
         (["--policy", "none.yaml"], "none.yaml"),
-    ],
-)
-def test_wrong_arguments(words: list[object], why: str) -> None:
-    """Wrong input ends with exit 2 and a sentence that names it, before any work."""
-    result = call("simulate", *words)
-    assert result.exit_code == 2
-    assert why in result.stderr
+    ):
+        result = call("simulate", *words)
+        assert result.exit_code == 2
+        assert why in result.stderr

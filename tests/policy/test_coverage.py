@@ -1,12 +1,11 @@
 """Coverage: hand-counted logs, the rules by their number, and vote by vote against the whole."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import fields, replace
 from datetime import UTC, datetime, timedelta
 from itertools import combinations
+from typing import Any
 
 import numpy as np
 import pytest
@@ -19,9 +18,15 @@ from arena_kit.policy.constants import Contenders, Exposure, Policy
 from arena_kit.policy.coverage import Coverage, Tally
 from arena_kit.policy.exposure import Due, DueWindow, Roster
 from arena_kit.policy.ratings import exposure_due, rated
-from arena_kit.policy.rules import PairCoverage
 
 Vote = tuple[str, str, str | None, str]
+MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)
+VOTES = st.lists(
+    st.tuples(MODELS, st.sampled_from(["q", "p", "r", None]), st.sampled_from(list(Outcome))),
+    max_size=60,
+)
+Cell = tuple[tuple[int, int], int]
+FATES = st.sampled_from(["cast", "awaited", "given up"])
 
 
 def log(votes: Sequence[Vote]) -> BattleLog:
@@ -39,6 +44,10 @@ def row(coverage: Coverage, column: str) -> dict[str, int]:
     return dict(zip(coverage.models, getattr(coverage, column).tolist(), strict=True))
 
 
+def even(coverage: Coverage) -> dict[str, Due]:
+    return dict.fromkeys(coverage.models, Due(1.0, 1.0))
+
+
 def same(one: Coverage, other: Coverage) -> None:
     for name in (each.name for each in fields(Coverage)):
         left, right = getattr(one, name), getattr(other, name)
@@ -50,9 +59,7 @@ def same(one: Coverage, other: Coverage) -> None:
 
 
 def test_counted_by_hand() -> None:
-    """Section 4: votes of each kind, exposure and pair coverage are counted for both models,
-    whatever side they stood on; a judgment whose orders disagree is not decisive.
-    """
+    """4: votes of each kind and pairs of both models; 9.2: 6/12 votes or 3/6 prompts are 1/2."""
     counted = Coverage.of(log([("a", "b", "p", "model_a"), ("b", "a", "p", "model_a"),
                                ("a", "c", "q", "tie"), ("c", "b", "q", "both_bad"),
                                ("c", "a", None, "model_b")]))  # fmt: skip
@@ -62,145 +69,10 @@ def test_counted_by_hand() -> None:
     assert row(counted, "both_bad") == {"a": 0, "b": 1, "c": 1}
     assert counted.by_prompt.tolist() == [[2, 0], [2, 0], [0, 0]]
     assert counted.by_pair.tolist() == [[0, 2, 1], [2, 0, 0], [1, 0, 0]]
-    assert counted.pair("b", "a") == PairCoverage(votes=2, prompts=1)
-    assert counted.pair("c", "a") == PairCoverage(votes=1, prompts=0), "no prompt, no diversity"
+    assert counted.pair("b", "a")[:2] == (2, 1)
+    assert counted.pair("c", "a")[:2] == (1, 0), "no prompt, no diversity"
     flipped = Battle(model_a="a", model_b="b", winner=Outcome.TIE, inconsistent=True)
     assert Coverage.of(BattleLog.from_battles([flipped])).decisive.tolist() == [0, 0]
-
-
-def test_7_1_exposure_in_the_window() -> None:
-    """Section 7.1: only the last W matchups count, by time, however the file is ordered; fewer make
-    a smaller target.
-    """
-    policy = Policy(exposure=Exposure(window=4))
-    votes = wins("a", "b", "p", 3) + wins("b", "c", "p", 2) + wins("c", "a", "p", 1)
-    early = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(n) for n in range(6)]
-    cast = zip(log(votes).to_battles(), early, strict=True)
-    timed = [replace(vote, timestamp=at) for vote, at in cast]
-    for battles in (log(votes), BattleLog.from_battles(timed[::-1])):
-        coverage = Coverage.of(battles, policy)
-        assert row(coverage, "exposure") == {"a": 2, "b": 3, "c": 3}
-        assert coverage.matchups == 4
-        assert [f.equal_target for f in coverage.fairness(())] == pytest.approx([8 / 3] * 3)
-    short = Coverage.of(log(votes[:3]), policy, models=["a", "b", "c"])
-    assert short.matchups == 3
-    assert short.fairness(())[0].equal_target == 2.0
-
-
-def test_7_1_tolerance() -> None:
-    """Section 7.1: 88 to 112 exposures lie within 12 % of 100, 87 and 113 do not."""
-    coverage = Coverage.of(log(wins("a", "b", "p", 100)))
-    for extra, within in ((0, True), (12, True), (13, False), (-12, True), (-13, False)):
-        fair = replace(coverage.fairness(("a", "b"))[0], exposure=100 + extra)
-        assert (fair.target, fair.equal_target) == (100, 100)
-        assert fair.within is fair.within_equal is within
-        assert fair.deviation == pytest.approx(extra / 100)
-
-
-def test_7_1_lane_adjusted_target() -> None:
-    """Section 7.1: contenders among 50 models are due 163 of 2000 matchups, the others 64;
-    who was a contender for half of the window is due half of each.
-    """
-    models = [f"m{i:02}" for i in range(50)]
-    coverage = Coverage.of(log(wins("m00", "m01", "p", 2000)), models=models)
-    window, everybody = DueWindow(Policy()), Roster(Policy(), np.ones(50, bool))
-    for band in ([*range(8)], [0, *range(2, 9)]):
-        for _ in range(1000):
-            window.note(everybody, np.array(band))
-    dues = map(Due, *(each.tolist() for each in window.due(everybody, np.arange(0))))
-    fair = {f.model: f for f in coverage.fairness(dict(zip(models, dues, strict=True)))}
-    assert round(fair["m00"].target) == 163
-    assert round(fair["m10"].target) == 64
-    assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m10"].target) / 2)
-    assert fair["m00"].equal_target == pytest.approx(80)
-    always = {f.model: f.target for f in coverage.fairness(models[:8])}
-    assert always["m00"] == pytest.approx(fair["m00"].target)
-
-
-@pytest.mark.parametrize(
-    ("window", "parts", "due"),
-    [(2000, (100, 60), [140, 140, 40]), (50, (40, 30), [40, 40, 20])],
-)
-def test_7_1_due_from_the_moment_of_joining(
-    window: int, parts: tuple[int, int], due: list[float]
-) -> None:
-    """Section 7.1: of 100 matchups among two models and 60 more among three, the third is due
-    2/3 of 60 exposures and the others 100 + 40 each. Of 40 and 30, 20 and 30 remain in a window of
-    50: 20 + 20 are due to the first two, 20 to the third.
-    """
-    policy = Policy(exposure=Exposure(window=window))
-    noted = DueWindow(policy)
-    two, three = (Roster(policy, np.array([True, True, third])) for third in (False, True))
-    for roster, matchups in zip((two, three), parts, strict=True):
-        for _ in range(matchups):
-            noted.note(roster, np.flatnonzero(roster.present))
-    for found in noted.due(three, np.arange(3)):
-        assert found.tolist() == pytest.approx(due)
-    ahead, _ = noted.due(three, np.arange(3), more=30)
-    assert ahead.tolist() == pytest.approx([each + 20 for each in due])
-
-
-@pytest.mark.parametrize("window", [2000, 12])
-def test_7_1_what_decides_two_models_is_due_to_them(window: int) -> None:
-    """Of 16 votes among four models six are to decide a and b: the other ten are 5 each, so a and
-    b are due 11 and c and d 5; of the last 12, six and six are 9 and 3. The log's lanes tell the
-    same to a scheduler, to a report and to a tally of each vote.
-    """
-    policy = replace(Policy(), exposure=Exposure(window=window))
-    around = [("a", "b"), ("c", "d"), ("a", "c"), ("b", "d"), ("a", "d")] * 2
-    pairs = [*around[:4], *[("a", "b")] * 6, *around[4:]]
-    lanes = ["coverage"] * 4 + ["decide"] * 6 + ["contender"] * 6
-    votes = BattleLog.from_battles(
-        Battle(model_a=x, model_b=y, winner=Outcome.MODEL_A, question_id="p", lane=lane)
-        for (x, y), lane in zip(pairs, lanes, strict=True)
-    )
-    tally = Tally(policy, "abcd", "p")
-    for (x, y), lane in zip(pairs, lanes, strict=True):
-        pair = (tally.models[x], tally.models[y])
-        tally.show(pair, 0)
-        tally.vote(pair, 0, 0, aimed=lane == "decide")
-    due = [11, 11, 5, 5] if window == 2000 else [9, 9, 3, 3]
-    whole, everybody = Tally.of(votes, policy), Roster(policy, np.ones(4, bool))
-    for each in (tally, whole):
-        target, equal = each.due(everybody, np.arange(4))
-        assert target.tolist() == pytest.approx(due)
-        assert equal.tolist() == pytest.approx([sum(due) / 4] * 4)
-    history, _ = rated(votes, policy)
-    reported = exposure_due(history, policy, "abcd", votes)
-    assert [reported[m].target for m in "abcd"] == pytest.approx(due)
-
-
-def test_7_2_prompt_coverage() -> None:
-    """Section 7.2: a prompt is covered from two decisive votes on; inactive ones do not count. A
-    contender lacks what is missing to four votes, others to two.
-    """
-    votes = log(wins("a", "b", "p", 2) + wins("a", "c", "q", 1) + wins("b", "c", "r", 5))
-    for prompts, shares in ((None, [1 / 3, 2 / 3, 1 / 3]), (["p", "q"], [0.5, 0.5, 0.0]),
-                            (["p", "q", "r", "new"], [0.25, 0.5, 0.25])):  # fmt: skip
-        found = Coverage.of(votes, prompts=prompts).prompt_coverage()
-        assert found.tolist() == pytest.approx(shares)
-    votes = log(wins("a", "b", "p", 1) + wins("a", "b", "q", 5))
-    assert Coverage.of(votes).prompt_deficits(band=["a"]).tolist() == [[3, 0], [1, 0]]
-    votes = log(wins("a", "b", "p", 1) + wins("a", "b", "q", 1))
-    assert Coverage.of(votes, prompts=["p"]).prompt_deficits().tolist() == [[1, 0], [1, 0]]
-
-
-def test_7_3_adjacent_floor() -> None:
-    """Section 7.3: neighbours need 12 decisive votes on 6 prompts."""
-    for votes, prompts, meets in ((12, 6, True), (11, 6, False), (12, 5, False), (30, 6, True)):
-        cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
-        pairs = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
-        assert [(pair.above, pair.below) for pair in pairs] == [("b", "a"), ("a", "c")]
-        assert (pairs[0].votes, pairs[0].prompts) == (votes, prompts)
-        assert [pair.meets_floor for pair in pairs] == [meets, False]
-
-
-def test_9_2_pair_coverage_score() -> None:
-    """Section 9.2: the score of a contender is the mean over its neighbours in rank.
-
-    a–b has 6 of 12 votes on 6 prompts, so 1/2; b–c has 12 votes on 3 of 6 prompts, so 1/2;
-    c–d has 20 votes on 10 prompts, so 1. In a band of three, c's neighbour d counts.
-    """
     votes = [vote for n in range(6) for vote in wins("a", "b", f"p{n}", 1)]
     votes += [vote for n in range(3) for vote in wins("b", "c", f"p{n}", 4)]
     votes += [vote for n in range(10) for vote in wins("c", "d", f"p{n}", 2)]
@@ -210,40 +82,106 @@ def test_9_2_pair_coverage_score() -> None:
     assert Coverage.of(log(votes), policy).pair_scores(["a"]) == {}
 
 
-def test_disabled_models_keep_their_votes() -> None:
-    """A disabled model is not judged for fairness, and its votes still count for others."""
-    votes = log(wins("a", "b", "p", 2) + wins("a", "gone", "p", 2))
-    coverage = Coverage.of(votes, models=["a", "b"])
-    assert coverage.models == ("a", "b", "gone")
-    assert coverage.enabled.tolist() == [True, True, False]
-    assert [f.model for f in coverage.fairness(())] == ["a", "b"]
-    assert coverage.pair("a", "gone").votes == 2
+def test_7_1_exposure_in_the_window() -> None:
+    """7.1: only the last W matchups count, by time; 88 to 112 lie within 12 % of 100."""
+    policy = Policy(exposure=Exposure(window=4))
+    votes = wins("a", "b", "p", 3) + wins("b", "c", "p", 2) + wins("c", "a", "p", 1)
+    early = [datetime(2026, 1, 1, tzinfo=UTC) + timedelta(n) for n in range(6)]
+    cast = zip(log(votes).to_battles(), early, strict=True)
+    timed = [replace(vote, timestamp=at) for vote, at in cast]
+    for battles in (log(votes), BattleLog.from_battles(timed[::-1])):
+        coverage = Coverage.of(battles, policy)
+        assert (row(coverage, "exposure"), coverage.matchups) == ({"a": 2, "b": 3, "c": 3}, 4)
+        due = [f.equal_target for f in coverage.fairness(even(coverage))]
+        assert due == pytest.approx([8 / 3] * 3)
+    short = Coverage.of(log(votes[:3]), policy, models=["a", "b", "c"])
+    assert (short.matchups, short.fairness(even(short))[0].equal_target) == (3, 2.0)
+    coverage = Coverage.of(log(wins("a", "b", "p", 100)))
+    for extra, within in ((0, True), (12, True), (13, False), (-12, True), (-13, False)):
+        shown = replace(coverage, exposure=np.array([100 + extra, 100 - extra]))
+        fair = shown.fairness(even(coverage))[0]
+        assert (fair.target, fair.equal_target) == (100, 100)
+        assert fair.within is fair.within_equal is within
+        assert fair.deviation == pytest.approx(extra / 100)
 
 
-def test_empty_log() -> None:
-    """Without votes everything is zero and nothing fails."""
-    coverage = Coverage.of(log([]), models=["a", "b"], prompts=["p"])
-    assert coverage.prompt_coverage().tolist() == [0.0, 0.0]
-    assert coverage.pair("a", "b") == PairCoverage(votes=0, prompts=0)
-    fair = coverage.fairness(["a"])[0]
-    assert (fair.target, fair.within, fair.deviation) == (0, True, None)
-    same(coverage, Coverage.counted(Tally(Policy(), ["a", "b"], ["p"])))
-    assert Coverage.of(log([])).models == ()
+def test_7_1_lane_adjusted_target() -> None:
+    """7.1: contenders among 50 models are due 163 of 2000 matchups, others 64."""
+    models = [f"m{i:02}" for i in range(50)]
+    coverage = Coverage.of(log(wins("m00", "m01", "p", 2000)), models=models)
+    window, everybody = DueWindow(Policy()), Roster(Policy(), np.ones(50, bool))
+    for band in ([*range(8)], [0, *range(2, 9)]):
+        for _ in range(1000):
+            window.note(everybody, np.array(band))
+    dues = map(Due, *(each.tolist() for each in window.due(everybody, np.arange(0))))
+    fair = {f.model: f for f in coverage.fairness(dict(zip(models, dues, strict=True)))}
+    assert (round(fair["m00"].target), round(fair["m10"].target)) == (163, 64)
+    assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m10"].target) / 2)
+    assert fair["m00"].equal_target == pytest.approx(80)
 
 
-def test_weights_are_refused() -> None:
-    """A table of pair counts has no single votes, and is refused."""
+def test_7_1_due_from_the_moment_of_joining() -> None:
+    """7.1: a third model that joins late is due 2/3 of its matchups."""
+    for window, parts, due in ((2000, (100, 60), [140, 140, 40]), (50, (40, 30), [40, 40, 20])):
+        policy = Policy(exposure=Exposure(window=window))
+        noted = DueWindow(policy)
+        two, three = (Roster(policy, np.array([True, True, third])) for third in (False, True))
+        for roster, matchups in zip((two, three), parts, strict=True):
+            for _ in range(matchups):
+                noted.note(roster, np.flatnonzero(roster.present))
+        for found in noted.due(three, np.arange(3)):
+            assert found.tolist() == pytest.approx(due)
+        ahead, _ = noted.due(three, np.arange(3), more=30)
+        assert ahead.tolist() == pytest.approx([each + 20 for each in due])
+
+
+def test_7_1_what_decides_two_models_is_due_to_them() -> None:
+    """Six of 16 votes to decide a and b: 11 are due to each, 5 to c and d."""
+    for window in (2000, 12):
+        policy = replace(Policy(), exposure=Exposure(window=window))
+        around = [("a", "b"), ("c", "d"), ("a", "c"), ("b", "d"), ("a", "d")] * 2
+        pairs = [*around[:4], *[("a", "b")] * 6, *around[4:]]
+        lanes = ["coverage"] * 4 + ["decide"] * 6 + ["contender"] * 6
+        votes = BattleLog.from_battles(
+            Battle(model_a=x, model_b=y, winner=Outcome.MODEL_A, question_id="p", lane=lane)
+            for (x, y), lane in zip(pairs, lanes, strict=True)
+        )
+        tally = Tally(policy, "abcd", "p")
+        for (x, y), lane in zip(pairs, lanes, strict=True):
+            pair = (tally.models[x], tally.models[y])
+            tally.show(pair, 0)
+            tally.vote(pair, 0, 0, aimed=lane == "decide")
+        due = [11, 11, 5, 5] if window == 2000 else [9, 9, 3, 3]
+        whole, everybody = Tally.of(votes, policy), Roster(policy, np.ones(4, bool))
+        for each in (tally, whole):
+            target, equal = each.due(everybody, np.arange(4))
+            assert target.tolist() == pytest.approx(due)
+            assert equal.tolist() == pytest.approx([sum(due) / 4] * 4)
+        history, _ = rated(votes, policy)
+        reported = exposure_due(history, policy, "abcd", votes)
+        assert [reported[m].target for m in "abcd"] == pytest.approx(due)
+
+
+def test_7_2_prompt_coverage() -> None:
+    """7.2: covered from two decisive votes on, four at the top; 7.3: 12 votes on 6 prompts."""
+    votes = log(wins("a", "b", "p", 2) + wins("a", "c", "q", 1) + wins("b", "c", "r", 5))
+    for prompts, shares in ((None, [1 / 3, 2 / 3, 1 / 3]), (["p", "q"], [0.5, 0.5, 0.0]),
+                            (["p", "q", "r", "new"], [0.25, 0.5, 0.25])):  # fmt: skip
+        found = Coverage.of(votes, prompts=prompts).prompt_coverage()
+        assert found.tolist() == pytest.approx(shares)
+    votes = log(wins("a", "b", "p", 1) + wins("a", "b", "q", 5))
+    assert Coverage.of(votes).prompt_deficits(band=["a"]).tolist() == [[3, 0], [1, 0]]
+    votes = log(wins("a", "b", "p", 1) + wins("a", "b", "q", 1))
+    assert Coverage.of(votes, prompts=["p"]).prompt_deficits().tolist() == [[1, 0], [1, 0]]
+    for votes, prompts, meets in ((12, 6, True), (11, 6, False), (12, 5, False), (30, 6, True)):
+        cast = [vote for n in range(votes) for vote in wins("a", "b", f"p{n % prompts}", 1)]
+        pairs = Coverage.of(log(cast), models=["a", "b", "c"]).adjacent(["b", "a", "c"])
+        assert [(pair["above"], pair["below"]) for pair in pairs] == [("b", "a"), ("a", "c")]
+        assert (pairs[0]["votes"], pairs[0]["prompts"]) == (votes, prompts)
+        assert [pair["meets_floor"] for pair in pairs] == [meets, False]
     counts = BattleLog.from_counts(["a"], ["b"], [3], [4])
     with pytest.raises(DataError, match="single votes and cannot use weights"):
         Coverage.of(counts)
-
-
-MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)
-VOTES = st.lists(
-    st.tuples(MODELS, st.sampled_from(["q", "p", "r", None]), st.sampled_from(list(Outcome))),
-    max_size=60,
-)
-Cell = tuple[tuple[int, int], int]
 
 
 def cell(tally: Tally, vote: Vote) -> Cell:
@@ -255,7 +193,6 @@ def cell(tally: Tally, vote: Vote) -> Cell:
 
 
 def cast(tally: Tally, votes: Sequence[Vote]) -> Tally:
-    """Each vote shown and counted, one after the other."""
     for vote in votes:
         pair, prompt = cell(tally, vote)
         tally.show(pair, prompt)
@@ -263,22 +200,12 @@ def cast(tally: Tally, votes: Sequence[Vote]) -> Tally:
     return tally
 
 
-def plain(votes: list[tuple[list[str], str | None, Outcome]]) -> list[Vote]:
-    return [(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]
-
-
 @given(VOTES, st.integers(1, 70), st.none() | st.just(["a", "x"]), st.none() | st.just(["p", "y"]))
 @settings(max_examples=75, deadline=None)
-def test_vote_by_vote_is_the_whole(
-    votes: list[tuple[list[str], str | None, Outcome]],
-    window: int,
-    models: list[str] | None,
-    prompts: list[str] | None,
-) -> None:
-    """Counting vote by vote, from the first or after part of the log was counted at once, gives
-    what one pass over the log gives, in every number.
-    """
-    policy, rows = replace(Policy(), exposure=Exposure(window=window)), plain(votes)
+def test_vote_by_vote_is_the_whole(votes: Any, window: int, models: Any, prompts: Any) -> None:
+    """Counting vote by vote, or on from a part, gives what one pass gives."""
+    policy = replace(Policy(), exposure=Exposure(window=window))
+    rows = [(a, b, prompt, str(outcome)) for (a, b), prompt, outcome in votes]
     names = sorted({name for a, b, *_ in rows for name in (a, b)})
     asked = sorted({prompt for *_, prompt, _ in rows if prompt})
     given = names if models is None else models, asked if prompts is None else prompts
@@ -289,17 +216,10 @@ def test_vote_by_vote_is_the_whole(
     assert set(whole.prompts) == set(asked) | set(prompts or ())
 
 
-FATES = st.sampled_from(["cast", "awaited", "given up"])
-
-
 @given(st.lists(st.tuples(FATES, MODELS, st.sampled_from("qpr"), st.sampled_from(list(Outcome)))))
 @settings(max_examples=50, deadline=None)
-def test_awaited_votes_count_as_decisive(
-    matchups: list[tuple[str, list[str], str, Outcome]],
-) -> None:
-    """Every count is as if each awaited vote had named a winner, a matchup given up leaves no
-    trace, and coverage is of the votes cast alone.
-    """
+def test_awaited_count_as_decisive(matchups: list[tuple[str, list[str], str, Outcome]]) -> None:
+    """Awaited votes count as decisive until they come; given up ones leave no trace."""
     rows: dict[str, list[Vote]] = {"cast": [], "awaited": [], "given up": []}
     for fate, (a, b), prompt, outcome in matchups:
         rows[fate].append((a, b, prompt, str(outcome)))

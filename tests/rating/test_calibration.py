@@ -1,7 +1,5 @@
 """Calibration: what a verdict is worth, how far a judge errs, and what real judges are worth."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json
@@ -18,14 +16,8 @@ from scipy.stats import t
 from arena_kit import BattleLog, BradleyTerry, RatingError, read_battles
 from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
-from arena_kit.rating.with_judge.calibration import (
-    MIN_MODELS,
-    MIN_SHARED,
-    Calibration,
-    JudgeError,
-    calibrated,
-    judge_error,
-)
+from arena_kit.rating.with_judge import calibration
+from arena_kit.rating.with_judge.calibration import Calibration, JudgeError, calibrated, judge_error
 from arena_kit.rating.with_judge.placement import Placement
 from tests import naive
 from tests.samples import NEW, World, all_pairs, drawn, steps
@@ -39,19 +31,13 @@ def others(log: BattleLog) -> BattleLog:
 
 
 def test_a_judge_that_is_too_sure_is_toned_down() -> None:
-    """A judge that names the better model every time overstates every gap. Toned down, its place
-    for the new model is much nearer to the planted one than in full. One whose verdicts are
-    people's votes counts in full, and nothing predicts the votes better.
-    """
-    full, soft = [], []
-    for seed, at in ((1, 150.0), (2, -110.0)):
-        world = World([*steps(6, 50), at], 2500, seed)
-        full.append(abs(world.placed_error(world.sure(), soft=False)))
-        soft.append(abs(world.placed_error(world.sure(), soft=True)))
-        found = calibrated(others(world.human), world.sure(), METHOD)
-        assert 0.5 < found.worth < 0.9
-        assert found.nll_human <= found.nll < found.nll_full
-    assert np.mean(soft) < 0.5 * np.mean(full), (soft, full)
+    """Toned down, a judge that overstates every gap places a model much nearer to the truth."""
+    world = World([*steps(6, 50), 150.0], 2500, seed=1)
+    full, soft = (abs(world.placed_error(world.sure(), soft=each)) for each in (False, True))
+    assert soft < 0.5 * full
+    found = calibrated(others(world.human), world.sure(), METHOD)
+    assert 0.5 < found.worth < 0.9
+    assert found.nll_human <= found.nll < found.nll_full
     world = World(steps(6, 60), 3000, ties=0.15)
     found = calibrated(world.human, world.human.of_source(Source.LLM_JUDGE), METHOD)
     assert found.worth > 0.999
@@ -63,9 +49,7 @@ def test_a_judge_that_is_too_sure_is_toned_down() -> None:
 def naive_nll(
     votes: list[tuple[int, int, float]], verdicts: list[tuple[int, int, float]], n: int
 ) -> float:
-    """Mean negative log-likelihood of votes under strengths by verdicts, half a win each way for
-    every pair that met, straight from the definitions.
-    """
+    """Mean negative log-likelihood of votes under strengths by verdicts."""
     rating = naive.bradley_terry(verdicts, n, 0.5)
     wins = [1 / (1 + 10 ** ((rating[b] - rating[a]) / 400)) for a, b, _ in votes]
     both = zip(votes, wins, strict=True)
@@ -73,9 +57,7 @@ def naive_nll(
 
 
 def test_the_temperature_is_the_best_one() -> None:
-    """An independent fit over a fine grid of temperatures has its lowest loss where the
-    calibration has it, and the three losses are those of that fit.
-    """
+    """An independent fit has its lowest loss, and the same losses, at our temperature."""
     world = World(steps(4, 70), 600, seed=5, ties=0.1)
     verdicts = world.sure()
     found = calibrated(world.human, verdicts, BradleyTerry(prior_when="always"))
@@ -111,9 +93,7 @@ def test_what_a_verdict_is_worth() -> None:
 
 @pytest.mark.slow  # fifty experiments, each calibrated and placed
 def test_the_temperature_is_not_known_exactly() -> None:
-    """With 280 shared battles, as the sample has, places of one judge in repeated experiments
-    spread as their standard errors say: the temperature's own error is in them.
-    """
+    """Places of one judge in repeated experiments spread as their standard errors say."""
     rng = np.random.default_rng(5)
     skill = {f"m{i}": 1000 + 60 * (i - 2.5) for i in range(6)} | {NEW: 1150.0}
     sure = {model: 1000 + 2.5 * (rating - 1000) for model, rating in skill.items()}
@@ -143,8 +123,8 @@ def other_questions(log: BattleLog) -> BattleLog:
         (lambda log: replace(log, question_id=None), 0),
         (other_questions, 0),
         (lambda log: replace(log, models=("u", "v", "w")), 0),
-        (lambda log: log.select(np.arange(MIN_SHARED - 1)), MIN_SHARED - 1),
-        (lambda log: log.select(np.arange(MIN_SHARED)), MIN_SHARED),
+        (lambda log: log.select(np.arange(calibration.MIN_SHARED - 1)), calibration.MIN_SHARED - 1),
+        (lambda log: log.select(np.arange(calibration.MIN_SHARED)), calibration.MIN_SHARED),
         (lambda log: BattleLog.joined(log, log), 400),
         (lambda log: replace(log, outcome=np.full(400, 2, np.int8)), 400),
     ],
@@ -153,12 +133,10 @@ def other_questions(log: BattleLog) -> BattleLog:
 def test_shared_means_same_question_and_models(
     change: Callable[[BattleLog], BattleLog], n: int
 ) -> None:
-    """Battles are shared by question and models, each once, however often it was judged; below 200
-    there is no temperature, in one sentence. What is found is JSON, also where no winner is shared.
-    """
+    """Battles are shared by question and models, each once, however often it was judged."""
     world = World(steps(3, 60), 400)
     verdicts = change(world.sure())
-    if n >= MIN_SHARED:
+    if n >= calibration.MIN_SHARED:
         found = calibrated(world.human, verdicts, METHOD)
         assert json.loads(json.dumps(asdict(found), allow_nan=False))["n_shared"] == n
         return
@@ -185,22 +163,17 @@ def test_only_other_models_calibrate() -> None:
     assert one.hidden != two.hidden
 
 
-@pytest.mark.parametrize("n_models", [MIN_MODELS - 1, MIN_MODELS])
+@pytest.mark.parametrize("n_models", [calibration.MIN_MODELS - 1, calibration.MIN_MODELS])
 def test_the_error_needs_models(n_models: int) -> None:
-    """Nothing is said about a judge's error on fewer than five models, or without shared
-    battles; the place then has no wider interval.
-    """
+    """Nothing is said about a judge's error on fewer than five models."""
     world = World(steps(n_models, 50), 2000)
     found = judge_error(world.human, world.sure(), METHOD, None)
-    assert (found is not None) is (n_models >= MIN_MODELS)
+    assert (found is not None) is (n_models >= calibration.MIN_MODELS)
     assert judge_error(other_questions(world.human), world.sure(), METHOD, None) is None
 
 
 def test_a_wider_interval_by_hand() -> None:
-    """A judge's error of 24 points and one of 32 from the temperature make a standard error of 30
-    one of 50, and the interval 1.96 of it to both sides; without an interval there is nothing to
-    widen, and without either error nothing to say.
-    """
+    """Errors of 24 and 32 points make a standard error of 30 one of 50."""
     world = World([*steps(6, 50), 90.0], 2000)
     placed = Placement(model=NEW, min_battles=0, method=METHOD)(world.human, world.sure())
     row = placed.joint[NEW]
@@ -221,18 +194,14 @@ def test_a_wider_interval_by_hand() -> None:
     assert with_row(ci_low=None, ci_high=None, extra={"se": None}).cautious is None
 
 
-def errors(sd: float, same_luck: float, n: int, sims: int) -> tuple[float, float]:
-    """Root mean square over simulations of the error to allow for, and of the one that Student's t
-    asks for where ten models show their errors exactly; the judges share people's luck on some
-    battles.
-    """
+def errors(sd: float, n: int, sims: int) -> tuple[float, float]:
+    """Root mean square of the error found, and of the one that Student's t asks for."""
     found, planted = [], []
     for seed in range(sims):
         world = World(steps(10, 30), n, 100 + seed)
         own = world.rng.normal(0, sd, 10)
         own -= own.mean()
-        luck = np.where(world.rng.random(n) < same_luck, world.luck, world.rng.random(n))
-        verdicts = world.log(world.votes(world.skill + own, luck))
+        verdicts = world.judged(world.skill + own)
         error = judge_error(world.human, verdicts, METHOD, None)
         assert error is not None
         found.append(error.sd**2)
@@ -242,44 +211,23 @@ def errors(sd: float, same_luck: float, n: int, sims: int) -> tuple[float, float
 
 
 def test_a_planted_error_is_found() -> None:
-    """Judges whose ratings differ from people's by 40 points are found out, within a fifth, and
-    judges that are people's equals are accused of no more than the noise of both ratings (15).
-    """
-    found, planted = errors(40, same_luck=0, n=4000, sims=12)
+    """Judges whose ratings differ from people's by 40 points are found out, within a fifth."""
+    found, planted = errors(40, n=4000, sims=8)
     assert found == pytest.approx(planted, rel=0.2)
-    assert errors(0, same_luck=0, n=4000, sims=12)[0] < 25
+    assert errors(0, n=4000, sims=8)[0] < 25
 
 
-JUDGES = {"gpt-4-0125-preview": 83.3, "claude-3-opus-20240229": 72.3, "gpt-3.5-turbo": 57.0}
-
-
-@pytest.fixture(scope="module")
-def file(data: Path) -> Path:
-    return data / "chatbot_arena_27k" / "battles.csv.gz"
-
-
-@pytest.fixture(scope="module")
-def people(file: Path) -> BattleLog:
-    return read_battles(file, winner="human").of_source(Source.HUMAN)
-
-
-def verdicts_of(file: Path, judge: str) -> BattleLog:
-    return read_battles(file, winner=judge).of_source(Source.LLM_JUDGE, judge)
-
-
-@pytest.mark.parametrize("judge", JUDGES)
-def test_agreement_on_real_battles(file: Path, people: BattleLog, judge: str) -> None:
-    """On 26,919 real battles people and each judge agree as published: GPT-4 in 83.3 % of 14,397
-    doubly decisive battles, Claude in 72.3 %, GPT-3.5 in 57.0 %.
-    """
+def test_agreement_on_real_battles(data: Path) -> None:
+    """On 26,919 real battles people and GPT-4 agree as published: in 83.3 % of 14,397."""
+    file, judge = data / "chatbot_arena_27k" / "battles.csv.gz", "gpt-4-0125-preview"
     with gzip.open(file, "rt") as lines:
         rows = list(csv.DictReader(lines))
     both = [row for row in rows if {row["human"], row[judge]} <= {"a", "b"}]
-    if judge.startswith("gpt-4"):
-        assert len(both) == 14_397
+    assert len(both) == 14_397
+    people, verdicts = (read_battles(file, winner=winner) for winner in ("human", judge))
+    found = calibrated(people, verdicts, METHOD)
+    assert round(100 * found.agreement, 1) == 83.3
     agreement = np.mean([row["human"] == row[judge] for row in both])
-    found = calibrated(people, verdicts_of(file, judge), METHOD)
-    assert round(100 * found.agreement, 1) == JUDGES[judge]
     assert found.agreement == pytest.approx(agreement, abs=2e-4), "a few questions came twice"
     battles = {(row["question_id"], *sorted([row["model_a"], row["model_b"]])) for row in rows}
     assert found.n_shared == len(battles)

@@ -1,7 +1,5 @@
 """Claims: who is above whom, which ranks are possible, who would win."""
 
-from __future__ import annotations
-
 import json
 import math
 from collections.abc import Sequence
@@ -11,21 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo
-from arena_kit.rating.claims.claims import (
-    decided,
-    equivalent,
-    gap_errors,
-    gaps,
-    may_be_first,
-    neighbours,
-    rank_ranges,
-    sentences,
-    shrinkage,
-    single_rank_ranges,
-    summary,
-    tiers,
-)
+from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, PermutationElo
+from arena_kit.rating.claims import claims
+from tests.samples import log_of, won
 from tests.samples import rated_by_hand as board
 
 UNIT = 400 / math.log(10)
@@ -34,15 +20,7 @@ T_39 = 2.022691  # from tables
 
 def two(wins: int, losses: int) -> BattleLog:
     """So many wins and losses of x against y, each on a question of its own."""
-    return BattleLog.from_battles(
-        Battle(
-            model_a="x",
-            model_b="y",
-            winner="model_a" if n < wins else "model_b",  # type: ignore[arg-type]
-            question_id=f"q{n}",
-        )
-        for n in range(wins + losses)
-    )
+    return log_of(won("x", "y", wins, losses))
 
 
 def league(skill: Sequence[float], rounds: int, *, seed: int = 0, ties: float = 0.1) -> BattleLog:
@@ -53,15 +31,10 @@ def league(skill: Sequence[float], rounds: int, *, seed: int = 0, ties: float = 
         for i in range(len(skill)):
             for j in range(i):
                 chance = 1 / (1 + math.exp(skill[j] - skill[i]))
-                winner = "model_a" if rng.random() < chance else "model_b"
-                battles.append(
-                    Battle(
-                        model_a=f"m{i}",
-                        model_b=f"m{j}",
-                        winner="tie" if rng.random() < ties else winner,  # type: ignore[arg-type]
-                        question_id=f"q{q}",
-                    )
-                )
+                name = "model_a" if rng.random() < chance else "model_b"
+                winner = Outcome("tie" if rng.random() < ties else name)
+                sides = {"model_a": f"m{i}", "model_b": f"m{j}"}
+                battles.append(Battle(**sides, winner=winner, question_id=f"q{q}"))
     return BattleLog.from_battles(battles)
 
 
@@ -77,16 +50,10 @@ def ids(method: object) -> str:
     return f"{type(method).__name__} {getattr(method, 'interval', '')}"
 
 
-# Two models by hand
-
-
 @pytest.mark.parametrize("method", [SANDWICH, BradleyTerry(prior=0)])
 def test_two_models_by_hand(method: BradleyTerry) -> None:
-    """With 30 wins and 10 losses the gap is 400 log10(3) with an error of sqrt(1/30 + 1/10) in
-    natural units; x is above with the chance that Student's t, with 39 degrees of freedom, leaves
-    above 0.
-    """
-    found = gaps(method(two(30, 10)))
+    """30:10 has the gap 400 log10(3), the error sqrt(1/30 + 1/10) and Student's t with 39 df."""
+    found = claims.gaps(method(two(30, 10)))
     gap = 400 * math.log10(3)
     error = UNIT * math.sqrt((1 / 30 + 1 / 10) * 40 / 39)
     assert found.gap[0, 1] == pytest.approx(gap, abs=1e-8)
@@ -95,16 +62,11 @@ def test_two_models_by_hand(method: BradleyTerry) -> None:
     assert found.above[0, 1] == pytest.approx(student_t.cdf(gap / error, 39), abs=1e-7)
 
 
-# What holds for every method
-
-
 @pytest.mark.parametrize("method", METHODS, ids=ids)
 def test_rank_ranges_by_counting(method: BradleyTerry | PermutationElo) -> None:
-    """Surely above a model are those whose gap to it excludes 0; the best rank is one behind
-    them, the worst one before those surely below. The rank by rating lies in between.
-    """
+    """Surely above a model are those whose gap to it excludes 0."""
     found = method(LEAGUE)
-    between, ranges = gaps(found), single_rank_ranges(found)
+    between, ranges = claims.gaps(found), claims.single_rank_ranges(found)
     for i, model in enumerate(found.models):
         better = sum(between.low[j, i] > 0 for j in range(4))
         worse = sum(between.low[i, j] > 0 for j in range(4))
@@ -117,22 +79,16 @@ def test_rank_ranges_by_counting(method: BradleyTerry | PermutationElo) -> None:
 def test_claims_do_not_depend_on_the_baseline(method: BradleyTerry, baseline: str) -> None:
     """Whichever model is pinned, the same is said about every two of them."""
     one, other = method(LEAGUE), replace(method, baseline=baseline)(LEAGUE)
-    for here, there in zip(gaps(one), gaps(other), strict=True):
+    for here, there in zip(claims.gaps(one), claims.gaps(other), strict=True):
         np.testing.assert_allclose(here, there, atol=1e-6)
-    assert single_rank_ranges(one) == single_rank_ranges(other)
-
-
-# From resamples
+    assert claims.single_rank_ranges(one) == claims.single_rank_ranges(other)
 
 
 @pytest.mark.parametrize("method", [BOOTSTRAP, replace(BOOTSTRAP, ties="davidson"), ELO], ids=ids)
 def test_chances_are_shares_of_resamples(method: BradleyTerry | PermutationElo) -> None:
-    """Counted one by one: a chance is the share of resamples in which a model is above another,
-    an interval holds the middle 95 % of its leads. On 25 questions leads are drawn apart, around
-    the gap, by sqrt(25/24) and by what Student's t is wider than the normal curve.
-    """
+    """Counted one by one: a chance is the share of resamples in which a model is above another."""
     found = method(LEAGUE)
-    between = gaps(found)
+    between = claims.gaps(found)
     for i in range(4):
         for j in range(4):
             gap = between.gap[i, j]
@@ -150,7 +106,7 @@ def test_resamples_without_one_of_the_two_do_not_count() -> None:
     holes = found.replicates.copy()
     holes[::3, 1] = np.nan
     holes[5] = np.nan
-    between = gaps(replace(found, replicates=holes))
+    between = claims.gaps(replace(found, replicates=holes))
     for i, j in ((1, 2), (0, 3), (2, 1)):
         gap = between.gap[i, j]
         lead = gap + WIDER * (holes[:, i] - holes[:, j] - gap)
@@ -159,27 +115,24 @@ def test_resamples_without_one_of_the_two_do_not_count() -> None:
         assert between.low[i, j] == pytest.approx(np.quantile(lead, 0.025), abs=1e-4)
 
 
-# Where the evidence does not reach
-
-
 @pytest.mark.parametrize("method", METHODS, ids=ids)
 def test_a_model_on_few_questions_has_no_claims(method: BradleyTerry | PermutationElo) -> None:
-    """A model seen on nine questions has a gap and nothing about it; the others are not told to
-    be above or below it.
-    """
+    """A model seen on nine questions has a gap and nothing about it."""
     few = [
         Battle(model_a="new", model_b="m1", winner="model_a", question_id=f"q{q}")  # type: ignore[arg-type]
         for q in range(9)
     ]
     rows = [*league([0.0, 2.0, 4.0], 60, ties=0).to_battles(), *few]
     found = method(BattleLog.from_battles(rows))
-    between, new = gaps(found), found.models.index("new")
+    between, new = claims.gaps(found), found.models.index("new")
     for each in between[1:]:
         assert np.isnan(each[new]).all()
         assert np.isnan(each[:, new]).all()
         assert not np.isnan(np.delete(np.delete(each, new, 0), new, 1)).any()
     assert np.isfinite(between.gap).all()
-    assert single_rank_ranges(found) == {"m2": (1, 2), "m1": (2, 3), "m0": (3, 4), "new": None}
+    assert claims.single_rank_ranges(found) == {
+        "m2": (1, 2), "m1": (2, 3), "m0": (3, 4), "new": None,
+    }  # fmt: skip
 
 
 UNANIMOUS = {"win": two(40, 0), "tie": replace(two(40, 0), outcome=np.full(40, 2, np.int8))}
@@ -187,11 +140,8 @@ UNANIMOUS = {"win": two(40, 0), "tie": replace(two(40, 0), outcome=np.full(40, 2
 
 @pytest.mark.parametrize(("kind", "chance"), [("win", 0.95), ("tie", None)])
 def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) -> None:
-    """40 wins of 40 happen in 13 % of samples to a model that wins 95 % of the time, so its gap of
-    400 log10(19) = 512 is not excluded by one of 40.5:0.5; 40 ties of 40 do not pin two models to
-    one number.
-    """
-    found = gaps(SANDWICH(UNANIMOUS[kind]))
+    """40 wins of 40 do not exclude a model that wins 95 %, nor 40 ties a difference."""
+    found = claims.gaps(SANDWICH(UNANIMOUS[kind]))
     if chance is None:
         assert math.isnan(found.low[0, 1]) or found.low[0, 1] < 0 < found.high[0, 1]
         return
@@ -201,73 +151,46 @@ def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) ->
     assert math.isnan(found.low[0, 1]) or found.low[0, 1] < gap
 
 
-# Decided orders
-
-
 @pytest.mark.parametrize(("gap", "clear"), [(39.6, False), (39.8, True)])
 def test_neighbours_are_decided_from_2_807_standard_errors_on(gap: float, clear: bool) -> None:
-    """Two ratings known to 10 points have a gap known to 14.14, and 2.807 times that is 39.70: the
-    range of two normal values stays below it in 99.5 of 100 cases.
-    """
+    """Two ratings known to 10 points have a gap known to 14.14, and 2.807 times that is 39.70."""
     found = board({"x": gap, "y": 0.0})
-    assert gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
-    assert decided(found).tolist() == [[False, clear], [False, False]]
-    assert neighbours(found)[0].state == ("decided" if clear else "open")
+    assert claims.gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
+    assert claims.decided(found).tolist() == [[False, clear], [False, False]]
+    assert claims.neighbours(found)[0].state == ("decided" if clear else "open")
 
 
 @pytest.mark.parametrize(("gap", "clear"), [(44.2, False), (44.3, True)])
 def test_models_further_apart_need_more(gap: float, clear: bool) -> None:
-    """Over a span of three the studentized range at 99.5 % is 4.424, so the first and the last need
-    44.24 points of ratings known to 10.
-    """
+    """Over a span of three the studentized range at 99.5 % is 4.424: 44.24 points here."""
     found = board({"x": gap, "y": gap / 2, "z": 0.0})
-    assert decided(found)[0, 2] == clear
-    assert not decided(found)[0, 1]
+    assert claims.decided(found)[0, 2] == clear
+    assert not claims.decided(found)[0, 1]
 
 
 def test_what_follows_is_decided_too() -> None:
-    """A is up exactly where c is down, so their gap of 58 is known to 20 only: 2.9 standard errors,
-    where a span of three needs 3.13. But a is decided above b, and b above c.
-    """
+    """What follows from decided orders is decided; tiers are cut where everything is."""
     spread = np.array([[100.0, 0.0, -100.0], [0.0, 0.0, 0.0], [-100.0, 0.0, 100.0]])
     found = replace(board({"a": 58.0, "b": 29.0, "c": 0.0}), covariance=spread)
-    np.testing.assert_allclose(gap_errors(found)[0], [0, 10, 20])
-    assert decided(found)[0].tolist() == [False, True, True]
+    np.testing.assert_allclose(claims.gap_errors(found)[0], [0, 10, 20])
+    assert claims.decided(found)[0].tolist() == [False, True, True]
     alone = replace(found, covariance=4 * spread)
-    assert not decided(alone).any()
-
-
-def test_tiers_are_cut_where_everything_is_decided() -> None:
-    """A and b cannot be told apart, nor c and d; both of the former are above both of the latter.
-    A model without an interval is in no tier.
-    """
+    assert not claims.decided(alone).any()
     found = board(
         {"a": 310.0, "b": 300.0, "c": 105.0, "d": 100.0, "new": 200.0},
         {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0, "new": math.nan},
     )
-    assert tiers(found) == (("a", "b"), ("c", "d"))
-    assert may_be_first(found) == ("a", "b")
-    assert [pair.state for pair in neighbours(found)] == ["open", "decided", "open"]
-    assert sentences(found)[0] == (
+    assert claims.tiers(found) == (("a", "b"), ("c", "d"))
+    assert claims.may_be_first(found) == ("a", "b")
+    assert [pair.state for pair in claims.neighbours(found)] == ["open", "decided", "open"]
+    assert claims.sentences(found)[0] == (
         "First place is open between a and b. Too little evidence for any claim: new."
     )
 
 
-def test_one_badly_known_model_may_be_first() -> None:
-    """None is decidedly above d, so the first place is open between the leader and d, and nothing
-    can be cut.
-    """
-    found = board(
-        {"a": 300.0, "b": 200.0, "c": 100.0, "d": 50.0},
-        {"a": 10.0, "b": 10.0, "c": 10.0, "d": 200.0},
-    )
-    assert may_be_first(found) == ("a", "d")
-    assert tiers(found) == (("a", "b", "c", "d"),)
-
-
 def test_the_summary_is_all_of_it_as_plain_values() -> None:
     """A board's claims as JSON: what they are about, who may be first, tiers, neighbours, ranks."""
-    found = summary(
+    found = claims.summary(
         board(
             {"a": 300.0, "b": 299.0, "c": 0.0, "new": 5.0},
             {"a": 1, "b": 1, "c": 1, "new": math.nan},
@@ -275,8 +198,7 @@ def test_the_summary_is_all_of_it_as_plain_values() -> None:
         margin=10.0,
     )
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert found["about"] == "prompts_like_these"
-    assert found["first"] == ["a", "b"]
+    assert (found["about"], found["first"]) == ("prompts_like_these", ["a", "b"])
     assert found["tiers"] == [["a", "b"], ["c"]]
     assert [pair["state"] for pair in found["neighbours"]] == ["equivalent", "decided"]
     assert found["ranks_at_once"] == {"a": [1, 3], "b": [1, 3], "c": [3, 4]}
@@ -287,66 +209,34 @@ def test_the_summary_is_all_of_it_as_plain_values() -> None:
 
 
 def test_how_many_more_battles_decide() -> None:
-    """A gap of one standard error needs 2.807 of them, so 2.807² = 7.88 times the battles: 6,880
-    more than 1,000. A gap of 0 is never decided.
-    """
+    """One error needs 2.807² times the battles; 5 known to 1.414 lies within 8.97 points."""
     found = board({"x": math.sqrt(200), "y": 0.0})
-    (pair,) = neighbours(found)
+    (pair,) = claims.neighbours(found)
     assert pair.more == pytest.approx(6_880, abs=3)
-    assert "the next, x above y, needs about 6,900 more" in sentences(found)[1]
-    assert neighbours(board({"x": 0.0, "y": 0.0}))[0].more is None
-
-
-def test_equivalent_is_surely_within_the_margin() -> None:
-    """A gap of 5 known to 1.414 lies surely within 5 + 2.807 · 1.414 = 8.97 points."""
+    assert "the next, x above y, needs about 6,900 more" in claims.sentences(found)[1]
+    assert claims.neighbours(board({"x": 0.0, "y": 0.0}))[0].more is None
     found = board({"x": 5.0, "y": 0.0}, 1.0)
-    assert not equivalent(found, 8.9).any()
-    assert equivalent(found, 9.1).tolist() == [[False, True], [True, False]]
+    assert not claims.equivalent(found, 8.9).any()
+    assert claims.equivalent(found, 9.1).tolist() == [[False, True], [True, False]]
     near = board({"x": 2.0, "y": 0.0}, 1.0)
-    assert neighbours(near, margin=6.0)[0].state == "equivalent"
-    assert neighbours(near)[0].state == "open"
+    assert claims.neighbours(near, margin=6.0)[0].state == "equivalent"
+    assert claims.neighbours(near)[0].state == "open"
     with pytest.raises(ValueError, match="margin must be 0 or more, not -1"):
-        equivalent(found, -1)
+        claims.equivalent(found, -1)
 
 
 def test_ranks_at_once_take_wider_intervals_than_ranks_of_one() -> None:
-    """A gap of 2.2 standard errors is outside the 95 % interval and inside the 99 % one; over
-    repeated looks even 2.7 are not enough.
-    """
+    """2.2 errors are outside the 95 % interval, inside the 99 % one; the slope is 0.4."""
     step = math.sqrt(200)
     for errors, single, once in ((2.2, (1, 1), (1, 2)), (2.7, (1, 1), (1, 1))):
         found = board({"x": errors * step, "y": 0.0})
-        assert single_rank_ranges(found)["x"] == single
-        assert rank_ranges(found)["x"] == once
-        assert rank_ranges(found, repeated=True)["x"] == (1, 2)
-
-
-# Shrinkage
-
-
-def test_shrinkage_by_hand() -> None:
-    """Against a reference of -100, 0 and 100, ratings of -40, 30 and 40 have the slope
-    (100 · 40 + 100 · 40) / 20,000 = 0.4; three equal references have none.
-    """
+        assert claims.single_rank_ranges(found)["x"] == single
+        assert claims.rank_ranges(found)["x"] == once
+        assert claims.rank_ranges(found, repeated=True)["x"] == (1, 2)
     found = SANDWICH(league([0.0, 0.1, 0.2], 12))
     values = {"m0": (-100.0, -40.0), "m1": (0.0, 30.0), "m2": (100.0, 40.0)}
     reference, shrunk = (
         replace(found, ratings=tuple(replace(r, rating=values[r.model][k]) for r in found.ratings))
         for k in (0, 1)
     )
-    assert shrinkage(shrunk, reference) == pytest.approx(0.4)
-
-
-@pytest.mark.parametrize("method", METHODS, ids=ids)
-def test_claims_are_seen_from_either_side(method: BradleyTerry | PermutationElo) -> None:
-    """Gaps and their intervals turn their sign with the sides, chances add to one, and no model
-    is above itself.
-    """
-    found = gaps(method(LEAGUE))
-    np.testing.assert_allclose(found.gap, -found.gap.T, atol=1e-9)
-    np.testing.assert_allclose(found.low, -found.high.T, atol=1e-7)
-    np.testing.assert_allclose(found.above + found.above.T, 1, atol=1e-12)
-    np.testing.assert_allclose(np.diag(found.above), 0.5)
-    for each in (found.gap, found.low, found.high):
-        np.testing.assert_allclose(np.diag(each), 0, atol=1e-6)
-    assert np.all(found.low <= found.high + 1e-9)
+    assert claims.shrinkage(shrunk, reference) == pytest.approx(0.4)

@@ -1,7 +1,5 @@
 """PermutationElo: published results, properties, and ratings that do not exist."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from dataclasses import replace
@@ -12,35 +10,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import Battle, BattleLog, Outcome, PermutationElo
-from arena_kit.battles.log import Labels
+from arena_kit import BattleLog, PermutationElo
+from tests.samples import battle, ring
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
 
 
-def battle(a: str, b: str, winner: str, question: str | None = None, **more: object) -> Battle:
-    return Battle(model_a=a, model_b=b, winner=Outcome(winner), question_id=question, **more)
-
-
-def ring(n: int = 30) -> list[Battle]:
-    """Three models that all meet, on n questions; a beats b beats c mostly."""
-    rows = []
-    for q in range(n):
-        upset = "model_b" if q % 4 == 0 else "model_a"
-        rows += [
-            battle("a", "b", upset, f"q{q}"),
-            battle("b", "c", upset if q % 8 else "model_a", f"q{q}"),
-            battle("a", "c", "model_a", f"q{q}"),
-        ]
-    return rows
-
-
 def test_qlora_table(data: Path) -> None:
-    """Permutation Elo on the QLoRA verdicts matches the paper's table within Monte-Carlo error.
-
-    The paper averages 10,000 orders and rounds to whole numbers, so its own error is that of
-    10,000 orders plus half a point.
-    """
+    """Permutation Elo on the QLoRA verdicts matches the paper's table within Monte-Carlo error."""
     names = {"first": "model_a", "second": "model_b", "tie": "tie"}
     with gzip.open(data / "qlora_gpt4_judge" / "verdicts.csv.gz", "rt") as lines:
         log = BattleLog.from_battles(
@@ -50,56 +27,12 @@ def test_qlora_table(data: Path) -> None:
         )
     with (data / "qlora_gpt4_judge" / "published_elo.csv").open() as lines:
         published = {r["model"]: float(r["oa_gpt4"]) for r in csv.DictReader(lines) if r["oa_gpt4"]}
-    found = PermutationElo(k=32, initial=1000, n_perms=500, ties="half", evidence_replicates=0)(log)
+    found = PermutationElo(k=32, initial=1000, n_perms=40, ties="half", evidence_replicates=0)(log)
     for model, rating in published.items():
         sem = found[model].extra["order_sem"]
         assert sem is not None
-        margin = 3 * np.hypot(sem, sem * np.sqrt(500 / 10_000)) + 0.5
+        margin = 3 * np.hypot(sem, sem * np.sqrt(40 / 10_000)) + 0.5
         assert abs(found[model].rating - rating) < margin
-
-
-def test_evidence_is_what_other_questions_would_show() -> None:
-    """The evidence SE is the spread of ratings over fresh samples, within 15 %.
-
-    40 samples of 60 questions with five battles each between four known skills, where each
-    question favours some models (SD 150 Elo): the spread of the 40 ratings is itself known
-    to about 6 % once averaged over models. K 32 makes the noise of the order about as large
-    as that of the evidence, so leaving it in would show.
-    """
-    rng = np.random.default_rng(1)
-    skills = np.array([-120.0, -40.0, 40.0, 120.0])
-    method = PermutationElo(k=32, n_perms=100, evidence_replicates=150, evidence_orders=1)
-    ratings, errors = [], []
-    for seed in range(40):
-        a = rng.integers(0, 4, 300, dtype=np.int32)
-        b = ((a + rng.integers(1, 4, 300)) % 4).astype(np.int32)
-        question = np.repeat(np.arange(60, dtype=np.int32), 5)
-        level = skills + rng.normal(0, 150, (60, 4))
-        gap = level[question, a] - level[question, b]
-        lost = rng.random(300) > 1 / (1 + 10 ** (-gap / 400))
-        log = BattleLog(
-            models=("p", "q", "r", "s"),
-            a=a,
-            b=b,
-            outcome=lost.astype(np.int8),
-            question_id=Labels(np.array([f"{q:02d}" for q in range(60)], object), question),
-        )
-        found = replace(method, seed=seed)(log)
-        ratings.append([found[m].rating for m in log.models])
-        errors.append([found[m].extra["evidence_se"] or 0.0 for m in log.models])
-    true_spread = np.std(ratings, axis=0, ddof=1).mean()
-    assert np.mean(errors) == pytest.approx(true_spread, rel=0.15)
-
-
-def test_few_questions_have_no_interval() -> None:
-    """A model seen on fewer than ten questions has a rating but no interval; others have one."""
-    newcomer = [battle("a", "new", "model_a", f"q{n}") for n in range(9)]
-    found = QUICK(BattleLog.from_battles(ring() + newcomer))
-    assert found["new"].ci_low is None
-    assert found["new"].extra["evidence_se"] is None
-    assert found["a"].ci_low is not None
-    more = [*newcomer, battle("a", "new", "model_b", "q9")]
-    assert QUICK(BattleLog.from_battles(ring() + more))["new"].ci_low is not None
 
 
 def league(chances: dict[tuple[str, str], float], questions: int, seed: int) -> BattleLog:
@@ -114,9 +47,7 @@ def league(chances: dict[tuple[str, str], float], questions: int, seed: int) -> 
 
 @pytest.mark.parametrize(("chance", "verb"), [(0.0, "lost"), (1.0, "won")])
 def test_who_always_loses_or_wins_has_no_interval(chance: float, verb: str) -> None:
-    """No resample holds an outcome that was not seen, so a winless entrant loses all of each: its
-    ratings lie within a few points, and that is no evidence of how weak it is.
-    """
+    """No resample holds an outcome that was not seen, so a winless entrant loses all of each."""
     chances = {("x", other): chance for other in "abc"}
     log = league(chances | {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7}, 50, seed=1)
     found = QUICK(log)
@@ -128,9 +59,7 @@ def test_who_always_loses_or_wins_has_no_interval(chance: float, verb: str) -> N
 
 
 def test_a_group_that_always_loses_has_no_interval() -> None:
-    """Two entrants that beat each other, and nobody else, are as unsure as one that beats nobody;
-    half a win for a tie with one of the others, once, ends that.
-    """
+    """Two entrants that beat only each other are as unsure as one that beats nobody."""
     chances = {(high, low): 1.0 for high in "abc" for low in "xy"}
     chances |= {("a", "b"): 0.6, ("b", "c"): 0.6, ("a", "c"): 0.7, ("x", "y"): 0.5}
     log = league(chances, 40, seed=2)
@@ -145,7 +74,7 @@ def test_a_group_that_always_loses_has_no_interval() -> None:
 @given(
     st.lists(st.sampled_from(["model_a", "model_b", "tie", "both_bad"]), min_size=6, max_size=12)
 )
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=10, deadline=None)
 def test_properties(winners: list[str]) -> None:
     """Elo is zero-sum, deterministic, blind to names, and leaves its input alone."""
     sides = [("a", "b"), ("b", "c"), ("c", "a")]

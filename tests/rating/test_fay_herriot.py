@@ -1,7 +1,5 @@
 """Fay–Herriot: brute-force integration, the classical t, and both limits."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 
 import numpy as np
@@ -32,23 +30,18 @@ def two(seed: int, n: int = 6, judge_noise: float = 0.0, error: float = 25.0) ->
                       center=every)  # fmt: skip
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_posterior_is_the_integral(seed: int) -> None:
-    """Ratings and standard errors are those of a brute-force sum over variances and slopes."""
-    pair = two(seed)
+def test_the_posterior_is_the_integral() -> None:
+    """Ratings, errors and surprises are those of a brute-force sum over variances and slopes."""
+    pair = two(1)
     found = combined(pair)
     mean, sd = FayHerriotGrid(pair.people, pair.judge, pair.people_noise).moments()
     assert found.rating == pytest.approx(mean, abs=0.02)
     assert np.sqrt(np.diag(found.covariance)) == pytest.approx(sd, rel=2e-3)
-
-
-def test_a_surprise_is_the_deleted_residuals() -> None:
-    """Surprise comes from the others alone: the posterior without its rating, by brute force."""
     pair = two(4)
     people = pair.people + 300 * (np.arange(6) == 2)
     found = combined(replace(pair, people=people))
     grid = FayHerriotGrid(people, pair.judge, pair.people_noise)
-    for model in (0, 2, 5):
+    for model in (0, 2):
         assert found.surprise[model] == pytest.approx(grid.surprise(model), rel=5e-3)
     assert found.surprise[2] < 0.05
 
@@ -78,10 +71,7 @@ def test_the_error_of_a_fixed_slope_is_the_integral() -> None:
 
 
 def test_without_noise_it_is_students_t() -> None:
-    """Differences that are known exactly predict the next one as in any textbook: Student's t with
-    n - 1 degrees of freedom, times s · sqrt(1 + 1/n). Models on which people and judge happen to
-    agree to the point leave an error as large as their noise possible: it is never zero.
-    """
+    """Differences that are known exactly predict the next one as in any textbook."""
     gap = np.array([-31.0, -4.0, 3.0, 12.0, 20.0])
     found = judge_variance(gap - gap.mean(), 1e-6 * (np.eye(5) - 1 / 5))
     expected = stats.t.ppf(0.975, 4) * gap.std(ddof=1) * np.sqrt(1 + 1 / 5)
@@ -92,17 +82,14 @@ def test_without_noise_it_is_students_t() -> None:
 
 
 def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> None:
-    """With an endless error, ratings and covariance are people's alone. With no error and no noise
-    they are the judge's, on the scale that people give them by generalised least squares, and only
-    that scale is uncertain.
-    """
+    """With an endless error, ratings and covariance are people's alone."""
     for judge_noise in (0.0, 10.0):
         pair = two(6, judge_noise=judge_noise)
-        rating, spread = JudgeLine.of(pair, 0.5).at(1e9)
+        rating, spread = JudgeLine(pair, 0.5).at(1e9)
         assert rating == pytest.approx(pair.people, abs=1e-3)
         assert spread == pytest.approx(pair.people_noise, abs=0.01)
     pair, q = two(7), contrasts(6)
-    rating, spread = JudgeLine.of(pair, 0.5).at(1e-9)
+    rating, spread = JudgeLine(pair, 0.5).at(1e-9)
     inverse = q.T @ np.linalg.inv(q @ pair.people_noise @ q.T) @ q
     steep = pair.judge @ inverse @ pair.judge
     slope = pair.judge @ inverse @ pair.people / steep
@@ -111,9 +98,7 @@ def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> No
 
 
 def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
-    """Ratings and covariance as one large normal distribution: shift, slope, judge's errors and
-    both noises are drawn at once, and people's ratings are conditioned on.
-    """
+    """Ratings and covariance as one large normal distribution."""
     n = len(pair.people)
     flat = np.diag([1e7, 1e2])
     noises = np.block([[pair.people_noise, pair.shared], [pair.shared.T, pair.judge_noise]])
@@ -133,16 +118,14 @@ def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, n
 
 
 def test_noise_that_both_share_and_models_without_votes() -> None:
-    """With a noisy judge, noise that people and judge share, and two models without votes, ratings
-    and covariance are those of the whole joint normal distribution, conditioned on the votes.
-    """
+    """Ratings are those of the joint normal distribution, conditioned on the votes."""
     voted = np.array([True] * 6 + [False] * 2)
     keep = np.diag(voted) - np.outer(voted, voted) / 6
     both = covariance(np.random.default_rng(9), 16, 40.0)
     noises = {"people_noise": keep @ both[:8, :8] @ keep, "judge_noise": both[8:, 8:]}
     shared = keep @ both[:8, 8:]
     pair = replace(two(8, 8, 20.0), voted=voted, center=voted, shared=shared, **noises)
-    rating, spread = JudgeLine.of(pair, 0.5).at(300.0)
+    rating, spread = JudgeLine(pair, 0.5).at(300.0)
     expected, left = blup(pair, 0.5, 300.0)
     assert rating == pytest.approx(expected, abs=0.05)
     assert spread == pytest.approx(left, abs=0.5)

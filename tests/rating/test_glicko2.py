@@ -1,8 +1,5 @@
 """Glicko-2: the paper's example, properties, rating periods, and ratings that do not exist."""
 
-from __future__ import annotations
-
-import os
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from math import exp, log
@@ -19,6 +16,7 @@ from arena_kit.rating.glicko2.method import Glicko2, GlickoState
 from arena_kit.rating.glicko2.replay import SCALE, Limits, States, replay, replay_sets
 from arena_kit.rating.resampling import Games
 from tests import naive
+from tests.samples import battle, ring
 
 PLAIN = Glicko2(evidence_replicates=0)
 QUICK = Glicko2(evidence_replicates=40)
@@ -26,29 +24,11 @@ FRESH = GlickoState(1500.0, 350.0, 0.06)
 DAWN = datetime(2026, 3, 1, 9, tzinfo=UTC)
 FLIP = {"model_a": "model_b", "model_b": "model_a", "tie": "tie", "both_bad": "both_bad"}
 SCORES = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
-Numbers = tuple[float, float, float]
 PAIRS = [("a", "b"), ("b", "c"), ("c", "a"), ("a", "d"), ("d", "b")]
-
-
-def battle(a: str, b: str, winner: str, **more: object) -> Battle:
-    return Battle(model_a=a, model_b=b, winner=Outcome(winner), **more)
 
 
 def log_of(*rows: Battle) -> BattleLog:
     return BattleLog.from_battles(rows)
-
-
-def ring(n: int = 30) -> list[Battle]:
-    """Three models that all meet, on n questions; a beats b beats c mostly."""
-    rows = []
-    for q in range(n):
-        upset = "model_b" if q % 4 == 0 else "model_a"
-        rows += [
-            battle("a", "b", upset, question_id=f"q{q}"),
-            battle("b", "c", upset if q % 8 else "model_a", question_id=f"q{q}"),
-            battle("a", "c", "model_a", question_id=f"q{q}"),
-        ]
-    return rows
 
 
 def dated(rows: list[Battle], hours: float = 7.0) -> list[Battle]:
@@ -70,23 +50,6 @@ def fresh(n_models: int) -> tuple[States, Limits]:
     return PLAIN.start(n_models), PLAIN.limits()
 
 
-def after_period(
-    player: Numbers, games: list[tuple[Numbers, float]], tau: float
-) -> tuple[float, ...]:
-    """Rating, RD and volatility of a player after one rating period of games."""
-    method, n = Glicko2(tau=tau), len(games)
-    rating, rd, volatility = np.array([player, *(other for other, _ in games)]).T
-    start = States(mu=(rating - 1500) / SCALE, var=(rd / SCALE) ** 2, s=volatility**2)
-    played = Games(
-        a=np.zeros(n, np.int32),
-        b=np.arange(1, n + 1, dtype=np.int32),
-        score=np.array([score for _, score in games]),
-        n_models=n + 1,
-    )
-    final = replay(played, start, method.limits(), period=np.zeros(n, np.int64))
-    return tuple(float(column[0]) for column in method.in_points(final))
-
-
 def states(found: Ratings) -> dict[str, tuple[float | None, ...]]:
     return {r.model: (r.rating, r.extra["rd"], r.extra["volatility"]) for r in found.ratings}
 
@@ -102,28 +65,18 @@ def battle_lists(draw: st.DrawFn) -> list[Battle]:
 
 def test_glickman() -> None:
     """Glickman's worked example comes out to all the digits he prints, and three more."""
-    opponents = [((1400, 30, 0.06), 1.0), ((1550, 100, 0.06), 0.0), ((1700, 300, 0.06), 0.0)]
-    rating, rd, volatility = after_period((1500, 200, 0.06), opponents, tau=0.5)
-    assert rating == pytest.approx(1464.0507, abs=5e-5)
-    assert rd == pytest.approx(151.5165, abs=5e-5)
-    assert volatility == pytest.approx(0.0599960, abs=5e-8)
-
-
-numbers = st.tuples(st.floats(500, 2500), st.floats(30, 350), st.floats(0.01, 0.3))
-
-
-@given(
-    player=numbers,
-    games=st.lists(st.tuples(numbers, st.floats(0, 1)), min_size=1, max_size=4),
-    tau=st.floats(0.2, 1.5),
-)
-@settings(max_examples=75, deadline=None)
-def test_period(player: Numbers, games: list[tuple[Numbers, float]], tau: float) -> None:
-    """A period of any games is the paper's procedure to 1e-9."""
-    met = [(naive.decimals(other), score) for other, score in games]
-    expected = naive.glicko2_period(naive.decimals(player), met, tau=tau)
-    found = after_period(player, games, tau)
-    assert found == pytest.approx([float(number) for number in expected], rel=0, abs=1e-9)
+    rating, rd, volatility = np.array(
+        [(1500, 200, 0.06), (1400, 30, 0.06), (1550, 100, 0.06), (1700, 300, 0.06)]
+    ).T
+    start = States(mu=(rating - 1500) / SCALE, var=(rd / SCALE) ** 2, s=volatility**2)
+    a, b = np.zeros(3, np.int32), np.arange(1, 4, dtype=np.int32)
+    games = Games(a=a, b=b, score=np.array([1.0, 0.0, 0.0]), n_models=4)
+    final = PLAIN.in_points(replay(games, start, PLAIN.limits(), period=np.zeros(3, np.int64)))
+    assert [column[0] for column in final] == [
+        pytest.approx(1464.0507, abs=5e-5),
+        pytest.approx(151.5165, abs=5e-5),
+        pytest.approx(0.0599960, abs=5e-8),
+    ]
 
 
 @given(
@@ -155,19 +108,20 @@ def test_votes(rows: list[Battle], tau: float, limits: tuple[float, float]) -> N
     """Per-vote ratings are the naive replay to 1e-9."""
     method = replace(PLAIN, tau=tau, rd=200, rd_min=limits[0], rd_max=limits[1])
     votes = [row for row in rows if row.winner is not Outcome.BOTH_BAD]
-    games = [("abcd".index(v.model_a), "abcd".index(v.model_b), SCORES[v.winner]) for v in votes]
-    expected = naive.glicko2(games, 4, start=(1500, 200, 0.06), tau=tau, limits=limits)
+    games = [
+        (n, "abcd".index(v.model_a), "abcd".index(v.model_b), SCORES[v.winner])
+        for n, v in enumerate(votes)
+    ]
+    expected = naive.glicko2(games, 4, (1500, 200, 0.06), idle=False, tau=tau, limits=limits)
     found = states(method(log_of(*rows)))
     for model, state in zip("abcd", expected, strict=True):
-        assert found[model] == pytest.approx([float(x) for x in state], rel=0, abs=1e-9)
+        assert found[model] == pytest.approx(state, rel=0, abs=1e-9)
 
 
 @given(battle_lists(), st.integers(0, 30))
 @settings(max_examples=30, deadline=None)
 def test_running_states_are_those_of_a_replay(rows: list[Battle], at_once: int) -> None:
-    """Rated vote by vote, the first ones at once, models stand where a replay of all votes puts
-    them, in every digit.
-    """
+    """Rated vote by vote, models stand where a replay of all votes puts them, in every digit."""
     running = PLAIN.running()
     votes = [(v.model_a, v.model_b, SCORES.get(v.winner, float("nan"))) for v in rows]
     running.play(votes[:at_once])
@@ -182,9 +136,7 @@ def test_running_states_are_those_of_a_replay(rows: list[Battle], at_once: int) 
 @given(battle_lists())
 @settings(max_examples=30, deadline=None)
 def test_properties(rows: list[Battle]) -> None:
-    """Ratings are deterministic, blind to names and sides, and leave their input alone; RD
-    stays within its limits, and the start rating only shifts.
-    """
+    """Ratings are deterministic, blind to names and sides, and leave their input alone."""
     log = log_of(*rows)
     before = {name: column.copy() for name, column in log.columns().items()}
     found = PLAIN(log)
@@ -205,22 +157,8 @@ def test_properties(rows: list[Battle]) -> None:
         assert higher[model].extra == found[model].extra
 
 
-def test_what_does_not_count_moves_nothing() -> None:
-    """Both-bad votes and inconsistent judgments change no rating, RD or volatility and are counted
-    as dropped; an inconsistent one may count as a tie does.
-    """
-    some, odd = battle("a", "b", "both_bad"), battle("a", "b", "tie", inconsistent=True)
-    rows = [*(row for each in ring(8) for row in (some, each)), odd]
-    plain, found = PLAIN(log_of(*ring(8))), PLAIN(log_of(*rows))
-    assert states(found) == states(plain)
-    assert found.dropped == {"tie": 0, "both_bad": 24, "inconsistent": 1}
-    assert found.n_battles == 24
-    half = replace(PLAIN, inconsistent="half")(log_of(*rows))
-    assert states(half) == states(PLAIN(log_of(*ring(8), battle("a", "b", "tie"))))
-
-
 def test_replay_order() -> None:
-    """Votes are replayed by time and id, however they are stored; intervals included."""
+    """Votes are replayed by time and id, those without one last, however they are stored."""
     rows = dated(ring())
     expected = QUICK(log_of(*rows))
     shuffled = [rows[i] for i in np.random.default_rng(2).permutation(len(rows))]
@@ -228,12 +166,6 @@ def test_replay_order() -> None:
     assert states(expected) == states(PLAIN(log_of(*ring())))
     by_id = [replace(row, timestamp=None) for row in shuffled]
     assert states(PLAIN(log_of(*by_id))) == states(expected)
-
-
-def test_what_has_no_time_or_id_comes_last() -> None:
-    """A vote without a timestamp follows those with one, one without an id its equals in time;
-    equal in both, votes keep their places.
-    """
     later = DAWN + timedelta(hours=1)
     keys = [(None, "a"), (later, None), (DAWN, "c"), (later, "b"), (DAWN, "a"), (None, None)]
     keys += [(later, "b"), (DAWN, None)]
@@ -242,9 +174,7 @@ def test_what_has_no_time_or_id_comes_last() -> None:
 
 
 def test_history() -> None:
-    """History has a row per vote in the order of replay, ends in the ratings, and lists both-bad
-    votes with states that they did not change.
-    """
+    """History has a row per vote and ends in the ratings; what does not count moves nothing."""
     rows = [*ring(6), battle("c", "a", "both_bad"), battle("b", "a", "tie", inconsistent=True)]
     log = log_of(*reversed(dated(rows)))
     history, found = PLAIN.history(log), PLAIN(log)
@@ -261,15 +191,22 @@ def test_history() -> None:
     assert "array" not in repr(history)
     with pytest.raises(KeyError, match="'z' has no history"):
         history.of("z")
+    some, odd = battle("a", "b", "both_bad"), battle("a", "b", "tie", inconsistent=True)
+    rows = [*(row for each in ring(8) for row in (some, each)), odd]
+    plain, found = PLAIN(log_of(*ring(8))), PLAIN(log_of(*rows))
+    assert states(found) == states(plain)
+    assert (found.dropped, found.n_battles) == ({"tie": 0, "both_bad": 24, "inconsistent": 1}, 24)
+    half = replace(PLAIN, inconsistent="half")(log_of(*rows))
+    assert states(half) == states(PLAIN(log_of(*ring(8), battle("a", "b", "tie"))))
 
 
 @pytest.mark.parametrize("periods", [False, True])
 def test_engines_agree(periods: bool) -> None:
     """The compiled engine gives what plain Python gives, to 1e-9, for votes, traces and sets."""
-    games = random_games(3000)
+    games = random_games(900)
     games.score[::7] = np.nan
-    period = np.arange(3000) // 40 * 2 if periods else None
-    sets = np.random.default_rng(3).integers(0, 3000, (3, 500)).astype(np.int32)
+    period = np.arange(900) // 40 * 2 if periods else None
+    sets = np.random.default_rng(3).integers(0, 900, (3, 500)).astype(np.int32)
     sizes = np.array([500, 300, 1], np.int32)
     found = []
     for compiled in (False, True):
@@ -280,21 +217,6 @@ def test_engines_agree(periods: bool) -> None:
     for plain, compiled in zip(*found, strict=True):
         np.testing.assert_allclose(compiled * SCALE, plain * SCALE, rtol=0, atol=1e-9)
     assert trace.mu[-1].tolist() == final.mu[[games.a[-1], games.b[-1]]].tolist()
-
-
-def test_threads_change_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Intervals hold the ratings and depend neither on the number of threads nor on the engine."""
-    found = [QUICK(log_of(*ring())).as_dict()]
-    assert all(row["ci_low"] < row["rating"] < row["ci_high"] for row in found[0]["ratings"])
-    monkeypatch.setattr(glicko2_replay, "COMPILED_FROM", 1)
-    for threads in (1, 2, 5):
-        monkeypatch.setattr(os, "cpu_count", lambda n=threads: n)
-        found.append(QUICK(log_of(*ring())).as_dict())
-    assert found[1] == found[2] == found[3]
-    for plain, compiled in zip(found[0]["ratings"], found[1]["ratings"], strict=True):
-        assert {k: v for k, v in compiled.items() if k != "model"} == pytest.approx(
-            {k: v for k, v in plain.items() if k != "model"}, abs=1e-9
-        )
 
 
 @given(battle_lists(), st.data())
@@ -309,25 +231,19 @@ def test_periods(rows: list[Battle], data: st.DataObject) -> None:
     votes = [row for row in rows if row.winner is not Outcome.BOTH_BAD]
     first = votes[0].timestamp
     games = [
-        (
-            (v.timestamp - first).days // 3,
-            "abcd".index(v.model_a),
-            "abcd".index(v.model_b),
-            SCORES[v.winner],
-        )
+        ((v.timestamp - first).days // 3, *map("abcd".index, (v.model_a, v.model_b)),
+         SCORES[v.winner])
         for v in votes
-    ]
-    expected = naive.glicko2_periods(games, 4, start=(1500, 200, 0.3), tau=0.5, limits=(30, 350))
+    ]  # fmt: skip
+    expected = naive.glicko2(games, 4, (1500, 200, 0.3), idle=True, tau=0.5)
     method = replace(PLAIN, rd=200, volatility=0.3, period_days=3)
     found = states(method(log_of(*rows)))
     for model, state in zip("abcd", expected, strict=True):
-        assert found[model] == pytest.approx([float(x) for x in state], rel=0, abs=1e-9)
+        assert found[model] == pytest.approx(state, rel=0, abs=1e-9)
 
 
 def test_periods_begin_at_midnight() -> None:
-    """Periods are counted from the first vote's midnight in UTC: 9:00 and 23:59 share a day,
-    0:00 begins the next.
-    """
+    """Periods are counted from the first vote's midnight in UTC."""
     late, next_day = DAWN.replace(hour=23, minute=59), DAWN.replace(day=2, hour=0)
     rows = [
         battle("a", "b", "model_a", timestamp=when)
@@ -341,30 +257,8 @@ def test_periods_begin_at_midnight() -> None:
     assert half_days.tolist() == [0, 1, 2, 3]
 
 
-def test_both_bad_starts_no_period() -> None:
-    """A both-bad vote neither begins the first period nor lets models grow uncertain, in the
-    ratings as in their history.
-    """
-
-    def on(day: int, a: str, b: str, winner: str) -> Battle:
-        return battle(a, b, winner, timestamp=DAWN + timedelta(days=day))
-
-    method = replace(PLAIN, period_days=2, rd=200)
-    rows = [on(day, "a", "b", "model_a") for day in (1, 2, 3, 6)] + [on(9, "c", "a", "model_a")]
-    odd = [on(day, "b", "c", "both_bad") for day in (-8, 0, 2, 4, 9)]
-    log = log_of(*rows, *odd)
-    found = states(method(log))
-    assert found == states(method(log_of(*rows)))
-    history = method.history(log)
-    assert history.of("c")[2][:4] == pytest.approx(200, abs=1e-9)
-    for model in "abc":
-        assert [column[-1] for column in history.of(model)[1:]] == pytest.approx(
-            found[model], abs=1e-9
-        )
-
-
 def test_history_of_periods() -> None:
-    """With rating periods every vote shows the states after its period, idle time included."""
+    """Every vote shows the states after its period, idle time included; each needs a time."""
     method = replace(PLAIN, period_days=1)
     rows = [battle("a", "b", "model_a", timestamp=DAWN + timedelta(days=n // 3)) for n in range(9)]
     rows += [battle("a", "b", "both_bad", timestamp=DAWN + timedelta(days=4))]
@@ -380,10 +274,6 @@ def test_history_of_periods() -> None:
         assert history.rd[n - 1].tolist() == [found["a"].extra["rd"], found["b"].extra["rd"]]
     idle = np.sqrt(history.rd[8] ** 2 + 2 * (SCALE * history.volatility[8]) ** 2)
     assert history.rd[9] == pytest.approx(idle, abs=1e-9)
-
-
-def test_periods_need_times() -> None:
-    """Rating periods of votes without a time are refused, saying how many have none."""
     method = replace(PLAIN, period_days=1)
     with pytest.raises(RatingError, match="timestamp on every battle, but 90 of 90 have none"):
         method(log_of(*ring()))

@@ -1,7 +1,5 @@
 """Golden cases: every rating method against hand calculations and published figures."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 import json
@@ -98,21 +96,15 @@ def off_the_list(arena: BattleLog, method: BradleyTerry) -> tuple[float, float]:
 
 @pytest.mark.parametrize("method", [BradleyTerry(), PLAIN])
 def test_the_published_list(arena: BattleLog, method: BradleyTerry) -> None:
-    """The ratings match the list by default and without a prior: RMS below 0.5, no model more
-    than 3 points off.
-    """
+    """The ratings match the list by default and without a prior."""
     rms, largest = off_the_list(arena, method)
     assert rms < 0.5
     assert largest < 3
 
 
-@pytest.mark.parametrize(
-    ("ties", "nll"), [("half", 0.6554), ("rao-kupper", 1.0095), ("davidson", 1.0100)]
-)
+@pytest.mark.parametrize(("ties", "nll"), [("half", 0.6554), ("davidson", 1.0100)])
 def test_the_published_likelihoods(ties: Any, nll: float, arena: BattleLog) -> None:
-    """On the 1,374,996 votes that are not both-bad, the mean negative log-likelihood is the one
-    that leaderbot publishes for each model of ties, to its four digits.
-    """
+    """The mean negative log-likelihood is the one that leaderbot publishes, to four digits."""
     result = BradleyTerry(prior=0, ties=ties, both_bad="exclude")(arena)
     assert result.n_battles == 1_374_996
     assert result.fit["nll"] == pytest.approx(nll, abs=5.1e-5)

@@ -1,16 +1,13 @@
 """People and judge together: what is gained, what is guarded against, and what is refused."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, claims, read_battles
+from arena_kit import BattleLog, BradleyTerry, Hybrid, RatingError, claims
 from arena_kit.battles.battle import Source
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from tests.samples import shared_log
@@ -64,10 +61,7 @@ def width(found: HybridRatings, model: str, *, alone: bool = False) -> float:
 
 
 def test_a_good_judge_is_worth_votes_and_a_useless_one_does_not_hurt() -> None:
-    """With a judge that errs by 15 points, 600 votes on 12 models come as near to the planted
-    skills as two and a half times as many would, and the result says so. With one whose ratings
-    have nothing to do with people's, no interval is wider and ratings are as near as by votes.
-    """
+    """A good judge is worth 2.5 times the votes; with a useless one no interval is wider."""
     good, useless, said = [], [], []
     for seed in range(8):
         board = Board(seed)
@@ -88,11 +82,7 @@ def test_a_good_judge_is_worth_votes_and_a_useless_one_does_not_hurt() -> None:
 
 
 def test_a_new_model_is_placed_by_the_judge() -> None:
-    """A model without votes stands where the judge's line puts it: the slope times its distance to
-    the mean of the models that people rate; its interval holds the judge's error. It is worth the
-    votes that would leave its standard error, c / se² with c the median variance times votes; one
-    with votes its own times what they gained.
-    """
+    """A model without votes stands where the judge's line puts it."""
     board = Board(4)
     human, judged = without(board.human(3000), "m05"), board.judged()
     found = Hybrid()(human, judged)
@@ -115,10 +105,7 @@ def test_a_new_model_is_placed_by_the_judge() -> None:
 
 
 def test_models_with_few_votes_are_listed() -> None:
-    """Votes on a model with fewer than `min_battles` are set aside and counted; the judge places
-    it. The mean of the models that people rate stays the center. Verdicts that repeat the votes
-    are no second witness: ratings and intervals are people's.
-    """
+    """Votes on a model with fewer than `min_battles` are set aside and counted."""
     board = Board(5)
     human = board.human(1500)
     mine = np.flatnonzero((human.a == 7) | (human.b == 7))
@@ -146,20 +133,16 @@ def test_a_model_that_stands_out_is_named() -> None:
 
 
 def test_alike_errors_are_rarely_named() -> None:
-    """A judge that errs alike on all models has one named in few boards: 5 % at most are meant,
-    and 4 of 24 would happen once in 30 times at that.
-    """
+    """A judge that errs alike on all models has one named in few boards."""
     alarms = 0
-    for seed in range(24):
+    for seed in range(8):
         board = Board(seed + 50, n=10, battles=1500, error=40)
         alarms += bool(Hybrid()(board.human(1000), board.judged()).disagreements)
-    assert alarms <= 3
+    assert alarms <= 1
 
 
 def test_the_exchange_rate_by_hand() -> None:
-    """A judge known to err by sd (and to be noisy) leaves as much variance as c / sd² votes, c
-    being what a model's variance is times its votes; the sentence says so.
-    """
+    """A judge known to err by sd (and to be noisy) leaves as much variance as c / sd² votes."""
     board = Board(8, battles=20_000, error=20)
     found = Hybrid()(board.human(8000), board.judged())
     people = found.people
@@ -172,10 +155,7 @@ def test_the_exchange_rate_by_hand() -> None:
 
 
 def test_names_sides_and_input() -> None:
-    """Renaming models renames ratings, swapping every battle's sides changes nothing, the same
-    input gives the same output, and the input stays as it was. A result is JSON, says how it was
-    made, and feeds claims about order.
-    """
+    """Renaming models renames ratings, swapping every battle's sides changes nothing."""
     board = Board(9, battles=3000)
     logs = human, judged = board.human(900), board.judged()
     before = [each.outcome.copy() for each in logs]
@@ -202,10 +182,7 @@ def test_names_sides_and_input() -> None:
 
 
 def test_a_center_of_ones_own() -> None:
-    """Relative to the mean of the other 11 models, a model is 12/11 as far from the center as
-    relative to all 12, by hand: x − (sum − x) / 11 = 12/11 · (x − sum / 12). So are the ends of its
-    intervals, alone and together, and its standard error; gaps between models stay as they are.
-    """
+    """Relative to 11 others a model is 12/11 as far; what has no meaning here is refused."""
     board = Board(13)
     human, judged = board.human(900), board.judged()
     plain = Hybrid()(human, judged)
@@ -222,10 +199,6 @@ def test_a_center_of_ones_own() -> None:
     assert by[1] - 1000 == pytest.approx((by[0] - 1000) * 12 / 11)
     with pytest.raises(RatingError, match="center_on: oak: not among the models with 10 human"):
         Hybrid(method=BradleyTerry(center_on=("m01", "oak")))(human, judged)
-
-
-def test_what_is_refused() -> None:
-    """Too few models that both rated, and settings without meaning here, are refused."""
     board = Board(11, battles=3000)
     human, judged = board.human(900), board.judged()
     few = without(judged, *board.names[4:])
@@ -242,19 +215,3 @@ def test_what_is_refused() -> None:
     for wrong, why in settings:
         with pytest.raises(ValueError, match=why):
             Hybrid(**wrong)
-
-
-def test_a_thousand_real_votes(data: Path) -> None:
-    """On 1,000 of the 27k votes GPT-4 is worth more than twice as many, its intervals hold the
-    rating by all votes for at least 18 of 20 models, and it is worth 100 to 1,000 votes a model.
-    """
-    file = data / "chatbot_arena_27k" / "battles.csv.gz"
-    human = read_battles(file, winner="human").of_source(Source.HUMAN)
-    judged = read_battles(file, winner="gpt-4-0125-preview").of_source(Source.LLM_JUDGE)
-    truth = BradleyTerry()(human)
-    rows = np.random.default_rng(27).permutation(len(human))[:1000]
-    found = Hybrid()(human.select(rows), judged)
-    inside = [r.ci_low <= truth[r.model].rating <= r.ci_high for r in found.ratings.ratings]
-    assert sum(inside) >= 18
-    assert found.effective_sample > 2000
-    assert 100 < found.worth.votes < 1000

@@ -1,9 +1,7 @@
 """Placement: closed forms, the score equation, what holds the arena in place, and what refuses."""
 
-from __future__ import annotations
-
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import product
 
@@ -15,11 +13,10 @@ from scipy.optimize import brentq
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, RatingError
-from arena_kit.battles.battle import Source
 from arena_kit.rating.claims.claims import gaps
 from arena_kit.rating.with_judge.calibration import JudgeError
 from arena_kit.rating.with_judge.placement import Placement
-from tests.samples import NEW, all_pairs, drawn, judged, won
+from tests.samples import NEW, judged, won
 from tests.samples import log_of as log
 
 UNIT = 400 / math.log(10)
@@ -51,14 +48,20 @@ def placement(**changes: object) -> Placement:
 
 
 def test_one_opponent_by_hand() -> None:
-    """3 wins and 1 loss are 400 log10(3.5 / 1.5) points above the opponent with half a win added
-    to both sides, and 400 log10(3) without, or where the prior is not needed.
-    """
+    """3:1 is 400 log10(3), or 3.5:1.5 with a prior; the variance is 1/w + 1/l and the anchor's."""
     verdicts = judged(won(NEW, "x", 3, 1))
     for method, odds in ((ALWAYS, 3.5 / 1.5), (SANDWICH, 3), (PLAIN, 3)):
         found = placement(method=method)(ARENA, verdicts)
         gap = found.anchored[NEW].rating - found.human["x"].rating
         assert gap == pytest.approx(400 * math.log10(odds))
+    found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16)))
+    own = UNIT**2 * (1 / 24 + 1 / 16) * 40 / 39
+    anchor = UNIT**2 * (1 / 30 + 1 / 10) * 40 / 39 / 4
+    mine = found.anchored[NEW]
+    se = math.sqrt(own + anchor)
+    assert mine.extra["se"] == pytest.approx(se, rel=1e-9)
+    assert mine.ci_high - mine.rating == pytest.approx(student_t.ppf(0.975, 39) * se, rel=1e-7)
+    assert mine.rating - mine.ci_low == pytest.approx(student_t.ppf(0.975, 39) * se, rel=1e-7)
 
 
 outcomes = st.sampled_from(["model_a", "model_b", "tie"])
@@ -69,14 +72,12 @@ OTHER = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
 TAKEN = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5}
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=15, deadline=None)
 @given(st.lists(verdict_rows, min_size=1, max_size=25), st.sampled_from([0.1, 0.5, 3.0]))
 def test_the_place_solves_its_equation(
     rows: list[tuple[str, str, float, float | None, bool]], prior: float
 ) -> None:
-    """The place is where the wins expected against fixed opponents equal the wins taken: ties,
-    weights, soft outcomes and the prior included. Brent's method finds the same.
-    """
+    """The place is where the wins expected against fixed opponents equal the wins taken."""
     battles, games = [], []
     for n, (opponent, winner, weight, share, turned) in enumerate(rows):
         games.append((opponent, TAKEN[winner] if share is None else share, weight))
@@ -91,25 +92,8 @@ def test_the_place_solves_its_equation(
     assert found.anchored[NEW].rating == pytest.approx(place_of(anchors, games, prior), abs=1e-6)
 
 
-def test_the_standard_error_by_hand() -> None:
-    """Against one opponent, w wins and l losses have the variance 1/w + 1/l of a log-odds (times
-    n/(n-1) for n questions), and the opponent's own variance comes on top. The interval takes
-    Student's t with n - 1 degrees of freedom.
-    """
-    found = placement(method=PLAIN)(ARENA, judged(won(NEW, "x", 24, 16)))
-    own = UNIT**2 * (1 / 24 + 1 / 16) * 40 / 39
-    anchor = UNIT**2 * (1 / 30 + 1 / 10) * 40 / 39 / 4
-    mine = found.anchored[NEW]
-    se = math.sqrt(own + anchor)
-    assert mine.extra["se"] == pytest.approx(se, rel=1e-9)
-    assert mine.ci_high - mine.rating == pytest.approx(student_t.ppf(0.975, 39) * se, rel=1e-7)
-    assert mine.rating - mine.ci_low == pytest.approx(student_t.ppf(0.975, 39) * se, rel=1e-7)
-
-
 def test_anchors_pull_as_finite_differences_say() -> None:
-    """The covariance of the place with each anchor is that of the anchors, carried over by how
-    the place moves when one of them is moved a little; the others keep people's rows exactly.
-    """
+    """The covariance of the place with each anchor is carried over by finite differences."""
     found, people = placement(method=ALWAYS)(TRIO, TO_TRIO), ALWAYS(TRIO)
     assert set(found.anchored.models) == {NEW, "x", "y", "z"}
     for model in ("x", "y", "z"):
@@ -135,28 +119,9 @@ def test_anchors_pull_as_finite_differences_say() -> None:
     assert covariance[np.ix_(rest, rest)] == pytest.approx(people.covariance)
 
 
-def test_intervals_cover_the_truth() -> None:
-    """Of 60 simulated arenas the 95 % interval holds the planted rating of the placed model in
-    at least 87 % (three standard errors below 95 %), both ways of placing.
-    """
-    skill = {f"m{i}": 1000 + 60.0 * (i - 2.5) for i in range(6)}
-    pairs, rng = all_pairs(list(skill)), np.random.default_rng(7)
-    meets = [(NEW, m) for m in ("m0", "m2", "m5")]
-    covered = np.zeros(2)
-    for _ in range(60):
-        arena = drawn(rng, skill, pairs, 400)
-        verdicts = drawn(rng, skill | {NEW: 1080.0}, meets, 120, "j", Source.LLM_JUDGE)
-        found = placement(method=PLAIN)(arena, verdicts)
-        rows = [found.joint[NEW], found.anchored[NEW]]
-        covered += [row.ci_low <= 1080 <= row.ci_high for row in rows]
-    assert (covered / 60 >= 0.866).all(), covered
-
-
 @pytest.mark.parametrize(("votes", "counted"), [(499, False), (500, True)])
 def test_enough_battles(votes: int, counted: bool) -> None:
-    """A model with 500 human battles is ranked, one with 499 is left out; judged battles against
-    it, of other models and of strangers move nothing and are counted.
-    """
+    """A model with 500 human battles is ranked, one with 499 is left out."""
     people = log(won("x", "y", 400, 200) + won("z", "x", votes - votes // 2, votes // 2))
     used, of_z = won(NEW, "x", 10, 10), won(NEW, "z", 7, 5)
     extra = won("x", "y", 50, 0) + won("stranger", NEW, 5, 0)
@@ -166,8 +131,7 @@ def test_enough_battles(votes: int, counted: bool) -> None:
     assert found.left_out == ({} if counted else {"z": 499})
     of_rare = 0 if counted else 12
     left = {"judged, of other models": 50, "judged, against a model left out": 5 + of_rare}
-    assert found.unused == left
-    assert found.n_judged == (32 if counted else 20)
+    assert (found.unused, found.n_judged) == (left, 32 if counted else 20)
     plain = place(people, judged(used + of_z if counted else used))
     assert found.joint.ratings == plain.joint.ratings
     assert found.anchored.ratings == plain.anchored.ratings
@@ -176,41 +140,31 @@ def test_enough_battles(votes: int, counted: bool) -> None:
 HIDDEN = log(won(NEW, "x", 20, 5) + won("z", NEW, 3, 19), "hidden")
 
 
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda hidden: hidden.select([]),
-        lambda hidden: replace(hidden, outcome=1 - hidden.outcome),
-        lambda hidden: replace(hidden, weight=np.full(len(hidden), 900.0)),
-    ],
-    ids=["removed", "turned round", "weighted"],
-)
 @pytest.mark.parametrize("least", [0, 86])
-def test_votes_on_the_model_are_set_aside(
-    change: Callable[[BattleLog], BattleLog], least: int
-) -> None:
+def test_votes_on_the_model_are_set_aside(least: int) -> None:
     """Votes on the placed model move nothing but `hidden`, not who is left out."""
     place = placement(min_battles=least, method=BradleyTerry(interval="percentile", resamples=100))
-    logs = (BattleLog.joined(TRIO, votes) for votes in (HIDDEN, change(HIDDEN)))
-    one, other = (place(each, TO_TRIO) for each in logs)
+    turned = replace(HIDDEN, outcome=1 - HIDDEN.outcome, weight=np.full(len(HIDDEN), 900.0))
+    one, other = (place(BattleLog.joined(TRIO, votes), TO_TRIO) for votes in (HIDDEN, turned))
     assert one.joint.ratings == other.joint.ratings
     assert np.array_equal(one.joint.replicates, other.joint.replicates)
-    assert one.anchored.ratings == other.anchored.ratings
-    assert one.left_out == other.left_out
+    assert (one.anchored.ratings, one.left_out) == (other.anchored.ratings, other.left_out)
     assert one.hidden is not None
     assert one.hidden != other.hidden
 
 
 def test_hidden_is_what_people_say() -> None:
-    """`hidden` is the model's rating in the fit of all human votes, on the arena's scale; None
-    where people have not voted on it, or only against models that are left out.
-    """
+    """`hidden` is the fit of all votes; votes on one question give no interval."""
     votes = BattleLog.joined(TRIO, HIDDEN)
     found = placement()(votes, TO_TRIO).hidden
     assert found == replace(SANDWICH, center_on=("x", "y", "z"))(votes)[NEW]
     assert placement()(TRIO, TO_TRIO).hidden is None
     elsewhere = BattleLog.joined(TRIO, log(won(NEW, "rare", 5, 5), "hidden"))
     assert placement(min_battles=20)(elsewhere, TO_TRIO).hidden is None
+    votes = BattleLog.from_battles(replace(b, question_id="only") for b in ARENA.to_battles())
+    found = placement()(votes, judged(won(NEW, "x", 24, 16))).anchored[NEW]
+    assert math.isfinite(found.rating)
+    assert (found.ci_low, found.extra["se"]) == (None, None)
 
 
 def test_both_bad_and_inconsistent_follow_the_method() -> None:
@@ -231,33 +185,6 @@ def test_both_bad_and_inconsistent_follow_the_method() -> None:
         assert found.anchored.dropped == found.joint.dropped == {"tie": 0} | dropped
 
 
-def test_order_sides_and_names_do_not_matter() -> None:
-    """Battles in reverse, with sides swapped and models renamed, place the model alike."""
-    names = {"x": "one", "y": "two", "z": "a third", NEW: "4"}
-
-    def turned(battles: BattleLog) -> BattleLog:
-        return BattleLog.from_battles(
-            replace(b, model_a=names[b.model_b], model_b=names[b.model_a], winner=OTHER[b.winner])
-            for b in reversed(list(battles.to_battles()))
-        )
-
-    before, after = placement()(TRIO, TO_TRIO), placement(model="4")(turned(TRIO), turned(TO_TRIO))
-    for mine, theirs in ((before.joint, after.joint), (before.anchored, after.anchored)):
-        for old, new in names.items():
-            assert theirs[new].rating == pytest.approx(mine[old].rating, abs=1e-8)
-            assert theirs[new].extra["se"] == pytest.approx(mine[old].extra["se"])
-
-
-def test_votes_on_one_question_give_no_interval() -> None:
-    """Where all human votes are on one question nobody knows how sure the anchors are; then the
-    place has no interval either (and never a NaN, which no JSON holds).
-    """
-    votes = BattleLog.from_battles(replace(b, question_id="only") for b in ARENA.to_battles())
-    found = placement()(votes, judged(won(NEW, "x", 24, 16))).anchored[NEW]
-    assert math.isfinite(found.rating)
-    assert (found.ci_low, found.extra["se"]) == (None, None)
-
-
 FLIPPED = BattleLog.from_battles(
     Battle(model_a=NEW, model_b="x", winner="tie", question_id=f"j{n}", inconsistent=True)  # type: ignore[arg-type]
     for n in range(30)
@@ -269,12 +196,7 @@ FLIPPED = BattleLog.from_battles(
     [
         ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 12, 0)), r"set a prior above 0$"),
         ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 0, 12)), r"set a prior above 0$"),
-        (
-            {"model": "oak"},
-            TRIO,
-            TO_TRIO,
-            r"no judged .*'oak'.*judged models:.*new.*arena:.*x, y",
-        ),
+        ({"model": "oak"}, TRIO, TO_TRIO, r"no judged .*'oak'.*judged models:.*new.*arena:.*x, y"),
         ({}, TRIO, FLIPPED, r"new.*30 inconsistent dropped"),
         ({"min_battles": 500}, TRIO, TO_TRIO, r"no two models have 500 human battles.*is 91$"),
         ({"min_battles": 1}, TRIO.select([]), TO_TRIO, "no two models have 1 human"),
@@ -284,9 +206,7 @@ FLIPPED = BattleLog.from_battles(
 def test_what_has_no_place_is_refused(
     changes: dict[str, object], votes: BattleLog, verdicts: BattleLog, why: str
 ) -> None:
-    """A model that won or lost every battle (without a prior), is not judged or only
-    inconsistently, and an arena of nobody: one sentence says why; with a prior there is a place.
-    """
+    """A model that won or lost everything, is not judged, or has no arena is refused."""
     with pytest.raises(RatingError, match=why) as caught:
         placement(**changes)(votes, verdicts)
     assert "\n" not in str(caught.value)
@@ -310,14 +230,9 @@ def test_wrong_settings_are_refused(changes: dict[str, object], why: str) -> Non
         placement(**changes)
 
 
-# What is known beside the evidence
-
-
 @pytest.mark.parametrize("interval", ["sandwich", "percentile"])
 def test_what_is_shown_holds_the_judges_error(interval: str) -> None:
-    """A judge's error of 120 points makes the shown interval, all gaps to the model and so its
-    ranks and probabilities wider, by the variances' sum; nobody else's, and no rating.
-    """
+    """A judge's error widens the shown interval and all gaps to the model, nobody else's."""
     method = BradleyTerry(interval=interval, resamples=500)  # type: ignore[arg-type]
     plain = placement(method=method)(TRIO, TO_TRIO)
     placed = replace(plain, judge_error=JudgeError(sd=120.0, n_models=6, n_shared=300))

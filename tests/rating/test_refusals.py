@@ -1,22 +1,17 @@
 """What no method rates, and settings that none takes."""
 
-from __future__ import annotations
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, RatingError
+from arena_kit import BradleyTerry, PermutationElo, RatingError
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.glicko2.method import Glicko2
+from tests.samples import log_of
 
 ELO, GLICKO = PermutationElo(n_perms=2, evidence_replicates=0), Glicko2(evidence_replicates=0)
 METHODS = {"elo": ELO, "glicko2": GLICKO, "bradley_terry": BradleyTerry(both_bad="exclude")}
-
-
-def log_of(*rows: tuple[str, str, str], weight: float = 1.0) -> BattleLog:
-    return BattleLog.from_battles(
-        Battle(model_a=a, model_b=b, winner=winner, weight=weight)  # type: ignore[arg-type]
-        for a, b, winner in rows
-    )
 
 
 @pytest.mark.parametrize("name", METHODS)
@@ -30,47 +25,34 @@ def log_of(*rows: tuple[str, str, str], weight: float = 1.0) -> BattleLog:
     ],
 )
 def test_ratings_that_do_not_exist(rows: list[tuple[str, str, str]], why: str, name: str) -> None:
-    """Where no rating exists, the error names the cause. Nor does a history, but for models that
-    never met: each has its own.
-    """
+    """Where no rating exists, the error names the cause."""
     with pytest.raises(RatingError, match=why):
-        METHODS[name](log_of(*rows))
+        METHODS[name](log_of(rows))
     if name == "glicko2" and "never met" not in why:
         with pytest.raises(RatingError, match=why):
-            GLICKO.history(log_of(*rows))
+            GLICKO.history(log_of(rows))
 
 
 @pytest.mark.parametrize("method", [ELO, GLICKO])
 def test_replays_know_no_weights(method: PermutationElo | Glicko2) -> None:
     """A method that replays battles one by one refuses weights."""
     with pytest.raises(RatingError, match="cannot use weights"):
-        method(log_of(("a", "b", "model_a"), weight=2.0))
+        method(replace(log_of([("a", "b", "model_a")]), weight=np.array([2.0])))
+
+
+WRONG = {
+    PermutationElo: {"k": 0, "n_perms": 0, "ties": "win", "evidence_replicates": 3, "seed": -1,
+                     "scale": float("nan"), "evidence_orders": 10**8},
+    Glicko2: {"initial": float("inf"), "volatility": 0, "tau": float("nan"), "rd": 20, "rd_min": 0,
+              "rd_max": 10, "period_days": -1, "inconsistent": "win", "evidence_replicates": 3},
+    BradleyTerry: {"scale": 0, "prior": -1, "prior_when": "never", "both_bad": "half",
+                   "inconsistent": "half", "ties": "whole", "interval": "t", "cluster": "day"},
+}  # fmt: skip
 
 
 @pytest.mark.parametrize(
     ("method", "setting", "value"),
-    [
-        (PermutationElo, "k", 0),
-        (PermutationElo, "k", float("nan")),
-        (PermutationElo, "n_perms", 0),
-        (PermutationElo, "ties", "win"),
-        (PermutationElo, "evidence_replicates", 3),
-        (Glicko2, "initial", float("inf")),
-        (Glicko2, "volatility", 0),
-        (Glicko2, "tau", float("nan")),
-        (Glicko2, "rd", 20),
-        (Glicko2, "rd_min", 0),
-        (Glicko2, "rd_max", 10),
-        (Glicko2, "period_days", -1),
-        (Glicko2, "inconsistent", "win"),
-        (Glicko2, "evidence_replicates", 3),
-        (Glicko2, "seed", -1),
-        (BradleyTerry, "scale", 0),
-        (BradleyTerry, "prior", -1),
-        (BradleyTerry, "prior_when", "never"),
-        (BradleyTerry, "both_bad", "half"),
-        (BradleyTerry, "inconsistent", "half"),
-    ],
+    [(method, *wrong) for method, settings in WRONG.items() for wrong in settings.items()],
 )
 def test_settings_are_checked(method: type[Ratings], setting: str, value: object) -> None:
     """A setting outside its range is refused with its name and what is allowed."""

@@ -1,6 +1,4 @@
-"""Resampling by hash: whole clusters, votes that stand for themselves, and what is made of them."""
-
-from __future__ import annotations
+"""Resampling by hash, and how large a gap must be."""
 
 import logging
 import math
@@ -11,20 +9,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
-from scipy.stats import poisson
+from scipy.stats import norm, poisson, studentized_range
+from scipy.stats import t as student_t
 
 from arena_kit.rating import compiled, resampling
+from arena_kit.rating.critical_values import normal_score, span_scores, t_score, widening
 from arena_kit.rating.elo.method import _down_to
-from arena_kit.rating.resampling import (
-    RESAMPLES,
-    Games,
-    PoissonWeights,
-    denoised,
-    evidence_sets,
-    interval,
-    random_bits,
-    split_seed,
-)
+from arena_kit.rating.resampling import RESAMPLES, Games, PoissonWeights, split_seed
 from tests import naive
 
 COUNTS = np.array([0.5, 1.0, 7.0, 40.0, 13_149.0])
@@ -41,14 +32,12 @@ def drawn(
 @given(st.integers(0, 2**64 - 1), st.integers(0, 2**32))
 def test_bits_are_splitmix(seed: int, counter: int) -> None:
     """Bits are those of the definition, in plain integers."""
-    found = random_bits(np.array([seed], np.uint64), np.array([counter], np.uint64))
+    found = resampling.random_bits(np.array([seed], np.uint64), np.array([counter], np.uint64))
     assert int(found[0]) == naive.splitmix(seed, counter)
 
 
 def test_a_multiplicity_is_the_inverse_of_the_distribution() -> None:
-    """Cluster c stands in resample r as often as the Poisson distribution with mean 1 gives for the
-    r-th 16 bits of SplitMix64, four resamples to a seed.
-    """
+    """Cluster c stands in resample r as often as Poisson(1) gives for its 16 bits."""
     seeds = split_seed(12, 2, RESAMPLES)
     found = drawn(None, 50, 8, seed=12)
     for number in range(8):
@@ -60,10 +49,7 @@ def test_a_multiplicity_is_the_inverse_of_the_distribution() -> None:
 
 @pytest.mark.parametrize("count", COUNTS)
 def test_a_count_is_drawn_like_as_many_votes(count: float) -> None:
-    """Over 60,000 draws mean and variance are the count, within 4.5 standard errors: sqrt(c/n) and,
-    with the Poisson's fourth moment c + 3c², sqrt((c + 2c²)/n). Quantiles are the Poisson's, to a
-    vote.
-    """
+    """Over 60,000 draws mean and variance are the count, within 4.5 standard errors."""
     found = drawn(np.full(60, count), 60, 1000)
     n = found.size
     assert found.min() >= 0
@@ -75,9 +61,7 @@ def test_a_count_is_drawn_like_as_many_votes(count: float) -> None:
 
 
 def test_every_row_and_every_resample_is_drawn_anew() -> None:
-    """Neither rows of equal or other counts nor resamples one after the other go up and down
-    together; a draw depends on seed, number and row alone.
-    """
+    """Neither rows nor resamples go up and down together."""
     counts = np.tile(COUNTS, 2)
     found = drawn(counts, 10, 2000, seed=3)
     away = (found - counts) / np.sqrt(counts)
@@ -98,17 +82,14 @@ def sets_of(clusters: NDArray[np.int32], n: int) -> list[list[int]]:
         n_models=3,
     )
     out = []
-    for sets, sizes, rated in evidence_sets(games, clusters, n, seed=5):
+    for sets, sizes, rated in resampling.evidence_sets(games, clusters, n, seed=5):
         assert (rated == [True, True, False]).all()
         out += [row[:size].tolist() for row, size in zip(sets, sizes, strict=True)]
     return out
 
 
 def test_replays_draw_whole_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A resample draws as many clusters as there are, by the upper bits of SplitMix64, and holds
-    each one's games as often, in their order, in chunks of any size; models seen on fewer than ten
-    questions have no resamples.
-    """
+    """A resample draws as many clusters as there are, by the upper bits of SplitMix64."""
     clusters = np.random.default_rng(0).integers(0, 12, 40).astype(np.int32)
     whole = sets_of(clusters, 30)
     for games, seed in zip(whole, split_seed(5, 30, RESAMPLES).tolist(), strict=True):
@@ -116,34 +97,27 @@ def test_replays_draw_whole_clusters(monkeypatch: pytest.MonkeyPatch) -> None:
         times = np.bincount(names, minlength=12)
         assert games == np.repeat(np.arange(40), times[clusters]).tolist()
     monkeypatch.setattr(resampling, "_CHUNK", 3 * len(clusters))
-    assert sets_of(clusters, 30) == whole
-    assert sets_of(clusters % 9, 30) == []
+    assert (sets_of(clusters, 30), sets_of(clusters % 9, 30)) == (whole, [])
 
 
 def test_interval_by_hand() -> None:
-    """The interval of 0..100 is its 2.5 and 97.5 percentiles; NaN is left out."""
+    """Percentiles, noise taken out, the smallest K and Student's widening, by hand."""
     column = np.arange(101.0)[:, None]
-    se, low, high = interval(np.vstack([column, [[np.nan]]]))
+    se, low, high = resampling.interval(np.vstack([column, [[np.nan]]]))
     assert (low[0], high[0]) == pytest.approx((2.5, 97.5))
     assert se[0] == pytest.approx(np.sqrt(101 * 102 / 12))
-
-
-def test_denoised_by_hand() -> None:
-    """Noise of a quarter of the variance shrinks every deviation by sqrt(3/4); noise as large as
-    the spread still leaves the share that n resamples cannot resolve.
-    """
     replicates = np.array([[-2.0], [2.0]] * 50)
     spread = replicates.var(axis=0, ddof=1)
-    np.testing.assert_allclose(denoised(replicates, spread / 4), replicates * np.sqrt(0.75))
-    left = denoised(replicates, spread).var(axis=0) / replicates.var(axis=0)
+    np.testing.assert_allclose(
+        resampling.denoised(replicates, spread / 4), replicates * np.sqrt(0.75)
+    )
+    left = resampling.denoised(replicates, spread).var(axis=0) / replicates.var(axis=0)
     np.testing.assert_allclose(left, 2 * np.sqrt(2 / 100))
-
-
-def test_down_to() -> None:
-    """The smallest K is where the property last held on the way down from the default."""
     holds = {1.0: True, 2.0: False, 4.0: True, 8.0: True, 16.0: False}
     assert _down_to(holds, 8.0) == 4.0
     assert _down_to(holds, 16.0) is None
+    assert float(widening(9)) == pytest.approx(2.262157 / 1.959964 * np.sqrt(10 / 9), rel=1e-6)
+    assert float(widening(np.inf)) == 1.0
 
 
 def doubled(x: NDArray[np.float64]) -> None:
@@ -154,9 +128,7 @@ def doubled(x: NDArray[np.float64]) -> None:
 def test_a_long_first_call_says_so_once(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
-    """Two kernels that take longer than patience lasts give one sentence, and the right result;
-    with patience enough nothing is said.
-    """
+    """Two kernels that take longer than patience lasts give one sentence, and the right result."""
     config = pytest.importorskip("numba").config
     for patience, sentences in ((60.0, 0), (0.001, 1)):
         monkeypatch.setattr(compiled, "_PATIENCE", patience)
@@ -170,3 +142,29 @@ def test_a_long_first_call_says_so_once(
                 assert values.tolist() == [2.0, 4.0]
         assert len(caplog.records) == sentences
         assert all("compiled once" in record.message for record in caplog.records)
+
+
+@pytest.mark.parametrize("df", [9, 14, 39, 1000])
+@pytest.mark.parametrize("t", [-3.0, 0.0, 0.5, 2.0, 5.0])
+def test_a_t_is_as_improbable_as_its_normal_score(t: float, df: int) -> None:
+    """Both leave the same probability above them."""
+    expected = norm.isf(student_t.sf(t, df))
+    assert float(normal_score(t, df)) == pytest.approx(expected, abs=1e-6)
+
+
+@pytest.mark.parametrize("z", [1.959964, 2.807, 4.2])
+def test_the_t_score_is_the_quantile(z: float) -> None:
+    """It leaves as much above it as the normal deviate does."""
+    df = np.array([[9.0, 14.0], [200.0, np.inf]])
+    expected = student_t.isf(norm.sf(z), df)
+    np.testing.assert_allclose(t_score(z, df), expected, rtol=1e-5)
+
+
+@pytest.mark.parametrize("level", [0.95, 0.995])
+def test_span_scores_are_the_studentized_range(level: float) -> None:
+    """The gap between the best and worst of p equal models, in standard errors of a gap."""
+    scores = span_scores(30, level)
+    assert (len(scores), scores[0]) == (30, 0)
+    for p in (2, 3, 8, 30):
+        expected = studentized_range.ppf(level, p, np.inf) / np.sqrt(2)
+        assert scores[p - 1] == pytest.approx(expected, abs=2e-4)

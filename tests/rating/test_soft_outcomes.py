@@ -1,7 +1,5 @@
 """Soft outcomes: a share of a win instead of a name, in records, files and ratings."""
 
-from __future__ import annotations
-
 import math
 from dataclasses import replace
 
@@ -13,7 +11,6 @@ from hypothesis import strategies as st
 from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo
 from arena_kit.rating.base import Ratings
 from tests import naive
-from tests.naive import Naive, centred
 
 parts = st.integers(0, 1000).map(lambda n: n / 1000)
 quick = settings(max_examples=25, deadline=None)
@@ -37,9 +34,6 @@ def tournaments(draw: st.DrawFn) -> list[tuple[str, str, float]]:
     rows = draw(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), parts), max_size=20))
     chain = [("m0", "m1", 0.3), ("m1", "m2", 0.8), ("m2", "m3", 0.5)]
     return chain + [(f"m{a}", f"m{(a + k) % 4}", share) for a, k, share in rows]
-
-
-# What a share means
 
 
 ELO = PermutationElo(ties="half", n_perms=20, evidence_replicates=20)
@@ -69,29 +63,8 @@ def test_whole_shares_are_hard_outcomes(
         assert by_share[model].ci_high == pytest.approx(plain[model].ci_high, abs=1e-7)
 
 
-@quick
-@given(tournaments())
-def test_a_share_splits_a_battle(rows: list[tuple[str, str, float]]) -> None:
-    """A battle of share s rates as one win of weight s and one loss of weight 1 - s."""
-    halves = [
-        Battle(model_a=a, model_b=b, winner=winner, weight=weight)  # type: ignore[arg-type]
-        for a, b, share in rows
-        for winner, weight in (("model_a", share), ("model_b", 1 - share))
-        if weight > 0
-    ]
-    whole = ratings(BradleyTerry()(soft(*rows)))
-    split = ratings(BradleyTerry()(BattleLog.from_battles(halves)))
-    assert whole == pytest.approx(split, abs=1e-6)
-
-
-WHEN = [("needed", 0.0), ("always", 0.5)]
-
-
 def test_a_share_below_one_needs_no_prior() -> None:
-    """Shares of 0.9, 0.6 and 0.75 are 2.25 wins against 0.75, odds of 3:1. Four of 0.9 are 9:1 by
-    default, and 4.1:0.9 with half wins each way; shares of 1 have no finite odds and get the half
-    wins by default, 4.5:0.5.
-    """
+    """Shares of 0.9, 0.6 and 0.75 are odds of 3:1; four of 0.9 are 9:1 without a prior."""
     found = ratings(BradleyTerry()(soft(("x", "y", 0.9), ("y", "x", 0.4), ("x", "y", 0.75))))
     assert found["x"] - found["y"] == pytest.approx(400 * math.log10(3), abs=1e-8)
     for share, method, odds in (
@@ -102,34 +75,6 @@ def test_a_share_below_one_needs_no_prior() -> None:
     ):
         found = ratings(method(soft(*[("x", "y", share)] * 4)))
         assert found["x"] - found["y"] == pytest.approx(400 * math.log10(odds), abs=1e-8)
-
-
-@pytest.mark.parametrize(("when", "prior"), WHEN)
-def test_the_covariance_is_the_sandwich(when: str, prior: float) -> None:
-    """Scores and curvature by differences give the covariance of soft, weighted battles, some
-    of them without a share, on shared questions.
-    """
-    rng = np.random.default_rng(2)
-    rows = [("m0", "m1"), ("m1", "m2"), ("m2", "m0"), ("m3", "m0"), ("m2", "m3")] * 12
-    battles = BattleLog.from_battles(
-        Battle(
-            model_a=a,
-            model_b=b,
-            winner=str(rng.choice(["model_a", "model_b", "tie"])),  # type: ignore[arg-type]
-            share_a=None if n % 4 == 0 else float(rng.random()),
-            weight=float(rng.choice([1.0, 2.5])),
-            question_id=f"q{n % 14}",
-        )
-        for n, (a, b) in enumerate(rows)
-    )
-    found = BradleyTerry(prior_when=when)(battles)  # type: ignore[arg-type]
-    twin = Naive(battles, prior=prior)
-    asked = [battle.question_id for battle in battles.to_battles()]
-    expected = centred(twin.covariance(twin.parameters(found), asked), 4)
-    np.testing.assert_allclose(found.covariance, expected, rtol=2e-4, atol=1e-2)
-
-
-# Elo counts shares too
 
 
 @quick

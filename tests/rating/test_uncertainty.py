@@ -1,9 +1,6 @@
 """The clustered bootstrap of Bradley–Terry: what a resample is, and what its spread means."""
 
-from __future__ import annotations
-
 import math
-import os
 from dataclasses import replace
 
 import numpy as np
@@ -11,7 +8,7 @@ import pytest
 from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
-from arena_kit import Battle, BattleLog, BradleyTerry, PermutationElo, RatingError
+from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, PermutationElo, RatingError
 from arena_kit.battles.log import Labels
 from arena_kit.rating.bradley_terry import sandwich as uncertainty
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
@@ -22,6 +19,10 @@ from arena_kit.rating.resampling import PoissonWeights
 
 UNIT = 400 / math.log(10)
 PERCENTILE = BradleyTerry(interval="percentile", resamples=100)
+
+
+def battle(a: str, b: str, winner: str, question: str, **more: object) -> Battle:
+    return Battle(model_a=a, model_b=b, winner=Outcome(winner), question_id=question, **more)
 
 
 def simulated(
@@ -40,10 +41,29 @@ def simulated(
     won = rng.random(n) < 1 / (1 + np.exp(-gap))
     names = np.where(rng.random(n) < ties, "tie", np.where(won, "model_a", "model_b"))
     log = BattleLog.from_battles(
-        Battle(model_a=f"m{i}", model_b=f"m{j}", winner=str(w), question_id=f"q{q:03}")  # type: ignore[arg-type]
+        battle(f"m{i}", f"m{j}", str(w), f"q{q:03}")
         for i, j, w, q in zip(a, b, names, asked, strict=True)
     )
     return replace(log, covariates={"length": length})
+
+
+def voted(questions: int, voters: int, n: int, *, seed: int = 0, effect: float = 0.8) -> BattleLog:
+    """Votes of voters with a taste of their own for each model, on questions that suit some."""
+    rng = np.random.default_rng(seed)
+    question, voter = rng.integers(0, questions, n), rng.integers(0, voters, n)
+    level = (
+        np.linspace(0, 1, 4)
+        + rng.normal(0, effect, (questions, 4))[question]
+        + rng.normal(0, effect, (voters, 4))[voter]
+    )
+    a = rng.integers(0, 4, n)
+    b = (a + rng.integers(1, 4, n)) % 4
+    row = np.arange(n)
+    won = rng.random(n) < 1 / (1 + np.exp(level[row, b] - level[row, a]))
+    return BattleLog.from_battles(
+        battle(f"m{i}", f"m{j}", "model_a" if w else "model_b", f"q{q:03}", voter=f"v{v:03}")
+        for i, j, w, q, v in zip(a, b, won, question, voter, strict=True)
+    )
 
 
 def as_counts(log: BattleLog) -> BattleLog:
@@ -56,9 +76,7 @@ def as_counts(log: BattleLog) -> BattleLog:
 def refits(
     log: BattleLog, method: BradleyTerry, n: int, *, compiled: bool | None = None
 ) -> tuple[Fit, Votes, NDArray[np.float64]]:
-    """The fit to a log, what its resamples are drawn from, and what each was refitted to: with the
-    prior always, or, for a log that does not need it, only where a resample does.
-    """
+    """The fit to a log, what its resamples are drawn from, and what each was refitted to."""
     evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
     pairs = Pairs.of(evidence.rows, len(log.models))
     spare = pairs.prior(method.prior, 0)
@@ -84,38 +102,27 @@ def rows_in(log: BattleLog, n: int, seed: int = 0) -> list[NDArray[np.intp]]:
 
 
 def has_peak(cells: Cells, times: NDArray[np.float64], n: int) -> bool:
-    """Whether a resample has a finite rating without a prior (Ford 1957): from every model there
-    is a chain of wins to every other, a tie counting for both.
-    """
+    """Whether a resample has a finite rating without a prior (Ford 1957)."""
     beat = np.eye(n, dtype=bool)
-    won, lost = (cells.won + cells.tied) * times > 0, (cells.lost + cells.tied) * times > 0
+    won, lost = cells.wins * times > 0
     beat[cells.a[won], cells.b[won]] = True
     beat[cells.b[lost], cells.a[lost]] = True
-    for k in range(n):
-        beat |= np.outer(beat[:, k], beat[k])
-    return bool(beat.all())
-
-
-# The spread of resamples is the sandwich's
+    return bool(np.all(np.linalg.matrix_power(beat.astype(float), n) > 0))
 
 
 @pytest.mark.parametrize(
     ("log", "method"),
     [
         (as_counts(simulated(600, 1)), BradleyTerry()),
-        (replace(simulated(600, 1), question_id=None), BradleyTerry(prior=0)),
         (simulated(120, 6), BradleyTerry(prior_when="always")),
         (simulated(120, 6), BradleyTerry(cluster="battle")),
         (simulated(120, 5), BradleyTerry(ties="davidson")),
-        (as_counts(simulated(600, 1)), BradleyTerry(ties="rao-kupper")),
-        (simulated(100, 4), BradleyTerry(covariates=("length",))),
+        (voted(60, 30, 1500), BradleyTerry()),
     ],
-    ids=["counts", "votes", "questions", "battles", "davidson", "rao-kupper", "length"],
+    ids=["counts", "questions", "battles", "davidson", "voters"],
 )
 def test_resamples_spread_as_the_sandwich_says(log: BattleLog, method: BradleyTerry) -> None:
-    """Two ways to the same standard error agree: within 15 % for 300 resamples, whose standard
-    deviation is itself known to 4 %.
-    """
+    """Two ways to the same standard error agree."""
     robust = method(log)
     found = replace(method, interval="percentile", resamples=300)(log)
     for model in log.models:
@@ -126,9 +133,6 @@ def test_resamples_spread_as_the_sandwich_says(log: BattleLog, method: BradleyTe
     assert np.abs(robust.covariance - spread).max() < 0.27 * size.max()
 
 
-# What a resample is
-
-
 def rated(log: BattleLog, method: BradleyTerry) -> NDArray[np.float64]:
     found = replace(method, interval="sandwich")(log)
     return np.array([found[model].rating for model in found.models])
@@ -137,56 +141,20 @@ def rated(log: BattleLog, method: BradleyTerry) -> NDArray[np.float64]:
 @pytest.mark.parametrize(
     "method",
     [
-        BradleyTerry(prior=0),
         BradleyTerry(),
         BradleyTerry(prior_when="always"),
-        BradleyTerry(ties="davidson"),
         BradleyTerry(ties="davidson", prior_when="always"),
-        BradleyTerry(ties="rao-kupper"),
         BradleyTerry(prior=0, covariates=("length",)),
     ],
 )
 def test_a_resample_is_a_refit_of_the_battles_it_stands_for(method: BradleyTerry) -> None:
-    """Row r of the replicates is the rating of the log with the questions that draw r names,
-    each as often as it was drawn.
-    """
+    """Row r of the replicates is the rating of the log with the questions that draw r names."""
     log = simulated(25, 6, seed=2)
     found = replace(method, interval="percentile", resamples=100, seed=7)(log)
-    for number, rows in enumerate(rows_in(log, 30, seed=7)):
+    for number, rows in enumerate(rows_in(log, 12, seed=7)):
         again = log.select(rows)
         assert len(again.pair_counts()["model_a"]) == 6, "every pair met again, as the prior needs"
         np.testing.assert_allclose(found.replicates[number], rated(again, method), atol=1e-6)
-
-
-@pytest.mark.parametrize(
-    "method", [BradleyTerry(), BradleyTerry(prior_when="always"), BradleyTerry(ties="davidson")]
-)
-def test_a_resample_of_counts_is_a_refit_of_the_counts_drawn(method: BradleyTerry) -> None:
-    """Of a table of counts, a resample is a table of Poisson counts."""
-    log = as_counts(simulated(300, 1))
-    found = replace(method, interval="percentile", resamples=100)(log)
-    _, votes, _ = refits(log, method, 1)
-    for number in range(20):
-        times = times_in(votes, number)
-        rows = [
-            (votes.cells.won, "model_a"),
-            (votes.cells.tied, "tie"),
-            (votes.cells.lost, "model_b"),
-        ]
-        drawn = BattleLog.from_battles(
-            Battle(
-                model_a=log.models[a],
-                model_b=log.models[b],
-                winner=next(name for kind, name in rows if kind[i]),  # type: ignore[arg-type]
-                weight=times[i],
-            )
-            for i, (a, b) in enumerate(zip(votes.cells.a, votes.cells.b, strict=True))
-            if times[i]
-        )
-        np.testing.assert_allclose(found.replicates[number], rated(drawn, method), atol=1e-6)
-
-
-# Engines, threads, seeds
 
 
 ENGINES = {
@@ -200,13 +168,9 @@ ENGINES = {
 
 
 @pytest.mark.parametrize("case", ENGINES)
-@pytest.mark.parametrize(
-    "method", [BradleyTerry(prior=0), BradleyTerry(), BradleyTerry(prior_when="always")]
-)
+@pytest.mark.parametrize("method", [BradleyTerry(prior=0), BradleyTerry(prior_when="always")])
 def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
-    """The two engines give the same ratings to 1e-9 points, clustered or from counts, with no
-    prior, a spare one and one in every resample.
-    """
+    """The two engines give the same ratings to 1e-9 points, clustered or from counts."""
     pytest.importorskip("numba")
     log = ENGINES[case]()
     _, _, plain = refits(log, method, 40, compiled=False)
@@ -217,10 +181,7 @@ def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_few_battles_have_a_fit_in_every_resample(compiled: bool) -> None:
-    """With a prior wherever a pair met, each resample of a few battles between models far apart is
-    where every model has as many wins as its odds let expect, to a hundred-millionth of a win;
-    engines that refit many at once find for each what they find for it alone.
-    """
+    """Each resample is where every model has as many wins as its odds let expect."""
     if compiled:
         pytest.importorskip("numba")
     rng, strength = np.random.default_rng(4), np.linspace(-4, 4, 7)
@@ -235,29 +196,25 @@ def test_few_battles_have_a_fit_in_every_resample(compiled: bool) -> None:
         for number, theta in enumerate(found):
             cells = votes.cells.with_weights(times_in(votes, number)).and_also(met.prior(0.1, 0))
             share = 1 / (1 + np.exp(theta[cells.b] - theta[cells.a]))
-            more = cells.won - (cells.won + cells.lost) * share
+            more = cells.outcomes[0] - cells.games * share
             gained = np.bincount(cells.a, more, 7) - np.bincount(cells.b, more, 7)
             np.testing.assert_allclose(gained, 0, atol=1e-8)
         np.testing.assert_array_equal(found[:5], refits(log, method, 5, compiled=compiled)[2])
 
 
 def test_newtons_method_does_not_go_back_and_forth() -> None:
-    """From here, whole steps jump between two places for ever. The peak is where the odds of every
-    pair are those of its wins: the one ring, 0-1-2-5, closes, for 5 beats 0 as often as 2 beats 1.
-    """
+    """From here, whole steps jump between two places for ever."""
     a, b = np.array([0, 0, 1, 2, 2, 2, 2]), np.array([1, 5, 2, 3, 4, 5, 6])
     won = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 2.1])
     lost = np.array([0.1, 2.1, 2.1, 0.1, 0.1, 0.1, 0.1])
-    cells = Cells(a=a, b=b, won=won, tied=0 * won, lost=lost, x=np.zeros((7, 0)))
+    cells = Cells.plain(a, b, np.stack([won, 0 * won, lost]))
     away = math.log(11) * (np.array([-1, 0, 1, 1, 0, 0, 0]) - 1 / 7)
     found = fitted(cells, 7, TIE_MODELS["half"], away).theta
     np.testing.assert_allclose(found[a] - found[b], np.log(won / lost), atol=1e-9)
 
 
 def test_clusters_large_and_small_are_summed_alike() -> None:
-    """The spread between clusters is that of a loop over them, whether a cluster has scores of few
-    models, of most, or both kinds occur; with a covariate beside.
-    """
+    """The spread between clusters is that of a loop over them."""
     rng = np.random.default_rng(3)
     n, rows = 24, 300
     a = rng.integers(0, n, rows)
@@ -265,7 +222,7 @@ def test_clusters_large_and_small_are_summed_alike() -> None:
     clusters = np.concatenate([rng.integers(0, 200, 180), np.full(120, 200)]).astype(np.int32)
     clusters = np.unique(clusters, return_inverse=True)[1].astype(np.int32)
     none = np.zeros(rows)
-    cells = Cells(a=a, b=b, won=none, tied=none, lost=none, x=np.zeros((rows, 1)))
+    cells = Cells(a, b, np.stack([none] * 3), np.zeros((rows, 1)))
     scores = rng.normal(size=(2, rows))
     expected = np.zeros((n + 1, n + 1))
     for cluster in range(clusters.max() + 1):
@@ -280,14 +237,11 @@ def test_clusters_large_and_small_are_summed_alike() -> None:
 
 
 @pytest.mark.parametrize("compiled", [False, True])
-@pytest.mark.parametrize("ties", [0.0, 0.3])
-def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
-    """One question holds nearly all battles; drawn three times, the steps of the first curvature
-    overshoot more and more. The refit is still that of the battles drawn.
-    """
+def test_steps_that_run_away_are_caught(compiled: bool) -> None:
+    """Where the steps of the first curvature overshoot, the refit is still that of the draw."""
     if compiled:
         pytest.importorskip("numba")
-    small, large = simulated(11, 6, seed=4, ties=ties), simulated(1, 900, seed=5, ties=ties)
+    small, large = simulated(11, 6, seed=4, ties=0.3), simulated(1, 900, seed=5, ties=0.3)
     named = BattleLog.from_battles(
         [*small.to_battles(), *(replace(b, question_id="all") for b in large.to_battles())]
     )
@@ -302,35 +256,10 @@ def test_steps_that_run_away_are_caught(compiled: bool, ties: float) -> None:
     assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("log", [simulated(20, 4), as_counts(simulated(80, 1))])
-@pytest.mark.parametrize("cores", [1, 64])
-def test_the_number_of_threads_changes_nothing(
-    cores: int, log: BattleLog, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """On any machine the resamples are the same, to the last bit."""
-    before = PERCENTILE(log)
-    monkeypatch.setattr(os, "cpu_count", lambda: cores)
-    np.testing.assert_array_equal(PERCENTILE(log).replicates, before.replicates)
-
-
-def test_a_weight_is_a_number_of_votes() -> None:
-    """Without questions, counts and the votes they count have the very same resamples."""
-    votes = replace(simulated(200, 1), question_id=None, covariates=None)
-    one, other = PERCENTILE(votes), PERCENTILE(as_counts(votes))
-    np.testing.assert_allclose(one.replicates, other.replicates, atol=1e-7)
-    assert one["m0"].ci_low == pytest.approx(other["m0"].ci_low, abs=1e-7)
-
-
-# Intervals
-
-
 def test_the_percentile_interval_is_that_of_the_replicates() -> None:
-    """Interval and error come from the shown replicates, which are centred like the ratings; of a
-    model on n questions the interval is wider by sqrt(n/(n-1)) and by what Student's t is wider
-    than the normal curve. The basic interval is its mirror.
-    """
+    """Interval and error are those of the replicates, which counts and their votes share."""
     log = simulated(25, 4)
-    found, mirror = PERCENTILE(log), replace(PERCENTILE, interval="basic")(log)
+    found = PERCENTILE(log)
     assert found.replicates.shape == (100, 4)
     np.testing.assert_allclose(found.replicates.mean(axis=1), 1000, atol=1e-8)
     for n, model in enumerate(found.models):
@@ -342,10 +271,13 @@ def test_the_percentile_interval_is_that_of_the_replicates() -> None:
         rating = found[model].rating
         assert found[model].ci_low == pytest.approx(rating + wider * (low - rating), abs=1e-4)
         assert found[model].extra["se"] == pytest.approx(np.std(ordered, ddof=1), abs=1e-9)
-        assert mirror[model].ci_high == pytest.approx(2 * rating - found[model].ci_low)
+    votes = replace(simulated(200, 1), question_id=None, covariates=None)
+    one, other = PERCENTILE(votes), PERCENTILE(as_counts(votes))
+    np.testing.assert_allclose(one.replicates, other.replicates, atol=1e-7)
+    assert one["m0"].ci_low == pytest.approx(other["m0"].ci_low, abs=1e-7)
 
 
-@pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
+@pytest.mark.parametrize("ties", ["half", "davidson"])
 def test_ten_questions_are_enough_for_an_interval(ties: str) -> None:
     """On ten questions every model has an interval around its rating; on nine none has one."""
     log = simulated(10, 8, ties=0.4)
@@ -358,18 +290,10 @@ def test_ten_questions_are_enough_for_an_interval(ties: str) -> None:
     assert all(rating.ci_low is None for rating in method(nine).ratings)
 
 
-# Resamples without a rating
-
-
 def upsets(questions: int, lost: int) -> BattleLog:
     """Two battles per question, which x wins, but for some where it loses both."""
     return BattleLog.from_battles(
-        Battle(
-            model_a="x",
-            model_b="y",
-            winner="model_b" if q < lost else "model_a",  # type: ignore[arg-type]
-            question_id=f"q{q}",
-        )
+        battle("x", "y", "model_b" if q < lost else "model_a", f"q{q}")
         for q in range(questions)
         for _ in range(2)
     )
@@ -383,10 +307,7 @@ def lost_resamples(log: BattleLog, n: int, seed: int = 0) -> int:
 
 
 def test_resamples_that_one_model_sweeps_are_counted() -> None:
-    """With two lost questions of ten, a resample in seven has none of them; without a prior these
-    have no rating, and the error names how many. Up to one in twenty may be lost so: the others
-    make the interval.
-    """
+    """With two lost questions of ten, a resample in seven has none of them."""
     method = replace(PERCENTILE, prior=0, resamples=200)
     expected = lost_resamples(upsets(10, 2), 200)
     assert 10 < expected < 60
@@ -403,9 +324,7 @@ def test_resamples_that_one_model_sweeps_are_counted() -> None:
 @pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("prior", [0.5, 2.0])
 def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior: float) -> None:
-    """Of two models a resample has the odds of the battles drawn; where x won them all, or lost
-    them all, half wins are added on both sides. With `always` they are added in every resample.
-    """
+    """Of two models a resample has the odds of the battles drawn."""
     if compiled:
         pytest.importorskip("numba")
     log = upsets(10, 2)
@@ -415,7 +334,7 @@ def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior
         swept = 0
         for number in range(120):
             times = times_in(votes, number)
-            won, lost = times @ votes.cells.won, times @ votes.cells.lost
+            won, lost = votes.cells.outcomes[[0, 2]] @ times
             swept += (one_way := not (won and lost))
             added = prior if one_way or when == "always" else 0.0
             gap = found[number, 0] - found[number, 1]
@@ -423,12 +342,9 @@ def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior
         assert 5 < swept < 30
 
 
-@pytest.mark.parametrize("ties", ["half", "davidson", "rao-kupper"])
+@pytest.mark.parametrize("ties", ["half", "davidson"])
 def test_with_a_spare_prior_no_resample_is_lost(ties: str) -> None:
-    """A model seen on three questions only, or on votes without one, is often drawn without a win
-    or without a loss, or not at all. With the default prior every resample has a rating all the
-    same; the rating itself is the one without a prior.
-    """
+    """With the default prior every resample of a rarely seen model has a rating."""
     log = with_a_rare_model()
     outcome = np.where(np.arange(len(log)) % 4 == 1, 2, log.outcome).astype(np.int8)
     outcome[-3:] = log.outcome[-3:]
@@ -446,7 +362,7 @@ def with_a_rare_model() -> BattleLog:
     """Four models on 30 questions, and one that was seen on three of them only."""
     log = simulated(30, 10, ties=0)
     rare = [
-        Battle(model_a="r", model_b="m0", winner=winner, question_id=f"q{q:03}")  # type: ignore[arg-type]
+        battle("r", "m0", winner, f"q{q:03}")
         for q, winner in enumerate(["model_a", "model_b", "model_a"])
     ]
     return BattleLog.from_battles([*log.to_battles(), *rare])
@@ -454,9 +370,7 @@ def with_a_rare_model() -> BattleLog:
 
 @pytest.mark.parametrize("compiled", [False, True])
 def test_a_resample_has_a_rating_only_where_one_exists(compiled: bool) -> None:
-    """Without a prior a resample that lost a model, or in which it never won or never lost, has
-    no rating: the model is not where the other battles left it.
-    """
+    """Without a prior, a resample without a model, or without its win or loss, has no rating."""
     if compiled:
         pytest.importorskip("numba")
     few_votes = replace(simulated(40, 1, models=7, seed=3, ties=0), question_id=None)
@@ -476,41 +390,27 @@ def with_two_ties() -> BattleLog:
 
 
 @pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("ties", ["davidson", "rao-kupper"])
-def test_resamples_without_a_tie_are_counted(ties: str) -> None:
-    """The resamples that drew neither tie, and only they, have no fit. The error counts them,
-    blames the ties although a prior is set, and NumPy warns of nothing.
-    """
+def test_resamples_without_a_tie_are_counted() -> None:
+    """The resamples that drew neither tie, and only they, have no fit."""
     log = with_two_ties()
     tieless = sum(not (log.outcome[rows] == 2).any() for rows in rows_in(log, 100))
-    message = f"^{tieless} of 100 resamples have no finite fit: too few ties for ties='{ties}'$"
+    message = f"^{tieless} of 100 resamples have no finite fit: too few ties for ties='davidson'$"
     with pytest.raises(RatingError, match=message):
-        replace(PERCENTILE, ties=ties)(log)  # type: ignore[arg-type]
-
-
-# Counts beside votes
+        replace(PERCENTILE, ties="davidson")(log)
 
 
 def counted_and_judged() -> tuple[BattleLog, BattleLog]:
     """People's votes as a table of counts, and a judge's on questions."""
     counts = BattleLog.from_counts(["x", "y", "x"], ["y", "z", "z"], [60, 50, 70], [40, 50, 30])
     judged = BattleLog.from_battles(
-        Battle(
-            model_a="x",
-            model_b="new",
-            winner="model_a" if n % 3 else "model_b",  # type: ignore[arg-type]
-            question_id=f"q{n}",
-        )
-        for n in range(60)
+        battle("x", "new", "model_a" if n % 3 else "model_b", f"q{n}") for n in range(60)
     )
     return counts, judged
 
 
 @pytest.mark.parametrize("part", ["all", "counts"])
 def test_counts_stay_so_many_votes_beside_judged_battles(part: str) -> None:
-    """A table of counts joined to battles on questions rates, with its intervals, as the votes
-    that it counts; and so it does when it is selected out again.
-    """
+    """A table of counts joined to battles on questions rates as the votes that it counts."""
     counts, judged = counted_and_judged()
     votes = BattleLog.from_battles(
         replace(row, weight=1.0) for row in counts.to_battles() for _ in range(int(row.weight))
@@ -522,34 +422,6 @@ def test_counts_stay_so_many_votes_beside_judged_battles(part: str) -> None:
     for rating in expected.ratings:
         assert found[rating.model].rating == pytest.approx(rating.rating, abs=1e-7)
         assert found[rating.model].extra["se"] == pytest.approx(rating.extra["se"], rel=1e-6)
-
-
-# Voters
-
-
-def voted(questions: int, voters: int, n: int, *, seed: int = 0, effect: float = 0.8) -> BattleLog:
-    """Votes of voters with a taste of their own for each model, on questions that suit some."""
-    rng = np.random.default_rng(seed)
-    question, voter = rng.integers(0, questions, n), rng.integers(0, voters, n)
-    level = (
-        np.linspace(0, 1, 4)
-        + rng.normal(0, effect, (questions, 4))[question]
-        + rng.normal(0, effect, (voters, 4))[voter]
-    )
-    a = rng.integers(0, 4, n)
-    b = (a + rng.integers(1, 4, n)) % 4
-    row = np.arange(n)
-    won = rng.random(n) < 1 / (1 + np.exp(level[row, b] - level[row, a]))
-    return BattleLog.from_battles(
-        Battle(
-            model_a=f"m{i}",
-            model_b=f"m{j}",
-            winner="model_a" if w else "model_b",  # type: ignore[arg-type]
-            question_id=f"q{q:03}",
-            voter=f"v{v:03}",
-        )
-        for i, j, w, q, v in zip(a, b, won, question, voter, strict=True)
-    )
 
 
 def one_way(log: BattleLog, groups: list[object]) -> NDArray[np.float64]:
@@ -567,9 +439,7 @@ def one_way(log: BattleLog, groups: list[object]) -> NDArray[np.float64]:
 
 
 def test_two_way_is_question_and_voter_less_both() -> None:
-    """Cameron, Gelbach and Miller (2011): the covariances by question and by voter, less the one
-    by both, each added up group by group.
-    """
+    """Cameron, Gelbach and Miller (2011): by question and by voter, less by both."""
     log = voted(20, 15, 400)
     assert log.question_id is not None
     assert log.voter is not None
@@ -583,21 +453,8 @@ def test_two_way_is_question_and_voter_less_both() -> None:
         np.testing.assert_allclose(found.covariance, one_way(log, groups), rtol=1e-6)
 
 
-def test_resamples_spread_as_the_two_way_sandwich_says() -> None:
-    """Resampled questions, drawn apart by what voters add, spread as the sandwich says."""
-    log = voted(60, 30, 1500)
-    robust = BradleyTerry()(log)
-    found = replace(PERCENTILE, resamples=300)(log)
-    narrow = replace(PERCENTILE, resamples=300, cluster="question")(log)
-    for model in log.models:
-        assert found[model].extra["se"] == pytest.approx(robust[model].extra["se"], rel=0.18)
-        assert narrow[model].extra["se"] < 0.9 * robust[model].extra["se"]
-
-
 def test_elo_knows_voters_too() -> None:
-    """Votes of a few voters with a taste of their own make Elo's evidence interval wider, by about
-    as much as that of Bradley–Terry.
-    """
+    """Votes of a few voters with a taste of their own make Elo's evidence interval wider."""
     log = voted(200, 12, 800)
     method = PermutationElo(n_perms=20, evidence_replicates=200, evidence_orders=5)
     alone, known = method(replace(log, voter=None)), method(log)
@@ -610,9 +467,7 @@ def test_elo_knows_voters_too() -> None:
 
 
 def test_both_is_what_the_log_names() -> None:
-    """Without voters, with a voter per battle, or with nine of them, who do not stand for others,
-    both is by question; without questions it is by voter.
-    """
+    """Without voters, or with nine, `both` is by question; without questions by voter."""
     log = voted(20, 15, 300)
     by_question = BradleyTerry(cluster="question")(log)
     names = [f"v{n}" for n in range(300)]

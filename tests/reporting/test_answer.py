@@ -1,7 +1,5 @@
 """The box that a report opens with: it answers in sentences, and no text in it acts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import chdir
@@ -20,18 +18,9 @@ from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, orde
 from arena_kit.reporting.html import clean_html
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.publish import asked_at, left_out
+from tests import samples
 from tests.emulator import Emulator
-from tests.samples import (
-    ROOT,
-    SMALL,
-    batch_judge,
-    copy_workspace,
-    judgments_of,
-    log_of,
-    published,
-    rated,
-    won,
-)
+from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, judgments_of, log_of, rated, won
 
 
 def taste(votes: list[tuple[str, str, str]], margin: float = 0.0) -> Board:
@@ -41,10 +30,7 @@ def taste(votes: list[tuple[str, str, str]], margin: float = 0.0) -> Board:
 
 
 def test_who_is_first_and_who_cannot_be_told_apart() -> None:
-    """A model that wins nine of ten is first with more than 99 %; two that win 26 and 24 cannot be
-    told apart. As leaders they share an open first place, told with the probability of the pair by
-    itself; the third, beaten nine times of ten by both, is not among them.
-    """
+    """Nine of ten is first with more than 99 %; 26 and 24 of 50 are open."""
     votes = won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
     assert order(taste(votes)["taste"]) == (
         "taste: ann is first (P > 99%); bob and cy cannot be told apart. Best first: ann, bob, cy."
@@ -108,23 +94,18 @@ def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Judgments,
     root = copy_workspace(tmp_path_factory.mktemp("answer") / "workspace")
     rubric = root / "params" / "rubrics" / "clinical_utility.md"
     rubric.write_text(rubric.read_text() + "\nPrefer a friendly tone.\n")
-    with chdir(root), pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+    with chdir(root):
         study = judgments_of("pilot", **SMALL)
-        yield study, published(study).path
+        yield study, samples.published(study).path
 
 
 def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgments, Path]) -> None:
-    """Judge and place, what it compared, prompts, run and cost stand in the box, and the caveats of
-    the embedded judge and of a subset. A changed rubric is not read by that judge: the gate fails
-    it, and the box has no answer on that dimension. The record keeps its sentences.
-    """
+    """Judge and place, what it compared, prompts, run and cost stand in the box."""
     study, record = pilot
     box = answer(rated(study), study)
     assert box.facts["judge"] == "baseline/lexical-v1, asked in this process"
     assert "it reads no rubric" in box.facts["compared"]
-    n, bank = len(study.plan.prompts), len(study.plan.bank)
+    n, bank = len(study.plan.prompts), len(study.plan.material.prompts)
     assert box.facts["prompts"].startswith(f"{n} of {bank} (")
     assert (box.facts["cost"], box.facts["run"]) == ("nothing", record.name)
     assert any("compares words, not meaning" in each for each in box.caveats)

@@ -1,7 +1,5 @@
 """Reports in a real browser, on a phone and on a desk: they fit, and no text in them acts."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Sequence
 from dataclasses import replace
@@ -10,20 +8,17 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.battles.write import write_battles
 from arena_kit.judging.pairs.prompts import responses_file
 from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import HOSTILE, SAMPLE, all_pairs, drawn, edited, parameters, report_of
+from tests.samples import HOSTILE, SAMPLE, all_pairs, drawn, edited, report_of
 
 
 def crowd(root: Path, entrants: Sequence[str], dimensions: Sequence[str], prompts: int) -> None:
-    """Make the workspace's tournament one of these entrants, each with responses of its own
-    quality: a share of the gold answer's words.
-    """
+    """Make the workspace's tournament one of these entrants."""
     bank = [json.loads(line) for line in (SAMPLE / "prompts.jsonl").read_text().splitlines()]
     bank = [row for row in bank if row.get("gold_answer")][:prompts]
     (root / "sample" / "prompts.jsonl").write_text("".join(json.dumps(row) + "\n" for row in bank))
@@ -73,28 +68,23 @@ def wide(browser: Browser) -> list[str]:
     return found
 
 
-def opened(browser: Browser, page: Path, *, fold: bool) -> None:
-    """Go to a page, with all that is folded open or closed."""
-    browser.go(page)
-    browser.run(
-        f"document.querySelectorAll('details').forEach((d) => {{ d.open = {int(not fold)} }})"
-    )
-
-
 def check(browser: Browser, page: Path) -> None:
     """A page runs nothing, asks nobody and fits both windows, also with everything unfolded."""
-    for width, height in (PHONE, DESK):
-        browser.size(width, height)
-        browser.forget()
-        for fold in (True, False):
-            opened(browser, page, fold=fold)
+    browser.forget()
+    browser.go(page)
+    for fold in (True, False):
+        browser.run(
+            f"document.querySelectorAll('details').forEach((d) => {{ d.open = {int(not fold)} }})"
+        )
+        for width, height in (PHONE, DESK):
+            browser.size(width, height)
             assert browser.overflow() <= 0, width
             assert wide(browser) == [], width
-        assert browser.run("document.title") != "PWNED"
-        assert browser.run("document.scripts.length") == 0
-        asked = {url.split(":")[0] for url in browser.requests}
-        assert asked <= {"file", "about", "data"}, browser.requests
-        assert not browser.errors
+    assert browser.run("document.title") != "PWNED"
+    assert browser.run("document.scripts.length") == 0
+    asked = {url.split(":")[0] for url in browser.requests}
+    assert asked <= {"file", "about", "data"}, browser.requests
+    assert not browser.errors
 
 
 def first_screen(browser: Browser) -> str:
@@ -112,11 +102,9 @@ def first_screen(browser: Browser) -> str:
 
 
 def test_a_hostile_tournament(browser: Browser, workspace: Path) -> None:
-    """Texts of prompts and responses act nowhere in its report or in the site's copy, and names of
-    128 characters, of an entrant, a stratum or the tournament, do not widen it.
-    """
+    """Texts of prompts and responses act nowhere in its report or in the site's copy."""
     names = ["ash", "b" * 128, "cherry"]
-    crowd(workspace, names, ["factuality", "d" * 60], prompts=3)
+    crowd(workspace, names, ["factuality", "d" * 60], prompts=2)
     bank = workspace / "sample" / "prompts.jsonl"
     rows = [json.loads(line) for line in bank.read_text().splitlines()]
     for row in rows:
@@ -128,66 +116,33 @@ def test_a_hostile_tournament(browser: Browser, workspace: Path) -> None:
             row["response_text"] += " " + ALL[n * 7 :]
         file.write_text("".join(json.dumps(row) + "\n" for row in rows))
     edited(workspace, name="n" * 128)
-    page = report_of("headline", workspace, n_perms=20)
+    page = report_of("headline", workspace, overrides={"elo.n_perms": 20})
     check(browser, page)
     assert "PWNED" in browser.text()  # as text
     build_site([page.parent], workspace / "site")
     copied = workspace / "site" / page.parent.name / "report.html"
-    check(browser, copied)
+    browser.go(copied)
+    assert browser.run("document.scripts.length") == 0
     assert browser.run("document.querySelector('p.site a').getAttribute('href')") == "index.html"
 
 
 def hostile_votes(path: Path) -> list[str]:
-    """A file of votes among models whose names are hostile, as far as names may be: one that does
-    not print is refused. Returns the names.
-    """
+    """A file of votes among models whose names are hostile, as far as names may be."""
     rng = np.random.default_rng(0)
     names = [text[:250] for text in TEXTS if text.isprintable()]
     skill = {name: 40.0 * n for n, name in enumerate(names)}
-    log = drawn(rng, skill, all_pairs(names), 800)
+    log = drawn(rng, skill, all_pairs(names), 500)
     asked = Labels.of([TEXTS[n % 5] for n in range(len(log))])
     write_battles(path, replace(log, question_id=asked))
     return names
 
 
 def test_a_hostile_arena(browser: Browser, workspace: Path) -> None:
-    """Names of models and prompts and of the arena act nowhere in a validity report, nor on the
-    page of a model.
-    """
+    """Names of models and prompts and of the arena act nowhere in a validity report."""
     names = hostile_votes(workspace / "votes.jsonl")
     given = {"battles": "votes.jsonl", "arena": ALL}
     check(browser, report_of("model_pages", workspace, **given, models=names[:1]))
     check(browser, report_of("policy_validity", workspace, **given))
-    assert "PWNED" in browser.text()
-
-
-def test_a_hostile_placement(browser: Browser, workspace: Path) -> None:
-    """Names of models and judges and a note on the votes act nowhere in a placement's report."""
-    names = hostile_votes(workspace / "votes.jsonl")
-    rng = np.random.default_rng(1)
-    placed, others = names[1], names[2:9]
-    log = drawn(rng, dict.fromkeys([placed, *others], 0.0), [(placed, each) for each in others],
-                90, "j", Source.LLM_JUDGE)  # fmt: skip
-    judge = Labels.of([TEXTS[0]] * len(log))
-    write_battles(workspace / "judged.jsonl", replace(log, judge_model=judge))
-    given = {"model": placed, "human": "votes.jsonl", "human_note": ALL, "judged": "judged.jsonl",
-             "min_battles": 10, "n_bootstraps": 100, "soft": False}  # fmt: skip
-    check(browser, report_of("placement", workspace, **parameters("placement", **given)))
-    assert "PWNED" in browser.text()
-
-
-def test_a_hostile_judge(browser: Browser, workspace: Path) -> None:
-    """Names of judges, models and dimensions act nowhere in a judge report."""
-    sides = ("ash", "beech")
-    lines = [
-        {"model_a": sides[n % 2], "model_b": sides[1 - n % 2], "winner": "model_a",
-         "question_id": f"q{n}", "dimension": TEXTS[n % 3], "judge_model": TEXTS[n % 4],
-         "source": "llm-judge"}
-        for n in range(48)
-    ]  # fmt: skip
-    file = workspace / "verdicts.jsonl"
-    file.write_text("".join(json.dumps(line) + "\n" for line in lines))
-    check(browser, report_of("judge_report", workspace, verdicts="verdicts.jsonl"))
     assert "PWNED" in browser.text()
 
 
@@ -208,9 +163,7 @@ SAID = {
 def test_a_sample_report_answers_on_its_first_screen(
     name: str, browser: Browser, workspace: Path
 ) -> None:
-    """The answer and its certainty are read without scrolling, on a phone and on a desk; the page
-    fits both, and its pictures have a form for each.
-    """
+    """The answer and its certainty are read without scrolling, on a phone and on a desk."""
     page = run_notebook(name, root=workspace, progress=False).path / "report.html"
     check(browser, page)
     for width, height in (PHONE, DESK):

@@ -1,7 +1,5 @@
 """Figures for a phone: as narrow as it is, stacked, with type that can be read."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from PIL import Image
 from arena_kit import BattleLog, rate
 from arena_kit.battles.log import Labels
 from arena_kit.reporting import tournament_plots
-from arena_kit.reporting.figures import Plot, plot, save_picture, shown_name
+from arena_kit.reporting.figures import Plot, plot, shown_name
 from tests.samples import all_pairs, drawn
 
 NAMES = [f"entrant-{n:02d}" for n in range(12)]
@@ -36,9 +34,7 @@ PIXELS, ROOM = 100, 360
 
 @pytest.mark.parametrize("name", PLOTS)
 def test_a_narrow_figure_can_be_read(name: str) -> None:
-    """It fits a phone without being scaled, no type is under ten pixels, and every panel, one
-    below the other, has its names and its ticks.
-    """
+    """It fits a phone, no type is under ten pixels, and every panel has its ticks."""
     figure = PLOTS[name]().narrow()
     assert figure.get_figwidth() * PIXELS <= ROOM
     shown = [text for text in figure.findobj(Text) if text.get_text()]
@@ -54,16 +50,6 @@ def test_a_narrow_figure_can_be_read(name: str) -> None:
             assert all(labels)
 
 
-def test_both_forms_are_saved(tmp_path: Path) -> None:
-    """A picture and its narrow form are files of their own, the same bytes each time."""
-    first = save_picture(PLOTS["forest"](), tmp_path / "a.png", tmp_path / "narrow" / "a.png")
-    again = save_picture(PLOTS["forest"](), tmp_path / "b.png", tmp_path / "narrow" / "b.png")
-    assert first.narrow is not None
-    assert again.narrow is not None
-    assert first.path.read_bytes() == again.path.read_bytes() != first.narrow.read_bytes()
-    assert first.narrow.read_bytes() == again.narrow.read_bytes()
-
-
 def test_a_rare_colour_stays(tmp_path: Path) -> None:
     """One green mark among a thousand shades of red and blue is green in the file, too."""
 
@@ -75,8 +61,8 @@ def test_a_rare_colour_stays(tmp_path: Path) -> None:
         ax.plot([3], [3], "o", color="#009e73", markersize=4)
         return figure
 
-    saved = save_picture(rare([*RNG.random((12, 12))]), tmp_path / "rare.png")
-    colours = Image.open(saved.path).convert("RGB").getcolors(1 << 24)
+    rare([*RNG.random((12, 12))]).save(tmp_path / "rare.png")
+    colours = Image.open(tmp_path / "rare.png").convert("RGB").getcolors(1 << 24)
     assert colours is not None
     assert min(max(abs(r - 0), abs(g - 158), abs(b - 115)) for _, (r, g, b) in colours) <= 4
 

@@ -1,7 +1,5 @@
 """What a report says of its judge."""
 
-from __future__ import annotations
-
 from arena_kit import JudgeQuality, read_gate
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.verdicts.records import Slot
@@ -14,9 +12,7 @@ JUDGMENTS = settled(*[(A, B), (B, A)] * 20) + settled(*[(A, B), (A, B)] * 20, di
 
 
 def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
-    """The gate's table has a row for every rule and dimension in doubt, and counts the others;
-    the other has the figures that no picture and no other table shows, kappa as a number.
-    """
+    """The gate's table has a row for every rule and dimension in doubt, and counts the others."""
     labels = log_of([("ash", "beech", "model_a"), ("ash", "beech", "model_b")] * 20)
     quality = JudgeQuality.of("j", JUDGMENTS, labels=labels, strata={"q0": "hard"})
     gate = quality.gate(read_gate(ROOT))

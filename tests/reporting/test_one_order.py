@@ -1,26 +1,22 @@
 """No two places of a report disagree on who is above whom, and none repeats a number."""
 
-from __future__ import annotations
-
 import re
 from dataclasses import replace
 
-import numpy as np
 import pytest
 
-from arena_kit import BattleLog, Hybrid, PermutationElo, rate
-from arena_kit.battles.battle import Source
+from arena_kit import PermutationElo, rate
 from arena_kit.battles.log import Labels
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.rating.elo.method import k_sweep
 from arena_kit.rating.with_judge.placement import Placement
-from arena_kit.reporting import hybrid, placement, policy_plots, policy_tables, tournament_plots
+from arena_kit.reporting import placement, policy_plots, policy_tables, tournament_plots
 from arena_kit.reporting.answer import disagreements, order
 from arena_kit.reporting.figures import Plot
 from arena_kit.runs.record.artifacts import bradley_terry as artifact
 from arena_kit.validity.model_page import model_detail
 from arena_kit.validity.weekly import weekly_report
-from tests.samples import judged, log_of, season, shared_log, timed, won
+from tests.samples import judged, log_of, season, timed, won
 
 #: Elo stops on its way: `few` beat `many` ten times of 14, and has moved less.
 VOTES = log_of(won("few", "many", 10, 4) + won("many", "weak", 150, 20))
@@ -53,20 +49,10 @@ def from_the_top(plot: Plot) -> list[list[str]]:
 
 
 def test_elo_is_against_the_board_here() -> None:
-    """By Elo `many` leads, by Bradley–Terry `few`: each of the tests below can fail."""
+    """Elo is against the board; tables and sentences have the board's order, figures no number."""
     assert BOARD.to_frame("elo")["model"].tolist() == ["many", "few", "weak"]
     assert [row.model for row in BOARD.ratings] == BEST_FIRST
     assert len(disagreements(BOARD)) == 1
-
-
-@pytest.mark.parametrize("name", FIGURES)
-def test_every_figure_has_the_order_of_the_board(name: str) -> None:
-    """Down its side stand the models as Bradley–Terry orders them, best on top."""
-    assert from_the_top(FIGURES[name]) == [BEST_FIRST, BEST_FIRST]
-
-
-def test_every_table_and_sentence_has_it() -> None:
-    """The board, the neighbours, the answer, the text and the artifact name them alike."""
     kept = artifact(BOARD)["taste"]
     assert [row["model"] for row in BOARD.table().rows] == BEST_FIRST
     assert [row["order"] for row in BOARD.orders().rows] == ["few over many", "many over weak"]
@@ -77,13 +63,15 @@ def test_every_table_and_sentence_has_it() -> None:
         ("few", "many"),
         ("many", "weak"),
     ]
-
-
-def test_no_figure_repeats_a_number_of_the_board() -> None:
-    """Ratings and their spreads stand in the table; figures show them as lengths alone."""
     for name in ("forest", "order_against_evidence"):
         figures = FIGURES[name].figure, FIGURES[name].narrow()
         assert [text.get_text() for each in figures for text in each.axes[0].texts] == []
+
+
+@pytest.mark.parametrize("name", FIGURES)
+def test_every_figure_has_the_order_of_the_board(name: str) -> None:
+    """Down its side stand the models as Bradley–Terry orders them, best on top."""
+    assert from_the_top(FIGURES[name]) == [BEST_FIRST, BEST_FIRST]
 
 
 SEASON = timed(season(900, 12, seed=3))
@@ -91,9 +79,7 @@ SEASON = timed(season(900, 12, seed=3))
 
 @pytest.mark.parametrize("phase", Phase)
 def test_a_policy_report_has_the_published_order(phase: Phase) -> None:
-    """Whatever the phase publishes, its board orders tables and figures; ranks that are not the
-    published ones say so.
-    """
+    """Whatever the phase publishes, its board orders tables and figures."""
     report = weekly_report(SEASON, Policy(phase=phase))
     board = report.now
     other = [row.legacy_rank for row in board.rows], [row.conservative_rank for row in board.rows]
@@ -124,22 +110,3 @@ def test_a_placement_has_one_order() -> None:
     assert from_the_top(placement.forest(placed)) == [best_first] * 2
     at = best_first.index("new") + 1
     assert f"rank {at} of 4" in placement.answer(placed)
-
-
-def test_a_hybrid_board_has_one_order() -> None:
-    """The table of people and judge together has the order of its ratings, not of people's."""
-    rng = np.random.default_rng(3)
-    a = rng.integers(0, 5, 3000)
-    b = (a + rng.integers(1, 5, 3000)) % 5
-    names = list("abcde")
-
-    def log(skill: list[int], source: Source) -> BattleLog:
-        gap = np.array(skill)[b] - np.array(skill)[a]
-        return shared_log(a, b, (rng.random(3000) * (1 + 10 ** (gap / 400)) > 1).astype(int),
-                          names, source)  # fmt: skip
-
-    people = log([160, 120, 80, 40, 0], Source.HUMAN).select(np.arange(3000) < 300)
-    found = Hybrid()(people, log([160, 120, 80, 40, 0], Source.LLM_JUDGE))
-    best_first = list(found.ratings.order)
-    assert best_first != list(found.people.order)
-    assert [row["model"] for row in hybrid.board(found).rows] == best_first

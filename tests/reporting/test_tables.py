@@ -1,17 +1,12 @@
 """One table in all its forms: what stands in it, how it is aligned, and that no text does harm."""
 
-from __future__ import annotations
-
 import csv
 import io
 import re
 from html import unescape
-from pathlib import Path
 
 import pytest
-from rich.console import Console
 
-from arena_kit.reporting.figures import Plot, plot, save_picture
 from arena_kit.reporting.tables import Cell, Table, facts, number, percent, span
 
 LATEX = r"""\input{x} & 5% $y$ #1 _a_ {b} c~ d^ <e> f|g "h" – [i]"""
@@ -38,16 +33,11 @@ def table(name: str = "ann") -> Table:
 
 
 def terminal(shown: Table) -> str:
-    console = Console(file=io.StringIO(), width=160)
-    console.print(shown)
-    assert isinstance(console.file, io.StringIO)
-    return console.file.getvalue()
+    return shown.in_terminal(160)
 
 
 def test_text() -> None:
-    """Columns are aligned, numbers right and text left where nothing else is said; a group is
-    named once, what is missing is a dash, notes follow; labels may be hidden.
-    """
+    """Numbers stand right and text left, in the terminal too, where there is room."""
     assert table().text.splitlines() == [
         "group  model         rating  gap",
         "taste  ann             1400   +3",
@@ -58,22 +48,20 @@ def test_text() -> None:
     rows = [{"a": "x", "b": 5}, {"a": "long", "b": 10}]
     assert Table(rows=rows, title="T").text == "T\na      b\nx      5\nlong  10"
     assert facts({"votes": 12, "arena": "x"}, name="facts").text == "votes  12\narena  x"
-
-
-def test_terminal() -> None:
-    """The terminal has a section per group, and the text of a cell."""
-    lines = [line.strip() for line in terminal(table()).splitlines()]
-    assert "│ taste │ ann          │   1400 │  +3 │" in lines
-    assert "│       │ bob          │    900 │   – │" in lines
-    assert lines.index("├───────┼──────────────┼────────┼─────┤") + 1 == lines.index(
-        "│ smell │ new (Stable) │      1 │ -12 │"
-    )
+    assert table().in_terminal(80).splitlines() == table().text.splitlines()[:-1]
+    rows = [{"model": "a" * 14, "a long heading": 7, "said": "one two three four five\nsix"}]
+    shown = Table(rows=rows, nowrap=["model"])
+    assert shown.in_terminal(38).splitlines() == [
+        "model            a long  said",
+        "                heading",
+        "aaaaaaaaaaaaaa        7  one two three",
+        "                         four five",
+        "                         six",
+    ]
 
 
 def test_html() -> None:
-    """In HTML the cell is its own HTML, groups head their rows, and notes stand escaped after the
-    box in which a wide table scrolls by itself; a notebook gets HTML, and the text beside it.
-    """
+    """A cell is its own HTML, groups head their rows, and notes stand escaped under the table."""
     shown = table("a <b> name")
     html = shown.html
     assert "<b>new</b> <span>Stable</span></td>" in html
@@ -104,29 +92,16 @@ def test_looks() -> None:
 
 
 def test_csv() -> None:
-    """CSV has every value as it is: numbers unformatted, nothing where there is none. Text that a
-    spreadsheet would calculate stands after an apostrophe, a column's name too; a number is a
-    number, also where it is negative or came as text.
-    """
+    """CSV has no formula, Markdown its alignment, LaTeX no character that it would obey."""
     rows = [{"a": 0.1 + 0.2, "b": None, "c": Cell("text", "<b>html</b>")}]
     assert Table(rows=rows).csv == "a,b,c\n0.30000000000000004,,text\n"
     formula = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
     assert formula.csv == "'=a,b,c,d\n'=1+1,-1.5,-2.5,'@x\n"
-
-
-def test_markdown() -> None:
-    """Markdown aligns columns by its rule and has title and notes around the table."""
     rows = [{"a": "x", "b": 5, "c": None}]
     shown = Table(rows=rows, title="T", notes=["a < b"])
     assert shown.markdown == (
-        "**T**\n\n| a | b | c |\n| --- | ---: | --- |\n| x | 5 | – |\n\na &lt; b\n"
+        "**T**\n\n| a | b | c |\n| --- | ---: | ---: |\n| x | 5 | – |\n\na &lt; b\n"
     )
-
-
-def test_latex() -> None:
-    """Every character that LaTeX would obey or print as another is escaped, in cells, heads,
-    groups and notes; a cell stays in its column.
-    """
     latex = Table(rows=[{"group": LATEX, LATEX: LATEX, "n": 1}], group="group", notes=[LATEX]).latex
     assert latex.count(ESCAPED) == 4
     assert f"\n{ESCAPED} & {ESCAPED} & 1 \\\\\n" in latex
@@ -139,8 +114,7 @@ def test_hostile_names(name: str) -> None:
     shown = table(name)
     assert "<script" not in shown.html
     cells = re.findall(r"<td [^>]*>(.*?)</td>", shown.html, re.DOTALL)
-    assert unescape(cells[0]) == name
-    assert len(shown.text.splitlines()) == 5
+    assert (unescape(cells[0]), len(shown.text.splitlines())) == (name, 5)
     lines = shown.markdown.splitlines()[:5]
     assert {len(line.replace(r"\|", "").split("|")) for line in lines} == {6}
     assert "<" not in shown.markdown
@@ -152,17 +126,13 @@ def test_hostile_names(name: str) -> None:
 
 
 def test_no_rows() -> None:
-    """Without rows a sentence stands in place of the table, where there is one; else its heads."""
+    """Without rows a sentence or the heads stand; a number that is none is a dash."""
     assert Table(rows=[], empty="No <votes>.").html == "<p>No &lt;votes&gt;.</p>"
     assert str(Table(rows=[], empty="No votes.")) == "No votes."
     bare = Table(rows=[], columns=["rank"], notes=["Not rated on taste: only ties"])
     assert "rank" in bare.html
     assert bare.text.endswith("Not rated on taste: only ties")
     assert bare.csv.count("\n") == 1
-
-
-def test_numbers_in_words() -> None:
-    """A number, a share and a range are written as asked, and as a dash where there is none."""
     assert (number(2.5, ".2f"), number(3, "", "%"), percent(0.125, ".1f")) == (
         "2.50",
         "3%",
@@ -170,22 +140,3 @@ def test_numbers_in_words() -> None:
     )
     assert {number(None, ".2f"), number(float("nan"), ".2f"), percent(None)} == {"–"}
     assert (span(1, 2.6), span(None, 2), span(1, None)) == ("1 to 3", "–", "–")
-
-
-def test_a_plot_knows_its_words(tmp_path: Path) -> None:
-    """A plot carries file name and alternative text, and the saved picture tells it."""
-    from matplotlib.figure import Figure
-
-    @plot("lines", "Two lines that cross")
-    def lines(values: list[int]) -> Figure:
-        figure = Figure(figsize=(4, 3))
-        figure.subplots().plot(values)
-        return figure
-
-    drawn = lines([1, 2])
-    assert isinstance(drawn, Plot)
-    assert (drawn.name, drawn.alt) == ("lines", "Two lines that cross")
-    bundle, about = save_picture(drawn, tmp_path / "lines.png")._repr_mimebundle_()
-    assert bundle["text/plain"] == "Two lines that cross"
-    assert about == {"image/png": {"width": 400, "alt": "Two lines that cross"}}
-    assert lines([]).figure.texts[0].get_text().startswith("Nothing to show")

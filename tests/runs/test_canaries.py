@@ -1,7 +1,5 @@
 """The pre-flight of real runs: which judge is stopped, for what reason and at what cost."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -13,21 +11,10 @@ from arena_kit import DataError, read_battles
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.quality.canaries import PREFIX
 from arena_kit.judging.quality.gate import UnfitJudgeError
+from tests import samples
 from tests.emulator import Emulator
 from tests.emulator.behaviours import read_sections, user_text
-from tests.samples import (
-    KEY,
-    by_heart,
-    call,
-    judgments_of,
-    loaded,
-    placed_model,
-    plan_of,
-    published,
-    sizes,
-    verdict,
-    without_report,
-)
+from tests.samples import by_heart, judgments_of, loaded, placed_model, plan_of, published
 
 #: What the small pilot judges: 2 pairs of each dimension in both orders.
 BULK = 12
@@ -35,32 +22,23 @@ CANARIES = 18
 SMALL: dict[str, Any] = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "n_perms": 20}
 
 
-@pytest.fixture(autouse=True)
-def _served(_no_keys: None, monkeypatch: pytest.MonkeyPatch, emulator: Emulator) -> None:
-    monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-    monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
+pytestmark = pytest.mark.usefixtures("service")
 
 
 def knows_canaries(params: Mapping[str, Any]) -> str:
     """The answer of a Claude that knows every canary."""
     text = user_text(params)
     dimension, sections = text.rpartition(" on ")[2].rstrip(".\n"), read_sections(text)
-    return verdict(by_heart(dimension, sections["response_a"], sections["response_b"]))
+    return samples.verdict(by_heart(dimension, sections["response_a"], sections["response_b"]))
 
 
 def test_a_bad_judge_is_stopped_before_the_bulk(workspace: Path, emulator: Emulator) -> None:
-    """With exit code 3; the bill is that of 18 canaries, and the record is closed as failed, with
-    its report and what they showed.
-    """
-    without_report(workspace, "headline")
+    """The bill is that of 18 canaries, and the record is closed as failed with what they showed."""
     emulator.settings.update({"behaviour": "first"})
-    done = call("run", "headline", "--params", "params/headline_claude.yaml",
-                "-p", "limit_pairs", "2")  # fmt: skip
-    assert done.exit_code == 3
-    assert "nothing but 18 canaries was asked" in " ".join(done.stderr.split())
+    with pytest.raises(UnfitJudgeError, match="nothing but 18 canaries was asked"):
+        judgments_of("headline", **SMALL)
     assert len(emulator.billing.rows) == CANARIES
     (path,) = (workspace / "runs").iterdir()
-    assert (path / "report.html").is_file()
     manifest, found = loaded(path / "manifest.json"), loaded(path / "canaries.json")
     assert manifest["status"] == "failed"
     assert "UnfitJudgeError" in manifest["error"]
@@ -73,15 +51,13 @@ def test_a_bad_judge_is_stopped_before_the_bulk(workspace: Path, emulator: Emula
 def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
     workspace: Path, emulator: Emulator
 ) -> None:
-    """The bulk follows in a batch of its own, and no rubric is sent ahead a second time; cost
-    holds both, canaries apart; a second run asks neither again.
-    """
+    """The bulk follows in a batch of its own, and no rubric is sent ahead a second time."""
     emulator.settings.update({"behaviour": knows_canaries})
     judgments = judgments_of("headline", **SMALL, prewarm=True)
     assert judgments.plan.prewarms
     assert judgments.plan.forecast is not None
     assert judgments.plan.forecast.requests == BULK + CANARIES
-    assert sizes(emulator) == [CANARIES, BULK]
+    assert samples.sizes(emulator) == [CANARIES, BULK]
     record = published(judgments)
     battles = read_battles(record.path / "battles.jsonl")
     assert battles.question_id is not None
@@ -99,9 +75,7 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
 def test_canaries_are_asked_only_where_there_is_something_to_protect(
     workspace: Path, emulator: Emulator
 ) -> None:
-    """Not without a pre-flight, offline, or where all is bought; the embedded judge has some. A
-    judge that fails goes on where that is allowed, and where it is free.
-    """
+    """Not without a pre-flight, offline, or where all is bought; the embedded judge has some."""
     emulator.settings.update({"behaviour": "first"})
     for given in ({"preflight": False}, {"offline": True}, {}):
         assert judgments_of("pilot", **SMALL | given).canaries is None
@@ -116,9 +90,7 @@ def test_canaries_are_asked_only_where_there_is_something_to_protect(
 
 
 def test_rounds_and_placements_begin_with_a_preflight(workspace: Path, emulator: Emulator) -> None:
-    """A refused adaptive run pays for no round, a refused placement for no answer of its model;
-    a bulk above the cap not even for canaries.
-    """
+    """A refused adaptive run pays for no round, a refused placement for no answer of its model."""
     emulator.settings.update({"behaviour": "first"})
     forecast = plan_of("pilot", **SMALL).forecast
     assert forecast is not None

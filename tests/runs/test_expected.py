@@ -1,7 +1,5 @@
 """`arena-kit cost` says what the money is expected to decide."""
 
-from __future__ import annotations
-
 import json
 import math
 import shutil
@@ -34,9 +32,7 @@ call = partial(invoke, "cost")
 def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Judgments]:
     """A small pilot in a workspace of its own, which is the current folder."""
     root = copy_workspace(tmp_path_factory.mktemp("expected") / "workspace")
-    with chdir(root), pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
+    with chdir(root):
         judgments = judgments_of("pilot", strata=STRATA, n_perms=20)
         published(judgments)
         yield judgments
@@ -69,10 +65,7 @@ def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
 
 
 def test_by_an_earlier_record(pilot: Judgments) -> None:
-    """The latest record of the tournament tells by its own neighbours; what it decided with room to
-    spare is expected to stay so, an even pair is not, and more prompts make the errors smaller by
-    about the root of their number.
-    """
+    """The latest record tells by its own neighbours; the same run decides what it decided."""
     found = expected("headline")
     assert found == expected("headline", "--from", pilot.record.path)
     for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
@@ -86,27 +79,20 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
         assert chances[int(np.argmax(sizes))] == max(chances)
         errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
-            at = (
-                rated.models.index(each["above"]),
-                rated.models.index(each["below"]),
-            )
+            at = (rated.models.index(each["above"]), rated.models.index(each["below"]))
             prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
             less = math.sqrt(prompts[0] / prompts[1])
             assert each["error"] == pytest.approx(less * errors[at], rel=0.1)
     text = call("headline").stdout
     assert all(each["sentence"] in text for each in found.values())
-
-
-def test_the_same_run_is_expected_to_decide_what_it_decided(pilot: Judgments) -> None:
-    """Where the ledger answers everything, the chances are what the record found."""
     found = expected("pilot", "-p", "strata", json.dumps(STRATA))
     for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
         states = [pair.state == "decided" for pair in claims.neighbours(rated)]
         assert [each["chance"] == 1 for each in found[dimension]["neighbours"]] == states
 
 
-def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments) -> None:
-    """A record of the embedded judge is taken for a paid one only where it is named."""
+def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments, tmp_path: Path) -> None:
+    """The embedded judge's record counts only where named; what rates nobody is refused."""
     file = "params/headline_claude.yaml"
     assert {each["record"] for each in expected("--params", file).values()} == {None}
     named = expected("--params", file, "--from", pilot.record.path)
@@ -118,12 +104,6 @@ def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments) -> None
         ):
             assert fresh["error"] == pytest.approx(same["error"])
             assert fresh["chance"] != same["chance"], "other verdicts may move the gap further"
-
-
-def test_records_that_say_nothing_are_refused(pilot: Judgments, tmp_path: Path) -> None:
-    """--from is for tournaments; what is no record, and a record that rates nobody of this
-    tournament, are refused in a sentence.
-    """
     other = shutil.copytree(pilot.record.path, tmp_path / "other")
     battles = other / "battles.jsonl"
     battles.write_text(battles.read_text().replace('"aspen"', '"oak"'))

@@ -1,8 +1,4 @@
-"""The gate of whole runs, and judges side by side: scripted judges fail for their reasons, and a
-failed one is not paid.
-"""
-
-from __future__ import annotations
+"""The gate of whole runs, and judges side by side."""
 
 from pathlib import Path
 from typing import Any
@@ -19,18 +15,9 @@ from arena_kit.reporting import judge_report
 from arena_kit.reporting.answer import QUESTIONS
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.judge_report import JudgeComparison
+from tests import samples
 from tests.emulator import Emulator
-from tests.samples import (
-    SMALL,
-    call,
-    edited,
-    judgments_of,
-    loaded,
-    parameters,
-    placed_model,
-    published,
-    record_of,
-)
+from tests.samples import SMALL, edited, judgments_of, loaded, parameters, published, record_of
 
 BASELINE, MODEL = "baseline/lexical-v1", "claude-sonnet-5-5"
 #: Eight questions of six pairs: enough for every rule.
@@ -70,9 +57,6 @@ def another_rubric(workspace: Path, name: str) -> None:
     rubric.write_text(f"{rubric.read_text()}\nPrefer the calmer one.\n")
 
 
-# The gate
-
-
 @pytest.mark.parametrize(
     ("behaviour", "rules"),
     [("first", {"flips", "slot"}), ("longer", {"length", "rubric"}),
@@ -87,9 +71,7 @@ def test_a_scripted_judge_fails_for_its_reason(behaviour: str, rules: set[str]) 
 def test_a_judge_that_reads_is_not_failed_and_the_record_keeps_why(
     emulator: Emulator, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The emulator's reader keeps every rule that fails others; it is not trusted, for nobody
-    compared it with people. judge_gate.json, the manifest and the terminal say the same sentence.
-    """
+    """The emulator's reader keeps every rule that fails others."""
     judgments = judgments_of("pilot", **paid(emulator))
     gate, record = judgments.gate, published(judgments)
     assert gate.level is Level.CAUTION, gate.sentence
@@ -100,24 +82,6 @@ def test_a_judge_that_reads_is_not_failed_and_the_record_keeps_why(
     assert record.read()["judge_gate"] == short == {name: kept[name] for name in short}
     show_board(record.path)
     assert gate.sentence in " ".join(capsys.readouterr().out.split())
-
-
-def test_a_judge_that_prefers_its_family_fails_by_what_others_say(workspace: Path) -> None:
-    """The scripted judge names whoever mentions Claude; held against another judge's verdicts as
-    labels, that is a preference for its family.
-    """
-    other = record_of("pilot", **EIGHT)
-    path = workspace / "sample" / "responses" / "responses_birch.jsonl"
-    path.write_text(path.read_text().replace('"response_text": "', '"response_text": "As Claude: '))
-    families = {"birch": "claude", MODEL: "claude", "aspen": "tree"}
-    edited(workspace, judge__labels=f"runs/{other.path.name}/battles.jsonl",
-           judge__families=families)  # fmt: skip
-    with Emulator(seed=1, behaviour="self_preferring") as emulator:
-        judgments = judgments_of("pilot", **paid(emulator))
-    assert "family" in failed(judgments)
-    assert judgments.record.read()["labels"]["file"].endswith("battles.jsonl")
-    strata = {row.stratum for row in judgments.quality.measures if row.measure == "agreement"}
-    assert strata == {"", "open_recall", "vignette"}
 
 
 @pytest.mark.parametrize("wrong", ["gate", "labels"])
@@ -133,9 +97,7 @@ def test_wrong_files_are_refused_before_anything_is_asked(
 
 
 def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -> None:
-    """No pair holds birch; the record counts what was left out, and birch has no rating. Without
-    the judge's own family it cannot be told whom to bar.
-    """
+    """No pair holds birch, which has no rating; without the judge's family nobody is barred."""
     families = {"birch": "ours", BASELINE: "ours", "aspen": "theirs"}
     edited(workspace, judge__families=families, judge__bar_own_family=True)
     judgments = judgments_of("pilot", **SMALL)
@@ -151,10 +113,7 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -
 
 
 def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) -> None:
-    """`arena-kit run headline` exits 3 with the pilot's reason before anything is sent; it goes on
-    where that is allowed, and its first line says so; what the ledger answers is no purchase, and
-    another rubric is another judge.
-    """
+    """`arena-kit run headline` exits 3 with the pilot's reason before anything is sent."""
     with Emulator(seed=1, behaviour="ignores_rubric") as emulator:
         pilot = record_of("pilot", **paid(emulator))
         asked = len(emulator.requests)
@@ -162,7 +121,7 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
         given = paid(emulator, strata={"curated": 1})
         own = parameters("headline", **given)
         words = [w for n, v in (own | own.pop("overrides")).items() for w in ("-p", n, str(v))]
-        done = call("run", "headline", *words)
+        done = samples.call("run", "headline", *words)
         assert done.exit_code == 3, done.output
         found = f"the pilot {pilot.path.name} found: The judge {MODEL} is not usable"
         assert found in " ".join(done.output.split())
@@ -186,7 +145,7 @@ def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
 
 def test_a_placement_holds_its_judge_against_people() -> None:
     """Verdicts from a file and people's votes on the same battles, which tell no slot."""
-    placed = placed_model(model="dogwood", n_bootstraps=100)
+    placed = samples.placed_model(model="dogwood", n_bootstraps=100)
     quality, gate = placed.verdicts.quality, placed.verdicts.gate
     (dimension,) = quality.dimensions
     assert quality.find("agreement", dimension).n > 100
@@ -195,15 +154,10 @@ def test_a_placement_holds_its_judge_against_people() -> None:
     assert ak.publish_placement(placed).read()["judge_gate"]["sentence"] == gate.sentence
 
 
-# Judges side by side
-
-
 def test_real_judges_of_one_file_side_by_side(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Chatzi et al.'s three judges; the embedded judge has a row that says why it was not asked,
-    and the terminal says the same.
-    """
+    """Chatzi et al.'s three judges; the embedded judge has a row that says why it was not asked."""
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
     report = measured(verdicts=file, columns=JUDGES, labels_winner="human")
     *judges, embedded = report.judges
@@ -222,10 +176,7 @@ def test_real_judges_of_one_file_side_by_side(
 
 
 def test_records_are_compared_on_the_pairs_they_share(emulator: Emulator) -> None:
-    """A paid judge and the embedded one, recorded apart, on the pairs of the smaller run; the
-    price is what the emulator billed. In one sentence, and before a record is begun, those without
-    a pair in common or without verdicts are refused.
-    """
+    """A paid judge and the embedded one, recorded apart, on the pairs of the smaller run."""
     claude = record_of("pilot", **paid(emulator, preflight=True, **FEW))
     own, other = (record_of("pilot", **FEW | {"strata": {name: 2}}) for name in FEW["strata"])
     report = measured(records=[str(claude.path), str(own.path)])
@@ -251,10 +202,7 @@ def test_records_are_compared_on_the_pairs_they_share(emulator: Emulator) -> Non
 
 
 def test_a_paid_judge_stands_beside_the_embedded_one(emulator: Emulator) -> None:
-    """The report asks both judges for all canaries and the pairs; what that costs was forecast,
-    nothing is sent before the judges are measured, and what the pre-flight asked is not asked
-    again. Every kind of attack is in the record.
-    """
+    """The report asks both judges for all canaries and the pairs."""
     sources = ak.read_judges(**parameters("judge_report", **paid(emulator, preflight=True, **FEW)))
     assert sources.plan is not None
     assert sources.plan.forecast is not None
@@ -280,9 +228,7 @@ def test_a_paid_judge_stands_beside_the_embedded_one(emulator: Emulator) -> None
 
 
 def test_a_record_of_hashes_says_what_it_leaves_out() -> None:
-    """Its judge is measured; the embedded one has a row without battles that says why, and the
-    answer says what could not be measured without the texts.
-    """
+    """Its judge is measured; the embedded one has a row without battles that says why."""
     kept = record_of("pilot", **FEW, inputs="hashes").path
     for file in (kept / "verdicts").iterdir():
         file.write_text(file.read_text().replace(BASELINE, "other/judge"))

@@ -1,82 +1,132 @@
-"""Headless runs: the real papermill, real kernels, the real command line."""
+"""Headless runs: the real papermill, real kernels, the real command line, and what it says."""
 
-from __future__ import annotations
-
+import fcntl
+import json
 import os
+import pty
 import re
-import shlex
-import shutil
+import struct
 import subprocess
 import sys
+import termios
 import time
-from contextlib import chdir
 from pathlib import Path
 
 import nbformat
 import pytest
 import yaml
-from click.testing import CliRunner, Result
+from click.testing import CliRunner
 from papermill.cli import papermill
 
-from arena_kit.cli.main import main
+from arena_kit import write_battles
 from arena_kit.files import read_json
 from arena_kit.runs.notebook import run as notebooks
+from arena_kit.runs.record.progress import Progress
 from arena_kit.runs.record.record import Record
-from tests.samples import TOURNAMENT_ARTIFACTS, call, copy_workspace, without_report
+from tests import samples
+from tests.emulator import Emulator
+from tests.samples import TOURNAMENT_ARTIFACTS, call, judgments_of, log_of, without_report, won
+
+COLUMNS = 80
+LONG = "a note of a service that goes on and on " * 5
+
+
+def in_a_terminal(code: str, *words: str, cwd: Path) -> tuple[str, str]:
+    """What Python code prints, and writes to a terminal of 80 columns that is its stderr."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    hidden = ("COLUMNS", "LINES", "ARENA_KIT_RUN_TOKEN", "ARENA_KIT_RUNS")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name not in hidden},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            part = os.read(ours, 65_536)
+        except OSError:  # on Linux the end of a terminal
+            break
+        if not part:
+            break
+        written += part
+    os.close(ours)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == 0, written
+    return printed.decode(), written.decode()
+
+
+def states(written: str) -> list[str]:
+    """What stood in the line, one after the other; every state begins by erasing it whole."""
+    assert "\n" not in written
+    assert written.startswith("\r\x1b[K")
+    return written.split("\r\x1b[K")[1:]
+
+
+def test_a_long_line_is_cut_and_cleared_whole(tmp_path: Path) -> None:
+    """A note that is longer than the terminal never wraps, wide characters count twice."""
+    code = (
+        "import sys, time; from arena_kit.runs.record.progress import status_line\n"
+        "with status_line(lambda: sys.argv[1]): time.sleep(0.7)"
+    )
+    for text, fits in ((LONG, COLUMNS - 1), ("評" * 90, (COLUMNS - 1 - 5) // 2 + 5)):
+        *shown, last = states(in_a_terminal(code, text, cwd=tmp_path)[1])
+        assert last == ""
+        assert shown
+        assert all(0 < len(each) <= fits for each in shown)
+
+
+def test_rate_says_that_it_is_at_work(tmp_path: Path) -> None:
+    """`rate` says what it reads and how many battles it rates, where that takes a while."""
+    write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 20, 12)))
+    code = (
+        "from arena_kit.runs.record import progress; progress.PATIENCE = 0\n"
+        "from arena_kit.cli.main import main; main()"
+    )
+    _, written = in_a_terminal(code, "rate", "votes.jsonl", cwd=tmp_path)
+    assert "reading votes.jsonl" in written
+    assert "rating 32 battles" in written
+    assert states(written)[-1] == ""
+
+
+def test_dollars_are_counted(workspace: Path, service: Emulator) -> None:
+    """The progress file has the dollars that the service has billed this run."""
+    own = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "preflight": False}
+    study = judgments_of("pilot", **own, n_perms=20)
+    assert len(study) == 3 * 2
+    progress = Progress(study.record)
+    progress.show(12, 12)
+    now = json.loads((study.record.path / "progress.json").read_text())
+    assert (now["verdicts"], now["of"]) == (12, 12)
+    assert now["usd"] == pytest.approx(service.billing.total_usd)
+    assert now["usd"] > 0
+    samples.published(study)
+
 
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "elo.n_perms", "20")
 
 
-def here(*words: str, cwd: Path) -> Result:
-    """The command line in this process, where all it imports is there already."""
-    with pytest.MonkeyPatch.context() as patch, chdir(cwd):
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        done = CliRunner().invoke(main, words)
-    assert isinstance(done.exception, SystemExit | None), done.exception
-    return done
-
-
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace for the two runs that several tests look at."""
-    return copy_workspace(tmp_path_factory.mktemp("runs") / "workspace")
-
-
-@pytest.fixture(scope="module")
-def pilot(home: Path) -> subprocess.CompletedProcess[str]:
-    """A small pilot, started below the root of its workspace."""
-    done = subprocess.run(
-        [sys.executable, "-m", "arena_kit", "run", "pilot", *TINY],
-        cwd=home / "notebooks",
-        capture_output=True,
-        text=True,
-        timeout=300,
-        env={name: value for name, value in os.environ.items() if "ARENA_KIT_RUN" not in name},
-        check=False,
-    )
-    assert done.returncode == 0, done.stderr
-    return done
-
-
-def named(run: subprocess.CompletedProcess[str] | Result) -> Path:
-    """The record that a run names in its last line."""
-    return Path(run.stdout.splitlines()[-1])
-
-
-def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
-    """`run pilot` prints the board and the answer, ends with the record's path, and leaves every
-    artifact; the report opens with the answer, runs nothing, and holds no warning and no path of
-    this machine; `rate` gives the record's Elo again.
+def test_run(workspace: Path) -> None:
+    """`run pilot`, started below the root, says in the terminal where it is and leaves no trace of
+    it, prints board, answer and the record's path, and leaves every artifact.
     """
-    record = named(pilot)
-    assert record.parent == home / "runs"
-    assert "Elo ± SEM" in pilot.stdout
-    said = read_json(record / "answer.json")["said"]
-    assert "\n".join(said) in pilot.stdout
+    without_report(workspace, shown="ak.answer(board, judgments)")
+    code = "from arena_kit.cli.main import main; main()"
+    printed, written = in_a_terminal(code, "run", "pilot", *TINY, cwd=workspace / "notebooks")
+    *shown, last = states(written)
+    assert last == ""
+    assert shown[0].startswith("0:00 checking parameters, data and judge")
+    assert any("running the notebook" in each for each in shown)
+    assert all(re.match(r"(\d+:\d\d .+)?$", each) and len(each) < COLUMNS for each in shown)
+    record = Path(printed.splitlines()[-1])
+    assert record.parent == workspace / "runs"
+    assert "Elo ± SEM" in printed
+    assert "\n".join(read_json(record / "answer.json")["said"]) in printed
     found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
-    extra = {"report.ipynb", "report.html", "board.json", "figures/position_bias.png"}
-    assert found >= TOURNAMENT_ARTIFACTS | extra
+    assert found >= TOURNAMENT_ARTIFACTS | {"report.ipynb", "report.html", "board.json"}
     manifest = read_json(record / "manifest.json")
     assert manifest["status"] == "finished"
     assert manifest["parameters"]["overrides"] == {"elo.n_perms": 20}
@@ -84,48 +134,38 @@ def test_run(home: Path, pilot: subprocess.CompletedProcess[str]) -> None:
     text = (record / "report.html").read_text()
     assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
     assert not [word for word in ("<script", "Warning", "site-packages") if word in text]
-    assert text.index('class="answer"') < text.index("<h2")
-    rated = here("rate", str(record / "battles.jsonl"), "--method", "elo", "--json", cwd=home)
-    primary = read_json(record / "elo_results.json")["primary"]
-    for row in yaml.safe_load(rated.stdout)["ratings"]:
-        entry = primary[row["dimension"]][row["model"]]
-        assert (row["rating"], row["ci_low"]) == (entry["mean"], entry["ci95_low"])
-
-
-def test_json_prints_the_manifest(workspace: Path) -> None:
-    """`--json` prints the manifest and nothing else, and the record is in the folder asked for."""
-    without_report(workspace)
-    done = here("run", "pilot", *TINY, "--json", "--runs-dir", "elsewhere", cwd=workspace)
-    (record,) = (workspace / "elsewhere").iterdir()
-    assert yaml.safe_load(done.stdout) == read_json(record / "manifest.json")
 
 
 def test_failed_run(workspace: Path) -> None:
-    """An offline run without verdicts is refused with exit 3; its record and report stay."""
+    """An offline run without verdicts is refused with exit 3; its record and report stay in the
+    folder asked for, and `--json` prints the manifest and nothing else.
+    """
     without_report(workspace)
-    done = here("run", "pilot", *TINY, "--offline", cwd=workspace)
+    words = ("--offline", "--json", "--runs-dir", "elsewhere")
+    done = call("run", "pilot", *TINY, *words)
     assert done.exit_code == 3
     assert "verdicts are not in the cache" in done.stderr
     assert "Traceback" not in done.stderr
-    assert read_json(named(done) / "manifest.json")["status"] == "failed"
-    assert (named(done) / "report.html").is_file()
+    (record,) = (workspace / "elsewhere").iterdir()
+    assert yaml.safe_load(done.stdout) == read_json(record / "manifest.json")
+    assert read_json(record / "manifest.json")["status"] == "failed"
+    assert (record / "report.html").is_file()
 
 
 def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A run whose report cannot be written is a failed run, not one that runs for ever: it exits
-    1 with a sentence and the command that goes on.
-    """
+    """A run whose report cannot be written is a failed run, not one that runs for ever."""
     without_report(workspace)
 
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(notebooks, "export_report", full)
-    done = here("run", "pilot", "-p", "limit_pairs", "2", cwd=workspace)
+    done = call("run", "pilot", "-p", "limit_pairs", "2")
     assert done.exit_code == 1
     assert "No space left on device" in done.stderr
-    assert f"go on with: arena-kit resume {named(done)}" in done.stderr
-    assert read_json(named(done) / "manifest.json")["status"] == "failed"
+    record = Path(done.stdout.splitlines()[-1])
+    assert f"go on with: arena-kit resume {record}" in done.stderr
+    assert read_json(record / "manifest.json")["status"] == "failed"
 
 
 @pytest.mark.parametrize(
@@ -147,16 +187,13 @@ def test_refused_before_start(workspace: Path, words: list[str], code: int, why:
     (workspace / "mine").mkdir()
     (workspace / "mine" / ".claim").write_text("someone else")
     done = call("run", *words)
-    assert done.exit_code == code
-    assert len(done.stderr.strip().splitlines()) == 1
+    assert (done.exit_code, len(done.stderr.strip().splitlines())) == (code, 1)
     assert re.search(why, done.stderr), done.stderr
     assert not (workspace / "runs").exists()
 
 
 def test_dotted_names_replace_settings(workspace: Path) -> None:
-    """A dotted key of a params file, its `overrides` and `-p` are one thing; the last wins, and a
-    text stays one.
-    """
+    """A dotted key of a params file, its `overrides` and `-p` are one thing."""
     (workspace / "own.yaml").write_text(
         "judge.transport: messages\noverrides: {elo.n_perms: 30, elo.seed: 3}\n"
     )
@@ -222,33 +259,3 @@ def test_what_was_shown_before_a_kernel_died_is_kept(tmp_path: Path) -> None:
         notebooks.execute(tmp_path / "dies.ipynb", record, {}, tmp_path)
     first, second = nbformat.read(record.path / "report.ipynb", as_version=4).cells
     assert (first.outputs[0].text, second.outputs) == ("42\n", [])
-
-
-@pytest.mark.slow  # two whole runs on a disk of their own; a report without room is the quick one
-def test_a_full_disk_names_the_way_to_go_on(workspace: Path) -> None:
-    """A run whose disk is full exits 1 with a sentence and the command that goes on, which
-    finishes the record once there is room.
-    """
-    if shutil.which("unshare") is None:
-        pytest.skip("no unshare on this machine")
-    (workspace / "runs").mkdir()
-    python = shlex.quote(sys.executable)
-    script = f"""
-        mount -t tmpfs -o size=100k tmpfs runs || exit 99
-        {python} -m arena_kit run pilot -p limit_pairs 6 -p elo.n_perms 20
-        echo "run: $?"
-        mount -o remount,size=50m runs
-        {python} -m arena_kit resume runs/pilot_*
-        echo "resume: $?"
-    """
-    done = subprocess.run(
-        ["unshare", "-Urm", "sh", "-c", script],
-        cwd=workspace, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    if done.returncode == 99 or "unshare failed" in done.stderr:
-        pytest.skip("this machine mounts nothing for an ordinary user")
-    assert "run: 1" in done.stdout, done.stderr
-    assert "No space left on device" in done.stderr
-    assert "go on with: arena-kit resume" in done.stderr
-    assert "Traceback" not in done.stderr
-    assert "resume: 0" in done.stdout, done.stderr

@@ -1,196 +1,37 @@
 """Paid runs as a user starts them: the command line, real kernels, the emulated service."""
 
-from __future__ import annotations
-
 import json
 import os
 import re
 import shutil
 import signal
-import subprocess
-import sys
 import time
-from collections import Counter
-from collections.abc import Iterator
-from contextlib import chdir, contextmanager
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
 import pytest
-from click.testing import CliRunner
 
 from arena_kit import DataError
-from arena_kit.cli.main import main
-from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.verdicts.records import Status
 from arena_kit.reporting import tournament_tables as tables
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.publish import UnusableError
+from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import (
-    call,
-    copy_workspace,
-    edited,
-    jsonl,
-    judgments_of,
-    plan_of,
-    published,
-    record_of,
-    sizes,
-    without_report,
-)
+from tests.samples import call, edited, jsonl, judgments_of, loaded, paid_twice, plan_of, published
 
-KEY = "sk-ant-planted-0123456789abcdefghij"
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
-BULK = ("-p", "judge.preflight", "false")
-PILOT = ("run", "pilot", "--params", "params/pilot_claude.yaml", "-p", "elo.n_perms", "20", *BULK)
-TINY = (*PILOT, "-p", "limit_pairs", "6")
-LEDGER = Path(".arena_kit") / "verdicts.sqlite"
-HEADLINE = ("run", "headline", "--params", "params/headline_claude.yaml", *TINY[4:6], *BULK)
+SMALL = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 6, "n_perms": 20,
+         "preflight": False, "prewarm": False}  # fmt: skip
+PILOT_CLAUDE = ("--params", "params/pilot_claude.yaml", "-p", "limit_pairs", "6")
 
 
-#: `python -m arena_kit` that hears Ctrl-C, which a process started in the background ignores.
-HEARING = """
-import runpy, signal
-signal.signal(signal.SIGINT, signal.default_int_handler)
-runpy.run_module("arena_kit", run_name="__main__")
-"""
-
-
-@contextmanager
-def served_by(emulator: Emulator) -> Iterator[None]:
-    """An environment that names the emulated service and a key, and no record."""
-    with pytest.MonkeyPatch.context() as patch:
-        for name in list(os.environ):
-            if name.startswith(("ANTHROPIC_", "ARENA_KIT_RUN")):
-                patch.delenv(name)
-        patch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
-        patch.setenv("ANTHROPIC_API_KEY", KEY)
-        yield
-
-
-def start(*words: str, cwd: Path, emulator: Emulator) -> subprocess.Popen[str]:
-    """The command line in a process of its own, which can be killed or be one of two."""
-    with served_by(emulator):
-        return subprocess.Popen(
-            [sys.executable, "-c", HEARING, *words],
-            cwd=cwd,
-            text=True,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            start_new_session=True,
-        )
-
-
-def run(*words: str, cwd: Path, emulator: Emulator) -> tuple[int, str, str]:
-    """The command line here, where all it imports is there already; notebooks have a kernel."""
-    with served_by(emulator), chdir(cwd):
-        done = CliRunner().invoke(main, words)
-    assert isinstance(done.exception, SystemExit | None), done.exception
-    return done.exit_code, done.stdout, done.stderr
-
-
-def manifest_of(out: str) -> dict[str, Any]:
-    record = Path(out.splitlines()[-1])
-    found: dict[str, Any] = json.loads((record / "manifest.json").read_text())
-    return found
-
-
-def paid_twice(emulator: Emulator) -> list[str]:
-    """Cache keys, as they stand in custom ids, that were billed more than once."""
-    billed = Counter(row.custom_id.partition("-")[2] for row in emulator.billing.rows)
-    return [key for key, n in billed.items() if n > 1]
-
-
-def wait_for_batch(workspace: Path) -> str:
-    """The id of the first batch that is in the ledger."""
-    ledger = Ledger(workspace / LEDGER)
-    for _ in range(1200):
-        for intent in ledger.open_intents():
-            if intent.batch_id:
-                return intent.batch_id
-        time.sleep(0.1)
-    raise AssertionError("no batch was created within two minutes")
-
-
-def still_to_ask(workspace: Path, emulator: Emulator) -> int:
-    """How many requests the small pilot would still send."""
-    code, out, err = run("cost", *TINY[2:], "--json", cwd=workspace, emulator=emulator)
-    assert code == 0, err
-    return int(json.loads(out)["forecast"]["requests"])
-
-
-@pytest.mark.slow  # 4,548 requests to the service, and two whole reports
-def test_the_headline_run_is_whole_and_a_second_one_sends_nothing(workspace: Path) -> None:
-    """4 entrants make 2,274 pairs and 4,548 requests; the report shows statuses, cost and hit
-    rate; the bill equals the emulator's; the second run sends no request at all.
-    """
-    with Emulator(seed=1, behaviour="mixed") as emulator:
-        code, out, err = run(*HEADLINE, cwd=workspace, emulator=emulator)
-        assert code == 0, err
-        manifest = manifest_of(out)
-        verdicts = manifest["counts"]["verdicts"].values()
-        assert sum(sum(found.values()) for found in verdicts) == 4548
-        for status in ("refused", "truncated"):
-            assert sum(found[status] for found in verdicts) > 0
-        assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd, abs=1e-9)
-        assert manifest["cost"]["answers_paid"]["hit_rate"] > 0.8
-        assert paid_twice(emulator) == []
-        text = (Path(out.splitlines()[-1]) / "report.html").read_text()
-        assert all(words in text for words in ("verdicts by status", "no prompt-cache hit"))
-        assert sizes(emulator)[:3] == [1, 1, 1], "one pre-warm batch per rubric before the bulk"
-
-        before = len(emulator.requests)
-        code, out, err = run(*HEADLINE, cwd=workspace, emulator=emulator)
-        assert code == 0, err
-        assert len(emulator.requests) == before
-        again = manifest_of(out)
-        assert again["cost"]["usd_spent"] == 0 < again["cost"]["usd_saved_by_cache"]
-        assert again["counts"] == manifest["counts"]
-
-
-# two processes and three kernels, each with the SDK; killed spenders are in judging/test_batching,
-# runners in test_record, Ctrl-C in cli/test_interrupt, and `resumed` goes on with a paid run
-@pytest.mark.slow
-@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
-def test_a_stopped_run_is_resumed(workspace: Path, kill: signal.Signals) -> None:
-    """Ctrl-C says which batch goes on and how to resume; after a SIGKILL too, `resume` ends in
-    the same record, and every request was paid once.
-    """
-    without_report(workspace)
-    with Emulator(seed=3, batch_seconds=3600) as emulator:
-        process = start(*TINY, cwd=workspace, emulator=emulator)
-        batch_id = wait_for_batch(workspace)
-        _, out, _ = run("ledger", "batches", "--json", cwd=workspace, emulator=emulator)
-        assert [row["batch_id"] for row in json.loads(out)] == [batch_id]
-        if kill is signal.SIGINT:
-            os.killpg(process.pid, kill)  # as a terminal does, to the kernel too
-        else:
-            process.send_signal(kill)
-        _, err = process.communicate(timeout=60)
-        record = next((workspace / "runs").iterdir())
-        if kill is signal.SIGINT:
-            assert process.returncode == 1
-            assert "Traceback" not in err
-            assert batch_id in err
-            assert "still running at the service" in err
-            assert f"arena-kit resume {record}" in err
-        emulator.clock.advance(hours=2)
-        code, out, err = run("resume", str(record), cwd=workspace, emulator=emulator)
-        for _ in range(30):  # the orphaned kernel of a killed run may hold the ledger a little
-            if code != 3:
-                break
-            time.sleep(1)
-            code, out, err = run("resume", str(record), cwd=workspace, emulator=emulator)
-        assert code == 0, err
-        manifest = manifest_of(out)
-        assert manifest["status"] == "finished"
-        assert len(manifest["earlier_tries"]) >= 1
-        assert len(emulator.billing.rows) == 36
-        assert paid_twice(emulator) == []
-        assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd, abs=1e-9)
-        code, _, err = run("resume", str(record), cwd=workspace, emulator=emulator)
-        assert code == 2
-        assert "has finished" in err
+def small_words() -> list[str]:
+    """SMALL as words of the command line."""
+    overrides = samples.parameters("pilot", **SMALL)["overrides"]
+    return [word for name, value in overrides.items() for word in ("-p", name, str(value))]
 
 
 @pytest.mark.parametrize(
@@ -218,9 +59,7 @@ def test_refused_parameters(workspace: Path, changes: dict[str, object], why: st
 def test_the_tournament_file_chooses_the_model_of_a_paid_judge(
     workspace: Path, judge: str, mode: str, model: str
 ) -> None:
-    """Whatever paid judge is named, pilot asks pilot_model and headline asks headline_model, and
-    `cost` forecasts that of the notebook that is named or that the file's name begins with.
-    """
+    """Whatever paid judge is named, pilot asks pilot_model and headline asks headline_model."""
     edited(workspace, judge__pilot_model="small", judge__headline_model="large")
     price = "{input: 1, output: 2}"
     (workspace / "params" / "prices.yaml").write_text(
@@ -252,20 +91,12 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     assert not plan_of("headline", **paid, prewarm=False).prewarms
 
 
-@pytest.mark.parametrize("judge", ["anthropic", "openai_compatible"])
-def test_token_use_stands_per_dimension(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch, judge: str
-) -> None:
-    """The manifest has tokens and dollars of each dimension, as the usage of its verdicts adds up;
-    a run that finds all in the ledger has made none.
-    """
+def test_token_use_stands_per_dimension(workspace: Path, service: Emulator) -> None:
+    """The manifest has tokens and dollars of each dimension."""
     given = {
-        "judge": judge, "judge_model": "own", "max_cost_usd": 5.0, "limit_pairs": 2, "n_perms": 20,
-        "base_url": f"{emulator.base_url}/v1", "preflight": False,
+        "judge": "anthropic", "judge_model": "claude-opus-5-5", "max_cost_usd": 5.0,
+        "limit_pairs": 2, "n_perms": 20, "preflight": False,
     }  # fmt: skip
-    if judge == "anthropic":
-        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
-        given |= {"judge_model": "claude-opus-5-5", "base_url": emulator.base_url}
     study = judgments_of("pilot", **given)
     record = published(study)
     cost = record.read()["cost"]
@@ -283,7 +114,7 @@ def test_token_use_stands_per_dimension(
         assert (found["answers"], found["from_ledger"]) == (4, 0)
     assert sum(f["output_tokens"] for f in cost["by_dimension"].values()) > 0
     assert "on clinical_utility" in study._repr_html_()
-    again = record_of("pilot", **given).read()["cost"]["by_dimension"]["calibration"]
+    again = samples.record_of("pilot", **given).read()["cost"]["by_dimension"]["calibration"]
     assert (again["answers"], again["usd"], again["from_ledger"]) == (0, 0, 4)
 
 
@@ -291,9 +122,7 @@ def test_token_use_stands_per_dimension(
 def test_a_model_that_was_not_asked_is_told(
     workspace: Path, emulator: Emulator, name: str, other: bool
 ) -> None:
-    """Verdicts that another model served are counted by its name in the manifest and told in the
-    report and on each battle; a dated name is no other model.
-    """
+    """Verdicts that another model served are counted by its name; a dated name is no other."""
     served = f'"model": "{name}"'.encode()
     emulator.app.tamper = lambda request, body: re.sub(rb'"model": "own"', served, body)
     study = judgments_of("pilot", **own_server(emulator))
@@ -309,7 +138,7 @@ def holding_the_key(workspace: Path) -> list[Path]:
     """The files of a workspace with a report and a ledger that hold the key."""
     files = [path for path in workspace.rglob("*") if path.is_file()]
     assert {"report.html", "verdicts.sqlite"} <= {path.name for path in files}
-    return [path for path in files if KEY.encode() in path.read_bytes()]
+    return [path for path in files if samples.KEY.encode() in path.read_bytes()]
 
 
 def own_server(emulator: Emulator) -> dict[str, Any]:
@@ -320,68 +149,10 @@ def own_server(emulator: Emulator) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
-    workspace: Path, emulator: Emulator
-) -> None:
-    """Half a batch is answered and paid, then credit ends: the failed manifest has the cost, the
-    resumed one the whole, and the ledger alone, moved elsewhere, still answers everything. Neither
-    time does a file, an output or a database page hold the key.
-    """
-    without_report(workspace, shown="ak.answer(board, judgments)")
-    emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
-    code, out, err = run(*TINY, cwd=workspace, emulator=emulator)
-    assert code == 3, err
-    assert "credit balance is too low" in err
-    paid = emulator.billing.total_usd
-    assert manifest_of(out)["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
-    assert paid > 0
-    assert holding_the_key(workspace) == []
-    code, ended, late = run("resume", out.splitlines()[-1], cwd=workspace, emulator=emulator)
-    assert code == 0, late
-    total = emulator.billing.total_usd
-    assert manifest_of(ended)["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
-    assert paid_twice(emulator) == []
-    assert holding_the_key(workspace) == []
-    assert KEY not in out + err + ended + late
-    moved = copy_workspace(workspace.parent / "moved")
-    (moved / LEDGER).parent.mkdir()
-    shutil.copy(workspace / LEDGER, moved / LEDGER)
-    assert still_to_ask(moved, emulator) == 0
-
-
-@pytest.mark.slow  # five commands, two whole reports
-def test_errored_requests_are_asked_again_when_told(workspace: Path, emulator: Emulator) -> None:
-    """What ended as errored for good is sent again only with `--ask-again errored`, which says how
-    many and for how much, and which the cap refuses before anything changes.
-    """
-    emulator.faults.add(Fault(on="item", kind="unknown_type", count=4))
-    code, out, err = run(*TINY, cwd=workspace, emulator=emulator)
-    assert code == 0, err
-    errored = sum(v.get("errored", 0) for v in manifest_of(out)["counts"]["verdicts"].values())
-    assert errored == 4
-    assert still_to_ask(workspace, emulator) == 0
-    sent = len(emulator.billing.accepted)
-
-    again = (*TINY, "--ask-again", "errored")
-    code, _, err = run(*again, "-p", "max_cost_usd", "1e-9", cwd=workspace, emulator=emulator)
-    assert (code, len(emulator.billing.accepted)) == (3, sent), err
-    assert "more than max_cost_usd 1e-09 allows" in err
-    assert still_to_ask(workspace, emulator) == 0
-
-    code, out, err = run(*again, cwd=workspace, emulator=emulator)
-    assert code == 0, err
-    assert re.search(r"4 requests that ended as errored are asked again, for about \$0\.0", err)
-    assert len(emulator.billing.accepted) == sent + 4
-    counts = manifest_of(out)["counts"]["verdicts"].values()
-    assert [found["errored"] for found in counts] == [0, 0, 0]
-
-
 def test_a_session_without_one_usable_verdict_has_failed(
     workspace: Path, emulator: Emulator
 ) -> None:
-    """Saving a run whose every answer is unreadable raises a sentence that counts them and closes
-    its record as failed; its artifacts are there, and it can be resumed.
-    """
+    """A run without one readable answer is a failed record with artifacts, and can be resumed."""
     emulator.settings.behaviour = "garbage"
     study = judgments_of("pilot", **own_server(emulator))
     with pytest.raises(UnusableError, match=r"not one of 12 verdicts can be used \(12 unpars"):
@@ -391,3 +162,88 @@ def test_a_session_without_one_usable_verdict_has_failed(
     assert manifest["error"].startswith("UnusableError: not one of 12 verdicts")
     assert (study.record.path / "battles.jsonl").is_file()
     Record.reopen(study.record.path).release()
+
+
+def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
+    workspace: Path, service: Emulator
+) -> None:
+    """Credit ends half way: the failed manifest has the cost; resumed, nothing is paid twice, and
+    neither time does a file, an output or a database page hold the key.
+    """
+    samples.without_report(workspace, shown="ak.answer(board, judgments)")
+    service.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
+    done = call("run", "pilot", *PILOT_CLAUDE, *small_words())
+    assert done.exit_code == 3, done.stderr
+    assert "credit balance is too low" in done.stderr
+    record, paid = Path(done.stdout.splitlines()[-1]), service.billing.total_usd
+    assert loaded(record / "manifest.json")["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
+    assert paid > 0
+    assert holding_the_key(workspace) == []
+    ended = call("resume", record)
+    assert ended.exit_code == 0, ended.stderr
+    total = service.billing.total_usd
+    assert loaded(record / "manifest.json")["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
+    assert (paid_twice(service), holding_the_key(workspace)) == ([], [])
+    assert samples.KEY not in done.output + ended.output
+    moved, ledger = samples.copy_workspace(workspace.parent / "moved"), ".arena_kit/verdicts.sqlite"
+    (moved / ledger).parent.mkdir()
+    shutil.copy(workspace / ledger, moved / ledger)
+    with chdir(moved):
+        rest = json.loads(call("cost", "pilot", *PILOT_CLAUDE, *small_words(), "--json").stdout)[
+            "forecast"
+        ]
+    assert rest["requests"] == 0
+
+
+@pytest.mark.slow  # two processes and three kernels, each with the SDK
+@pytest.mark.parametrize("kill", [signal.SIGINT, signal.SIGKILL])
+def test_a_stopped_run_is_resumed(workspace: Path, service: Emulator, kill: signal.Signals) -> None:
+    """Ctrl-C says which batch goes on and how to resume; after a SIGKILL too, `resume` ends in
+    the same record, and every request was paid once.
+    """
+    samples.without_report(workspace)
+    service.settings.batch_seconds = 3600
+    process = samples.started("run", "pilot", *PILOT_CLAUDE, *small_words())
+    batch_id = samples.wait_for_batch()
+    told = json.loads(call("ledger", "batches", "--json").stdout)
+    assert [row["batch_id"] for row in told] == [batch_id]
+    # a terminal sends Ctrl-C to the kernel too
+    (os.killpg if kill is signal.SIGINT else os.kill)(process.pid, kill)
+    _, err = process.communicate(timeout=60)
+    (record,) = (workspace / "runs").iterdir()
+    if kill is signal.SIGINT:
+        assert (process.returncode, "Traceback" in err) == (1, False), err
+        assert f"still running at the service: batch {batch_id}" in err
+        assert f"arena-kit resume {record}" in err
+    service.clock.advance(hours=2)
+    for _ in range(30):  # the orphaned kernel of a killed run may hold the ledger a little
+        if (done := call("resume", record)).exit_code != 3:
+            break
+        time.sleep(1)
+    assert done.exit_code == 0, done.stderr
+    manifest, bill = loaded(record / "manifest.json"), service.billing.total_usd
+    assert (manifest["status"], len(manifest["earlier_tries"]) >= 1) == ("finished", True)
+    assert (len(service.billing.rows), paid_twice(service)) == (36, [])
+    assert manifest["cost"]["usd_spent"] == pytest.approx(bill, abs=1e-9)
+    again = call("resume", record)
+    assert (again.exit_code, "has finished" in again.stderr) == (2, True)
+
+
+def test_errored_requests_are_asked_again_when_told(workspace: Path, service: Emulator) -> None:
+    """What ended as errored for good is sent again only when told, with how many and for how much,
+    and the cap refuses it before anything changes.
+    """
+    service.faults.add(Fault(on="item", kind="unknown_type", count=4))
+    counts = judgments_of("pilot", **SMALL).record.read()["counts"]["verdicts"].values()
+    assert sum(found["errored"] for found in counts) == 4
+    assert not plan_of("pilot", **SMALL).buys
+    told: list[str] = []
+    with pytest.raises(CostError, match="more than max_cost_usd 1e-09 allows"):
+        plan_of("pilot", **SMALL | {"max_cost_usd": 1e-9}).ask_again(Status.ERRORED, told.append)
+    assert not plan_of("pilot", **SMALL).buys
+    plan_of("pilot", **SMALL).ask_again(Status.ERRORED, told.append)
+    assert re.match(r"4 requests that ended as errored are asked again, for about \$0\.0", told[0])
+    sent = len(service.billing.accepted)
+    counts = judgments_of("pilot", **SMALL).record.read()["counts"]["verdicts"].values()
+    assert len(service.billing.accepted) == sent + 4
+    assert [found["errored"] for found in counts] == [0, 0, 0]

@@ -1,14 +1,14 @@
-"""Placement from files to a record: artifacts, the command line, the notebook, and refusals."""
-
-from __future__ import annotations
+"""Placement: verdicts read or made here, artifacts, refusals, money and resuming."""
 
 import csv
+import gzip
 import hashlib
 import json
 import math
 import re
 import shutil
-from collections.abc import Iterator
+import signal
+import time
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -16,38 +16,24 @@ from typing import Any
 
 import numpy as np
 import pytest
+import yaml
 from click.testing import Result
 
-from arena_kit import (
-    Battle,
-    BattleLog,
-    DataError,
-    Outcome,
-    RatingError,
-    publish_placement,
-    read_battles,
-    read_placement,
-    write_battles,
-)
+import arena_kit as ak
+from arena_kit import Battle, DataError, Outcome, judge_placement, place, publish_placement
 from arena_kit.cli.records import show_board
 from arena_kit.files import read_yaml
+from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.asking.judge_pairs import OfflineError
+from arena_kit.judging.judges.base import PausedError
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.prompts import read_prompts, read_responses
 from arena_kit.reporting import placement
-from arena_kit.runs.notebook.run import run_notebook
 from arena_kit.runs.placement.place import PlacedModel
-from arena_kit.runs.placement.plan import PlacementPlan
-from arena_kit.runs.settings.parameters import PlacementParams
-from tests import naive
-from tests.samples import (
-    HOSTILE,
-    SMALL,
-    call,
-    copy_workspace,
-    jsonl,
-    parameters,
-    placed_model,
-    placement_record,
-    record_of,
-)
+from arena_kit.runs.placement.plan import PlacementPlan, forecast_values
+from tests import naive, samples
+from tests.emulator import Emulator, Fault, Reply
+from tests.samples import call, jsonl, loaded, parameters, placed_model, placement_record, started
 
 ARTIFACTS = ("battles.jsonl", "elo_ratings.json", "bootstrap_ratings.csv", "placement.json")
 SKILL = {"ash": 1120.0, "box": 1040.0, "elm": 960.0, "fig": 880.0, "gum": 1000.0}
@@ -95,7 +81,7 @@ def of_new(**changes: Any) -> list[Battle]:
 
 
 def written(path: Path, battles: list[Battle]) -> Path:
-    write_battles(path, BattleLog.from_battles(battles))
+    ak.write_battles(path, ak.BattleLog.from_battles(battles))
     return path
 
 
@@ -106,20 +92,17 @@ OWN: dict[str, Any] = {
 
 
 @pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with the shipped folders, and files of votes and verdicts."""
-    root = copy_workspace(tmp_path_factory.mktemp("placing") / "workspace")
+    root = samples.copy_workspace(tmp_path_factory.mktemp("placing") / "workspace")
     written(root / "votes.csv", votes())
     written(root / "verdicts.jsonl", verdicts())
-    with pytest.MonkeyPatch.context() as patch:
-        patch.delenv("ARENA_KIT_RUNS", raising=False)
-        patch.delenv("ARENA_KIT_RUN_TOKEN", raising=False)
-        yield root
+    return root
 
 
 def planned(home: Path, **changes: Any) -> PlacementPlan:
     with chdir(home):
-        return read_placement(**parameters("placement", **OWN | changes))
+        return ak.read_placement(**parameters("placement", **OWN | changes))
 
 
 def placed_by(home: Path, **changes: Any) -> PlacedModel:
@@ -134,15 +117,6 @@ def saved(home: Path, **changes: Any) -> Path:
 @pytest.fixture(scope="module")
 def record(home: Path) -> Path:
     return saved(home)
-
-
-@pytest.fixture(scope="module")
-def pinned(home: Path) -> Path:
-    return saved(home, inline_human=False)
-
-
-def loaded(path: Path) -> Any:
-    return json.loads(path.read_text(encoding="utf-8"))
 
 
 def call_in(cwd: Path, *words: object) -> Result:
@@ -165,9 +139,7 @@ def assert_rated_again(record: Path, cwd: Path, file: str = "battles.jsonl") -> 
 
 
 def test_every_artifact(record: Path) -> None:
-    """A finished manifest with settings and hashes, and elo_ratings.json with the fields of the
-    format, best first, one model evaluated, and an interval that also holds the judge's error.
-    """
+    """Settings and hashes are kept; a naive fit of battles.jsonl gives the ratings."""
     assert {path.name for path in record.iterdir()} >= {*ARTIFACTS, "manifest.json"}
     manifest = loaded(record / "manifest.json")
     assert (manifest["status"], manifest["mode"]) == ("finished", "placement")
@@ -189,12 +161,6 @@ def test_every_artifact(record: Path) -> None:
         assert row["source"] == ("evaluated" if row["model"] == "new" else "human")
     assert rows == sorted(rows, key=lambda row: -row["rating"])
     assert {row["model"] for row in rows} == {"new", *NAMES}
-
-
-def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
-    """A naive fit of battles.jsonl, read as plain JSON, gives the ratings: a vote as it was cast,
-    a verdict as its share, inconsistent judgments left out, the arena's mean at 1000.
-    """
     names = sorted(["new", *NAMES])
     score = {"model_a": 1.0, "model_b": 0.0, "tie": 0.5, "both_bad": 0.5}
     games = [
@@ -213,71 +179,11 @@ def test_the_ratings_are_those_of_the_battles(record: Path) -> None:
         assert found[name]["n_battles"] == sum(names.index(name) in game[:2] for game in games)
 
 
-def test_battles_are_whole(record: Path) -> None:
-    """battles.jsonl holds the human votes among ranked models and the model's verdicts, each with
-    who decided; no vote on the model and no verdict on others.
-    """
-    rows = jsonl(record / "battles.jsonl")
-    human = [row for row in rows if row["source"] == "human"]
-    judge = [row for row in rows if row["source"] == "llm-judge"]
-    kept = [b.battle_id for b in votes() if {b.model_a, b.model_b} <= {*NAMES}]
-    assert [row["battle_id"] for row in human] == kept
-    assert [row["battle_id"] for row in judge] == [b.battle_id for b in of_new()]
-    assert {row["judge_model"] for row in judge} == {JUDGE}
-    assert {row["judge_model"] for row in human} == {None}
-    assert {row["winner"] for row in judge} <= {"model_a", "model_b", "tie"}
-    unused = loaded(record / "manifest.json")["unused"]
-    assert unused["judged, against a model left out"] == 7
-    assert unused["judged, of other models"] == len(verdicts()) - len(judge) - 7
-
-
-def test_rating_the_record_again(home: Path, record: Path, pinned: Path, tmp_path: Path) -> None:
-    """`rate RECORD` or `rate RECORD/battles.jsonl` gives the record's ratings and intervals byte
-    for byte, from any folder; with `inline_human: false` too, where it holds only the verdicts and
-    pins the votes by path and SHA-256. The file outside its record is rated as any other.
-    """
-    written(home / "tasted.jsonl", [replace(b, dimension="taste") for b in verdicts()])
-    assert_rated_again(saved(home, judged="tasted.jsonl"), home)
-    for each in (record, pinned):
-        for cwd, file in ((home, "."), (home, "battles.jsonl"), (tmp_path, "battles.jsonl")):
-            assert_rated_again(each, cwd, file)
-    rows = jsonl(pinned / "battles.jsonl")
-    assert rows == [r for r in jsonl(record / "battles.jsonl") if r["source"] == "llm-judge"]
-    pin = loaded(pinned / "manifest.json")["human_battles"]
-    assert (pin["inlined"], pin["file"]) == (False, "votes.csv")
-    assert pin["sha256"] == hashlib.sha256((home / "votes.csv").read_bytes()).hexdigest()
-    for name in ("elo_ratings.json", "bootstrap_ratings.csv", "placement.json"):
-        assert (pinned / name).read_bytes() == (record / name).read_bytes(), name
-    shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
-    done = call_in(tmp_path, "rate", tmp_path / "battles.jsonl", "--json")
-    own = loaded(record / "manifest.json")["rating"]["settings"]
-    assert json.loads(done.stdout)["settings"] != own
-
-
-def test_pinned_votes_that_changed(home: Path, pinned: Path) -> None:
-    """A human file that is not the pinned one any more is refused in one sentence."""
-    path = home / "votes.csv"
-    before = path.read_bytes()
-    edited = before.replace(b"model_a,human", b"model_b,human", 1)
-    for content, why in ((edited, "changed since"), (None, "no such file")):
-        path.unlink() if content is None else path.write_bytes(content)
-        done = call_in(home, "rate", pinned / "battles.jsonl", "--json")
-        path.write_bytes(before)
-        assert (done.exit_code, done.stdout) == (2, "")
-        (sentence,) = [line for line in done.stderr.splitlines() if line.startswith("error:")]
-        assert re.search(rf"votes\.csv.*{why}", sentence)
-        assert "Traceback" not in done.stderr
-
-
-def test_resamples_give_the_intervals(home: Path, record: Path) -> None:
-    """bootstrap_ratings.csv has a row per resample, each with the arena's mean, and a column per
-    model; its percentiles, drawn apart a little around the rating (Student's t), are the
-    intervals. A second run leaves the same bytes; another seed moves intervals, never ratings.
-    """
+def test_resamples_give_the_intervals(home: Path, record: Path, tmp_path: Path) -> None:
+    """A row per resample has the arena's mean; `rate RECORD` gives the record's numbers again."""
     with (record / "bootstrap_ratings.csv").open(newline="") as lines:
         table = list(csv.DictReader(lines))
-    assert len(table) == 100
-    assert set(table[0]) == {"new", *NAMES}
+    assert (len(table), set(table[0])) == (100, {"new", *NAMES})
     ratings = loaded(record / "elo_ratings.json")["ratings"]
     for row in ratings:
         values = sorted(float(each[row["model"]]) for each in table)
@@ -296,10 +202,18 @@ def test_resamples_give_the_intervals(home: Path, record: Path) -> None:
     drawn = loaded(other / "elo_ratings.json")["ratings"]
     assert [row["rating"] for row in ratings] == [row["rating"] for row in drawn]
     assert all(a["ci_low"] != b["ci_low"] for a, b in zip(ratings, drawn, strict=True))
+    written(home / "tasted.jsonl", [replace(b, dimension="taste") for b in verdicts()])
+    assert_rated_again(saved(home, judged="tasted.jsonl"), home)
+    for cwd, file in ((home, "."), (home, "battles.jsonl"), (tmp_path, "battles.jsonl")):
+        assert_rated_again(record, cwd, file)
+    shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
+    done = call_in(tmp_path, "rate", tmp_path / "battles.jsonl", "--json")
+    own = loaded(record / "manifest.json")["rating"]["settings"]
+    assert json.loads(done.stdout)["settings"] != own
 
 
 def test_placement_summary(record: Path) -> None:
-    """placement.json says both ways, with possible ranks and the probability to be above."""
+    """placement.json has both ways and all six together, the box says what may be concluded."""
     found = loaded(record / "placement.json")
     ratings = loaded(record / "elo_ratings.json")["ratings"]
     joint = {row["model"]: row for row in found["joint"]}
@@ -316,13 +230,6 @@ def test_placement_summary(record: Path) -> None:
     (placed,) = [row["ranks"] for row in found["board"]["ratings"] if row["model"] == "new"]
     best, worst = found["ranks_alone"]["board"]
     assert placed[0] <= best <= worst <= placed[1], "all at once is no narrower"
-
-
-def test_people_and_judge_together(record: Path) -> None:
-    """placement.json has all six models by votes and verdicts together, on the placement's scale,
-    whose center is the mean of the others: the votes on the placed model count, its interval is
-    narrower than by them alone, and a sentence says how many votes that is worth.
-    """
     found = loaded(record / "placement.json")
     together = {row["model"]: row for row in found["together"]["ratings"]}
     assert set(together) == {"new", *NAMES}
@@ -336,29 +243,20 @@ def test_people_and_judge_together(record: Path) -> None:
     assert worth is not None
     assert int(worth[1]) > 50
     assert found["together"]["disagreements"] == []
-
-
-def test_a_model_without_votes_is_worth_votes(home: Path) -> None:
-    """Without votes on the model the sentence says how many its place by the judge is worth: as
-    many as leave its standard error, by the median variance of a vote on the others.
-    """
-    written(home / "others.csv", [b for b in votes() if "new" not in (b.model_a, b.model_b)])
-    study = placed_by(home, human="others.csv")
-    assert study.together is not None
-    people, row = study.together.people, study.together.ratings["new"]
-    assert row.extra["votes"] == 0
-    one = np.median([people[m].extra["se"] ** 2 * people[m].n_battles for m in people.models])
-    expected = one / ((row.ci_high - row.ci_low) / (2 * 1.959964)) ** 2
-    told = loaded(publish_placement(study).path / "placement.json")["in_votes"]
-    assert told.startswith("No vote on new counts; its place by this judge")
-    (number,) = re.findall(r"worth about (\d+) votes on it", told)
-    assert int(number) == pytest.approx(expected, rel=0.05)
+    box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
+    board, model = summary["board"], summary["model"]
+    rank = [row["model"] for row in board["ratings"]].index(model) + 1
+    row = board["ratings"][rank - 1]
+    place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
+    assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
+    assert summary["in_votes"] in box["said"]
+    assert board["caution"] in box["caveats"]
+    assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
+    assert box["facts"]["judge"] == f"{JUDGE}, verdicts of verdicts.jsonl"
 
 
 def test_people_and_judge_apart(home: Path) -> None:
-    """A judge that saw only three others leaves a record that says why its place cannot be told in
-    votes, in the report's table as well; one that ties all of them leaves a whole record.
-    """
+    """A judge that saw only three others: the record says why its place cannot be told in votes."""
     known = {"new", *NAMES[:3]}
     written(home / "few.jsonl", [b for b in verdicts() if {b.model_a, b.model_b} <= known])
     study = placed_by(home, judged="few.jsonl", soft=False)
@@ -374,11 +272,11 @@ def test_people_and_judge_apart(home: Path) -> None:
 
 
 def test_a_record_as_judged(home: Path) -> None:
-    """The judged battles may be a tournament's record: its battles.jsonl is read, one dimension
-    at a time, and several are refused with their names.
-    """
+    """The judged battles may be a tournament's record."""
     with chdir(home):
-        tournament = record_of("pilot", **SMALL | {"run_dir": "runs/tournament"}).path
+        tournament = samples.record_of(
+            "pilot", **samples.SMALL | {"run_dir": "runs/tournament"}
+        ).path
     sample = {"model": "dogwood", "human": "sample/arena/simulated_votes.csv.gz", "soft": False,
               "min_battles": 500, "judged": "runs/tournament"}  # fmt: skip
     with pytest.raises(DataError, match=r"several dimensions \(calibration, clinical_utility, fac"):
@@ -387,7 +285,7 @@ def test_a_record_as_judged(home: Path) -> None:
         planned(home, **sample, dimension="taste")
     study = placed_by(home, **sample, dimension="factuality")
     assert study.verdicts.plan.judge_model == "baseline/lexical-v1"
-    battles = read_battles(tournament / "battles.jsonl").by_dimension()["factuality"]
+    battles = ak.read_battles(tournament / "battles.jsonl").by_dimension()["factuality"]
     mine = [b for b in battles.to_battles() if "dogwood" in (b.model_a, b.model_b)]
     assert study.placed.n_judged == sum(not b.inconsistent for b in mine)
 
@@ -417,26 +315,6 @@ def test_refused_before_a_record(home: Path, changes: dict[str, Any], why: str) 
     assert set((home / "runs").glob("*")) == before
 
 
-def test_wrong_usage(home: Path) -> None:
-    """Wrong parameters of a run end with exit 2 and one sentence; a column that is not there is
-    one about the file of its workspace, wherever the run is started. Neither leaves a record.
-    """
-    before = set((home / "runs").glob("*"))
-    for words, why in {
-        ("-p", "modle", "x"): "unknown parameter 'modle' of placement; allowed: .*model",
-        ("-p", "min_battles", "many"): "min_battles",
-        ("--params", "nothing.yaml"): "nothing.yaml: no such file",
-    }.items():
-        done = call_in(home, "run", "placement", *words)
-        assert (done.exit_code, len(done.stderr.strip().splitlines())) == (2, 1)
-        assert re.search(why, done.stderr), done.stderr
-    wrong = {"placement.human_winner": "human_winner"}
-    with pytest.raises(DataError, match=rf"^{home}.*missing column human_winner") as caught:
-        run_notebook("placement", root=home, overrides=wrong, progress=False)
-    assert "\n" not in str(caught.value)
-    assert set((home / "runs").glob("*")) == before
-
-
 @pytest.mark.parametrize(
     ("changes", "why"),
     [
@@ -451,7 +329,7 @@ def test_a_place_that_does_not_exist(home: Path, changes: dict[str, Any], why: s
     apart = [replace(b, question_id=f"other-{b.question_id}") for b in of_new()]
     written(home / "apart.jsonl", apart)
     written(home / "wins.jsonl", of_new(winner="model_a", inconsistent=False))
-    with pytest.raises(RatingError, match=why) as caught:
+    with pytest.raises(ak.RatingError, match=why) as caught:
         placed_by(home, **changes)
     assert "\n" not in str(caught.value)
     last = max((home / "runs").iterdir(), key=lambda p: p.stat().st_mtime)
@@ -460,10 +338,8 @@ def test_a_place_that_does_not_exist(home: Path, changes: dict[str, Any], why: s
     assert str(caught.value) in manifest["error"]
 
 
-def test_several_judges(home: Path) -> None:
-    """Verdicts of several judges are refused with their names; naming one never counts those of
-    another under its name. Where nobody says who judged, the record does not say 'winner' did.
-    """
+def test_several_judges(home: Path, record: Path) -> None:
+    """Verdicts of several judges are refused with their names, and verdicts are no votes."""
     kind = of_new(winner="model_a", inconsistent=False, judge_model="kind")
     stern = of_new(winner="model_b", inconsistent=False, judge_model="stern")
     written(home / "two.jsonl", kind + stern)
@@ -474,105 +350,31 @@ def test_several_judges(home: Path) -> None:
     assert study.placed.joint.order[0] == "new", "the kind judge lets it win every time"
     written(home / "unnamed.jsonl", [replace(b, judge_model=None) for b in verdicts()])
     assert planned(home, judged="unnamed.jsonl").judge_model != "winner"
-
-
-def test_verdicts_are_no_votes(home: Path, record: Path) -> None:
-    """A file of both, such as the battles of an earlier placement, lends only its human votes, and
-    its votes never pass for verdicts: a judge that is people's own echo would be found perfect.
-    """
     mixed = [*votes(), *(b for b in verdicts() if "new" not in (b.model_a, b.model_b))]
     written(home / "mixed.jsonl", mixed)
     placed = placed_by(home, human="mixed.jsonl", soft=False).placed
     assert placed.human.n_battles == loaded(record / "placement.json")["n_human"]
-    with pytest.raises(RatingError, match=r"people and the judge both decided .* found 0$"):
+    with pytest.raises(ak.RatingError, match=r"people and the judge both decided .* found 0$"):
         placed_by(home, judged=str(record), soft=True)
 
 
-def test_any_column_of_a_jsonl_file(home: Path) -> None:
-    """`judged_winner` names any column, also one with dashes in a JSONL file."""
-    lines = (home / "verdicts.jsonl").read_text().replace('"winner"', '"gpt-4-0125-preview"')
-    (home / "columns.jsonl").write_text(lines)
-    study = placed_by(home, judged="columns.jsonl", judged_winner="gpt-4-0125-preview", soft=False)
-    assert study.placed.n_judged == placed_by(home, soft=False).placed.n_judged
-
-
-def test_hostile_names_are_placed(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Record and terminal have each model under the name that it was given, markup included, in
-    order of ratings with the placed one marked, and the arena as given: votes of one's own are not
-    called simulated. What names do in a report, a browser says in tests/reporting/test_browser.py.
+def test_run_placement(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """The notebook as shipped leaves report, figure, artifacts and a board that can be rated again;
+    report and terminal say that the votes are simulated.
     """
-    names = {"new": "[red]new[/red]", "ash": "[link=x]ash", "box": HOSTILE[0], "elm": HOSTILE[1],
-             "rare": "<b>rare</b>"}  # fmt: skip
-
-    def renamed(battles: list[Battle], **more: Any) -> list[Battle]:
-        sides = [[names.get(each, each) for each in (b.model_a, b.model_b)] for b in battles]
-        both = zip(battles, sides, strict=True)
-        return [replace(each, model_a=a, model_b=b, **more) for each, (a, b) in both]
-
-    written(home / "odd.csv", renamed(votes()))
-    written(home / "odd.jsonl", renamed(verdicts(), judge_model="<i>judge</i>"))
-    own = {"model": names["new"], "human": "odd.csv", "judged": "odd.jsonl"}
-    record = saved(home, **own, arena="<s>arena</s>")
+    with chdir(home):
+        record = samples.report_of("placement", home).parent
     show_board(record)
     printed = capsys.readouterr().out
-    assert f"{names['new']} ◀" in printed
-    assert printed.count("◀") == 1
-    found = loaded(record / "elo_ratings.json")
-    ranked = [row["model"] for row in found["ratings"]]
-    assert {*ranked} == {*(names.get(name, name) for name in ("new", *NAMES))}
-    short = [printed.index(f" {model} ") for model in ranked if model not in HOSTILE]
-    assert short == sorted(short)
-    assert found["arena"] == "<s>arena</s>"
-
-
-def test_the_answer_of_a_placement(record: Path) -> None:
-    """The box says rank, rating, possible ranks, who judged, and what may not be concluded."""
-    box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
-    board, model = summary["board"], summary["model"]
-    rank = [row["model"] for row in board["ratings"]].index(model) + 1
-    row = board["ratings"][rank - 1]
-    place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
-    assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
-    assert summary["in_votes"] in box["said"]
-    assert board["caution"] in box["caveats"]
-    assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
-    assert box["facts"]["judge"] == f"{JUDGE}, verdicts of verdicts.jsonl"
-
-
-def test_run_placement(home: Path) -> None:
-    """`arena-kit run placement`, as shipped, prints the board, ends with the record's path, and
-    leaves the report, the figure, every artifact and the parameters that the notebook ran with;
-    the report says the votes are simulated, and the ratings come out again.
-    """
-    done = call_in(home / "notebooks", "run", "placement")
-    assert done.exit_code == 0, done.output
-    record = Path(done.stdout.splitlines()[-1])
-    assert record.parent == home / "runs"
-    assert "dogwood ◀" in done.stdout
-    assert "simulated" in done.stdout
+    assert "dogwood ◀" in printed
+    assert "simulated" in printed
     names = {str(path.relative_to(record)) for path in record.rglob("*") if path.is_file()}
     assert names >= {*ARTIFACTS, "report.ipynb", "report.html", "figures/placement.png"}
-    manifest = loaded(record / "manifest.json")
-    given = PlacementParams(**read_yaml(home / "params" / "placement.yaml"))
-    assert manifest["status"] == "finished"
-    assert manifest["parameters"] | {"run_dir": ""} == given.model_dump(mode="json")
     report = (record / "report.html").read_text(encoding="utf-8")
     assert not re.search("<script|Warning", report)
     assert "simulated, no person voted" in report
     assert "yew (187): fewer than 500 human battles" in report
     assert_rated_again(record, home)
-
-    cells, ran = loaded(record / "report.ipynb")["cells"], {}
-    for tag in ("parameters", "injected-parameters"):
-        (cell,) = [c for c in cells if tag in c["metadata"].get("tags", [])]
-        exec("".join(cell["source"]), ran)
-    assert {name: ran[name] for name in manifest["parameters"]} == manifest["parameters"]
-    outputs = [output for cell in cells for output in cell.get("outputs", [])]
-    (told,) = ["".join(each["text"]) for each in outputs if each.get("name") == "stdout"]
-    ratings = loaded(record / "elo_ratings.json")["ratings"]
-    (mine,) = [row for row in ratings if row["source"] == "evaluated"]
-    assert f"{mine['rating']:.0f}" in told
-    assert f"{mine['ci_low']:.0f} to {mine['ci_high']:.0f}" in told
 
 
 def test_the_27k_set(home: Path, data: Path) -> None:
@@ -585,9 +387,345 @@ def test_the_27k_set(home: Path, data: Path) -> None:
     assert (manifest["status"], manifest["human_battles"]["note"]) == ("finished", "")
     assert found["arena"] == "Chatbot Arena, April to June 2023"
     assert (found["model"], found["judge_model"]) == ("gpt-4", "gpt-4-0125-preview")
-    assert len(found["ratings"]) == 20
-    assert found["ratings"][0]["model"] == "gpt-4"
+    assert (len(found["ratings"]), found["ratings"][0]["model"]) == (20, "gpt-4")
     hidden = loaded(record.path / "placement.json")["hidden_human_rating"]
     assert abs(found["ratings"][0]["rating"] - hidden["rating"]) < 50
     rows = jsonl(record.path / "battles.jsonl")
     assert sum(row["source"] == "human" for row in rows) + hidden["n_battles"] == 26_919
+
+
+ARENA = "sample/arena/simulated_texts.jsonl.gz"
+
+
+def claude(emulator: Emulator, **changes: Any) -> dict[str, Any]:
+    """A newcomer made by one Claude and judged by another, on a few battles."""
+    address = {"base_url": emulator.base_url}
+    made = {"backend": "anthropic", "model": "claude-sonnet-5-5", "max_tokens": 400} | address
+    return {
+        "model": "newcomer", "human": ARENA, "judged": "", "generate": made, "min_battles": 300,
+        "judge": "anthropic", "judge_model": "claude-opus-5-5", "max_cost_usd": 20.0,
+        "n_battles": 14, "n_shared": 6, "soft": False, "n_bootstraps": 100, "preflight": False,
+    } | address | changes  # fmt: skip
+
+
+def rows_of(workspace: Path) -> list[dict[str, Any]]:
+    """The battles of the sample's arena, with their texts."""
+    return [json.loads(x) for x in gzip.decompress((workspace / ARENA).read_bytes()).splitlines()]
+
+
+@pytest.fixture(autouse=True)
+def _a_key(_no_keys: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
+
+
+@pytest.fixture(scope="module")
+def sample_params() -> dict[str, Any]:
+    given = read_yaml(Path(__file__).parents[2] / "params" / "placement_arena.yaml")
+    settings = given.pop("overrides")
+    return given | {name.removeprefix("placement."): each for name, each in settings.items()}
+
+
+def arena_plan(**given: Any) -> PlacementPlan:
+    return ak.read_placement(**parameters("placement", **given))
+
+
+def test_the_sample_from_an_arena_file_to_a_place(
+    workspace: Path, sample_params: dict[str, Any], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The shipped parameters draw, judge with the embedded judge and place the model."""
+    study = placed_model(**sample_params | {"n_bootstraps": 100})
+    record = publish_placement(study)
+    capsys.readouterr()
+    show_board(record.path)
+    shown = " ".join(capsys.readouterr().out.split())
+    wide = loaded(record.path / "elo_ratings.json")["with_judge_error"]
+    span = f"{wide['ci_low']:.0f} to {wide['ci_high']:.0f}"
+    assert span in shown
+    assert "with this judge's error" in shown
+    assert span in placement.board(study.placed, study.verdicts.plan.note).html
+    assert study.placed.judge_error is not None
+    assert study.placed.cautious is not None
+    manifest = record.read()
+    assert (manifest["status"], manifest["sample"]["battles"]) == ("finished", 200)
+    assert manifest["counts"]["verdicts"]["preference"]["ok"] == 1200
+    each = manifest["sample"]["opponents"].values()
+    assert max(each) - min(each) <= 1
+
+    inputs = record.path / "inputs"
+    prompts = [p.prompt_id for p in read_prompts(inputs / "prompts.jsonl")]
+    entrants = ["dogwood", *manifest["sample"]["opponents"]]
+    kept = read_responses(inputs / "responses", entrants, prompts)
+    rows = [(r, side) for r in rows_of(workspace) for side in "ab"]
+    recorded = {(r[f"model_{s}"], r["question_id"]): r[f"response_{s}"] for r, s in rows}
+    bank = [p.prompt_id for p in read_prompts(workspace / "sample" / "prompts.jsonl")]
+    own = read_responses(workspace / "sample" / "responses", ["dogwood"], bank)
+    recorded |= {cell: response.response_text for cell, response in own.items()}
+    assert {cell: response.response_text for cell, response in kept.items()}.items() <= (
+        recorded.items()
+    )
+    for row in jsonl(record.path / "matches" / "matches.jsonl"):
+        assert {(row[side], row["prompt_id"]) for side in ("entrant_a", "entrant_b")} <= {*kept}
+
+    told = json.loads(call("rate", record.path, "--json").stdout)["ratings"]
+    ratings = loaded(record.path / "elo_ratings.json")["ratings"]
+    assert [row["rating"] for row in told] == [row["rating"] for row in ratings]
+    judged = record.path / "judged.jsonl"
+    assert len(ak.read_battles(judged)) == 600
+    from_file = {"n_bootstraps": 100, "responses": "", "judged": str(judged)}
+    again = placed_model(**sample_params | from_file)
+    assert again.placed.shown.ratings == study.placed.shown.ratings
+
+
+def test_a_record_alone_shows_every_judged_text(
+    workspace: Path, sample_params: dict[str, Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A placement's record alone shows each judged battle with its texts, odd names included."""
+    text = gzip.decompress((workspace / ARENA).read_bytes()).decode()
+    text = text.replace('"aspen"', '"aspen (large)"').replace('"rec-001"', '"rec 001?"')
+    (workspace / "odd.jsonl").write_text(text)
+    own = workspace / "sample" / "responses" / "responses_dogwood.jsonl"
+    answers = [line for line in own.read_text().splitlines() if '"rec-001"' not in line]
+    own.write_text("\n".join(answers) + "\n")
+    few = {"n_bootstraps": 100, "n_battles": 140, "n_shared": 0, "soft": False}
+    few = sample_params | few | {"human": "odd.jsonl"}
+    copy = tmp_path / "alone" / "record"
+    shutil.copytree(placement_record(**few).path, copy)
+    monkeypatch.chdir(copy.parent)
+    told = call("runs", "show", "record", "--json")
+    assert told.exit_code == 0, told.stderr
+    shown = [row for row in map(json.loads, told.stdout.splitlines()) if row["judge_model"]]
+    judged = [r for r in jsonl(copy / "battles.jsonl") if r["source"] == "llm-judge"]
+    assert {row["battle_id"] for row in shown} == {row["battle_id"] for row in judged}
+    assert any("aspen (large)" in (row["model_a"], row["model_b"]) for row in shown)
+    assert all(row["prompt"] and row["response_a"] and row["verdicts"] for row in shown)
+    monkeypatch.chdir(workspace)
+    hashes = placement_record(**few | {"inputs": "hashes"})
+    assert not list((hashes.path / "inputs").rglob("*.jsonl"))
+    assert hashes.read()["inputs"]["prompts.jsonl"]["kept"] is False
+
+
+def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
+    """Votes that name their question take the texts from a tournament's files."""
+    study = placed_model(
+        model="dogwood", human="sample/arena/simulated_votes.csv.gz", judged="",
+        texts="params/tournament.yaml", responses="sample/responses", n_battles=60, n_shared=250,
+        rubric="params/rubrics/factuality.md", reference="gold_answer", n_bootstraps=100,
+    )  # fmt: skip
+    tournament = study.verdicts.plan.tournament
+    assert tournament is not None
+    assert set(tournament.sample.opponents) == {"aspen", "birch", "cedar"}
+    assert study.placed.calibration is not None
+    assert study.placed.judge_error is None, "three models do not show a judge's error"
+    assert placement.board(study.placed).title.endswith("where this judge puts it")
+    kept = read_prompts(publish_placement(study).path / "inputs" / "prompts.jsonl")
+    assert all(prompt.gold_answer for prompt in [*tournament.sample.prompts, *kept])
+
+
+@pytest.mark.parametrize(
+    ("changes", "why"),
+    [
+        ({"responses": ""}, "set responses, .*, or placement.generate, .*; neither is given"),
+        ({"generate": {"backend": "anthropic", "model": "m"}}, "both are given"),
+        ({"responses": "", "generate": {"backend": "smoke"}}, "generate.backend: .*'anthropic'"),
+        ({"n_shared": 100}, "soft needs 200 battles .* n_shared is 100"),
+        ({"n_battles": 9999}, r"n_battles is 9999, but the arena has only \d+ recorded answers"),
+        ({"languages": ["tlh"]}, "no battle of the arena can be used.*languages named: en"),
+        ({"human": "sample/arena/simulated_votes.csv.gz"}, "no texts of battles: missing column"),
+        ({"rubric": "sample/DATA_CARD.md"}, "DATA_CARD.md:1: the heading must end in 'version"),
+        ({"rubric": "params/nothing.md"}, "nothing.md: no such file"),
+        ({"dimension": "a/b"}, "dimension 'a/b' must not hold a slash"),
+        ({"judge": "anthropic"}, "claude-opus-5-5 must be paid: set max_cost_usd"),
+        ({"texts": "params/tournament.yaml"}, "languages has no effect with texts"),
+        ({"responses": "params"}, r"responses_dogwood\.jsonl: no such file"),
+        ({"judge": "replay"}, "judge: .*'baseline', 'anthropic' or 'openai_compatible'"),
+        ({"judged": "v.jsonl"}, "responses say how to judge here, but judged names verdicts"),
+    ],
+)
+def test_refused_before_anything_is_judged(
+    workspace: Path, sample_params: dict[str, Any], changes: dict[str, Any], why: str
+) -> None:
+    """What cannot be drawn, answered or judged is one sentence, and no record is made."""
+    with pytest.raises(DataError, match=why) as caught:
+        judge_placement(arena_plan(**sample_params | changes))
+    assert "\n" not in str(caught.value)
+    assert not (workspace / "runs").exists()
+
+
+def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[str, Any]) -> None:
+    """Where fewer shared battles than needed could be judged, what was paid for is not lost."""
+    few = {"n_shared": 210, "n_battles": 50, "n_bootstraps": 100}  # some will be inconsistent
+    study = placed_model(**sample_params | few)
+    assert study.placed.calibration is None
+    assert "for want of battles" in study.facts["verdicts"]
+    assert study.placed.judge_error is None
+    assert "where this judge puts it" in placement.board(study.placed).title
+
+
+def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) -> None:
+    """Answers and verdicts over batches cost what the emulator bills."""
+    given = claude(emulator)
+    file = _file(parameters("placement", **given))
+    told = json.loads(call("cost", "placement", "--params", file, "--json").stdout)["forecast"]
+    unnamed = call("cost", "--params", file)
+    assert "Forecast of answers" in unnamed.stdout, unnamed.stderr
+    assert "is within max_cost_usd 20" in unnamed.stdout
+    plan = arena_plan(**given)
+    assert forecast_values(plan.forecast) == told
+    study = place(judge_placement(plan))
+    record = publish_placement(study)
+    manifest, bill = record.read(), emulator.billing.total_usd
+    assert manifest["cost"]["usd_spent"] == pytest.approx(bill, abs=1e-12)
+    assert 0 < bill < told["total"]["usd_at_most"]
+    assert (told["answers"]["requests"], told["verdicts"]["requests"]) == (14, 40)
+    assert len(emulator.billing.rows) == 54
+    paid = manifest["cost"]["answers_paid"]
+    assert paid["answers"]["usd"] + paid["verdicts"]["usd"] == pytest.approx(bill, abs=1e-12)
+    answers = jsonl(record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
+    assert (len(answers), manifest["answers"]["responses"]) == (14, {"ok": 14})
+
+    sent = len(emulator.requests)
+    for more in ({}, {"offline": True}):
+        again = placed_model(**given | more)
+        assert again.verdicts.record.read()["cost"]["usd_spent"] == 0
+        assert again.placed.joint.ratings == study.placed.joint.ratings
+    with pytest.raises(OfflineError, match="verdicts are not in the cache"):
+        placed_model(**given | {"offline": True, "n_shared": 9, "run_dir": "runs/more"})
+    assert len(jsonl(workspace / "runs" / "more" / "missing.jsonl")) == 6
+    assert len(emulator.requests) == sent
+
+
+def _file(given: dict[str, Any]) -> str:
+    Path("params/given.yaml").write_text(yaml.safe_dump(given))
+    return "params/given.yaml"
+
+
+@pytest.mark.parametrize(
+    ("changes", "error", "why"),
+    [
+        ({"max_cost_usd": 0.0}, DataError, "claude-sonnet-5-5 and claude-opus-5-5 must be paid"),
+        ({"max_cost_usd": 0.02}, CostError, r"answers \$.* and verdicts \$"),
+        ({"offline": True}, DataError, "offline, but 14 responses"),
+    ],
+)
+def test_nothing_is_sent(
+    workspace: Path, emulator: Emulator, changes: dict[str, Any], error: type[Exception], why: str
+) -> None:
+    """Without a cap, above it, or offline, nothing is asked."""
+    with pytest.raises(error, match=why) as caught:
+        judge_placement(arena_plan(**claude(emulator) | changes))
+    assert "\n" not in str(caught.value)
+    assert emulator.billing.accepted == []
+
+
+def test_other_transports(workspace: Path, emulator: Emulator) -> None:
+    """A server of one's own answers and judges without a key or a cap, and nothing is billed."""
+    address = f"{emulator.base_url}/v1"
+    made = {"backend": "openai_compatible", "model": "own", "base_url": address, "seed": 1}
+    own = {"judge": "openai_compatible", "judge_model": "own-judge", "base_url": address}
+    given = claude(emulator, generate=made, max_cost_usd=0.0, **own)
+    manifest = placement_record(**given).read()
+    assert {row.transport for row in emulator.billing.accepted} == {"chat"}
+    assert len(emulator.billing.accepted) == 54
+    assert (manifest["cost"]["usd_spent"], manifest["judge"]["model"]) == (0, "own-judge")
+
+
+def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -> None:
+    """An answer that the model refuses is judged as it is."""
+    plan = arena_plan(**claude(emulator, n_battles=21))
+    assert plan.tournament is not None
+    sample = plan.tournament.sample
+    entrant = sample.asked
+    refused, lost = entrant[0].text, entrant[1].text
+
+    def answer(params: Any) -> Reply | str:
+        asked = params["messages"][0]["content"]
+        if asked == refused:
+            return Reply(text="", stop_reason="refusal")
+        if "response_a" in asked:
+            return "no verdict" if lost in asked else samples.verdict("tie")
+        return "An answer."
+
+    emulator.settings.behaviour = answer
+    verdicts = judge_placement(plan)
+    told = verdicts.facts | place(verdicts).facts
+    assert told["answers made"] == "20 ok, 1 refused"
+    uses = sum(p.prompt_id == entrant[1].prompt_id for p in sample.battles)
+    assert f"of 21 drawn count, {uses} lack a usable verdict" in told["judged battles"]
+    rows = jsonl(verdicts.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
+    assert len(rows) == 21
+    assert [r["response_text"] for r in rows if r["diagnostics"]["status"] == "refused"] == [""]
+    assert "unparsable" in placement.met(verdicts.battles, "newcomer", verdicts.statuses).text
+
+
+@pytest.mark.slow  # three whole runs, two of them killed; the next test is the quick one
+def test_killed_while_answering_and_while_judging(workspace: Path, emulator: Emulator) -> None:
+    """Killed outright while answers are made and interrupted while they are judged, the run is
+    resumed each time in its record, ends, and every request was paid once.
+    """
+    emulator.settings.batch_seconds = 3600
+    given = _file(parameters("placement", **claude(emulator, prewarm=False)))
+    process = started("run", "placement", "--params", given)
+    first = samples.wait_for_batch()
+    process.kill()
+    process.communicate(timeout=60)
+    (record,) = (workspace / "runs").iterdir()
+    emulator.clock.advance(hours=2)
+    process, ledger = started("resume", record), Ledger(Path(".arena_kit") / "verdicts.sqlite")
+    for _ in range(60):  # the orphaned kernel of a killed run may hold the ledger a little
+        if (code := process.poll()) is None and ledger.known_batches() > {first}:
+            break
+        if code == 3:
+            process = started("resume", record)
+        time.sleep(1)
+    second = samples.wait_for_batch(first)
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert second in err
+    assert f"arena-kit resume {record}" in err
+    emulator.clock.advance(hours=2)
+    done = call("resume", record)
+    assert done.exit_code == 0, done.stderr
+    assert "newcomer ◀" in done.stdout
+    manifest, bill = loaded(record / "manifest.json"), emulator.billing.total_usd
+    assert manifest["status"] == "finished"
+    assert (len(emulator.billing.rows), samples.paid_twice(emulator)) == (54, [])
+    assert manifest["cost"]["usd_spent"] == pytest.approx(bill, abs=1e-9)
+    assert manifest["cost"]["forecast"]["answers"]["requests"] == 14, "the first one is kept"
+
+
+def test_what_was_paid_before_credit_ended_is_not_paid_again(
+    workspace: Path, emulator: Emulator
+) -> None:
+    """Where credit ends half way, the failed record has what was paid; the next pays the rest."""
+    given = claude(emulator)
+    emulator.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
+    with pytest.raises(PausedError, match="credit"):
+        placed_model(**given | {"run_dir": "runs/failed"})
+    manifest = loaded(workspace / "runs" / "failed" / "manifest.json")
+    assert manifest["status"] == "failed"
+    assert 0 < manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd, abs=1e-12)
+    n_paid = len(emulator.billing.rows)
+    emulator.faults.clear()
+    rest = arena_plan(**given)
+    assert rest.forecast["answers"].requests == 14 - n_paid
+    spent = judge_placement(rest).record.read()["cost"]["usd_spent"]
+    assert spent + manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd)
+    assert (len(emulator.billing.rows), samples.paid_twice(emulator)) == (54, [])
+
+
+def test_only_one_entrant(workspace: Path) -> None:
+    """`only_entrant` judges only pairs with it."""
+    plan = samples.plan_of("pilot", only_entrant="dogwood", strata={"open_recall": 4, "curated": 2})
+    pairs = plan.pairing.pairs
+    assert len(pairs) == 3 * (4 + 6 + 6)
+    assert all("dogwood" in (pair.entrant_a, pair.entrant_b) for pair in pairs)
+    assert re.search(r"96 \(48 pairs of dogwood in both orders\)", plan.facts["requests"])
+    words = ["cost", "pilot", "--params", "params/pilot_claude.yaml", "--json"]
+    words += ["-p", "judge.preflight", "false"]
+    whole, some = (
+        json.loads(call(*words, *more).stdout)["forecast"]["requests"]
+        for more in ([], ["-p", "judge.only_entrant", "dogwood"])
+    )
+    assert some * 2 == whole
+    with pytest.raises(DataError, match="only_entrant 'oak' does not compete; entrants: aspen"):
+        samples.plan_of("pilot", only_entrant="oak")

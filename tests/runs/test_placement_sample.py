@@ -1,7 +1,5 @@
 """Drawing an arena's recorded answers: what is left out, that opponents are balanced, the ids."""
 
-from __future__ import annotations
-
 from collections import Counter
 from dataclasses import replace
 from typing import Any
@@ -74,16 +72,12 @@ def test_what_cannot_be_used_is_counted(changes: dict[str, Any], why: str) -> No
     """A battle that cannot be used is left out by its reason, and leaves no answer behind."""
     rows = arena(("x", "y", "q1", {}), ("x", "z", "q1", changes))
     texts = RecordedTexts.of_file(*rows, languages=["en"])
-    assert texts.left_out == {why: 1}
-    assert texts.battles == [RecordedBattle("q1", "x", "y")]
+    assert (texts.left_out, texts.battles) == ({why: 1}, [RecordedBattle("q1", "x", "y")])
     assert set(texts.answers) == {("x", "q1"), ("y", "q1")}
 
 
 def test_filters_can_be_lifted() -> None:
-    """Without filters, conversations of any language and length lend their first answers; a file
-    that does not count turns is taken for single ones. A filter that leaves nothing is refused
-    with the counts and the languages that there are.
-    """
+    """Without filters, conversations of any language and length lend their first answers."""
     rows = arena(("x", "y", "q1", {"turns": 3, "language": "de"}), ("x", "y", "q2", {"turns": 0}))
     assert len(RecordedTexts.of_file(*rows, single_turn=False).battles) == 2
     assert RecordedTexts.of_file(*rows).battles == [RecordedBattle("q2", "x", "y")]
@@ -93,10 +87,7 @@ def test_filters_can_be_lifted() -> None:
 
 @pytest.mark.parametrize("n", [1, 7, 35, 60, 200])
 def test_opponents_are_balanced_and_prompts_new(n: int) -> None:
-    """Opponents have equally many battles or one more, prompts come again only when all have
-    come and then about equally often, and no opponent is met twice on one prompt. One whose
-    answers are used up is made up for; more battles than answers are refused with both numbers.
-    """
+    """Opponents have equally many battles or one more."""
     sample = drawn(grid(7, 40), n)
     counts = list(sample.opponents.values())
     assert sum(counts) == n
@@ -121,9 +112,7 @@ def test_the_seed_decides() -> None:
 
 
 def test_only_opponents_and_answered_prompts() -> None:
-    """Only named opponents are met, never the model itself, and only on prompts it has answered;
-    shared battles are among opponents, on any prompt.
-    """
+    """Only named opponents are met, never the model itself, and only on prompts it has answered."""
     rows = [(a, b, f"q{i}", {}) for i in range(9) for a, b in (("x", "y"), ("y", "rare"))]
     rows += [("new", "x", f"q{i}", {}) for i in range(9)]
     texts = RecordedTexts.of_file(*arena(*rows))
@@ -138,9 +127,7 @@ def test_only_opponents_and_answered_prompts() -> None:
 
 
 def test_shared_battles_are_among_few_models() -> None:
-    """Shared battles are among the ten models with the most, or more where it takes more: models
-    with a few battles each would not show a judge's error.
-    """
+    """Shared battles are among the ten models with the most, or more where it takes more."""
     pairs = [(f"m{i:02}", f"m{j:02}") for i in range(20) for j in range(i)]
     rows = [(a, b, f"q{a}{b}{k}", {}) for a, b in pairs for k in range(2 if a < "m12" else 1)]
     texts = RecordedTexts.of_file(*arena(*rows))
@@ -153,8 +140,7 @@ def test_shared_battles_are_among_few_models() -> None:
 
     assert models(80) <= {f"m{i:02}" for i in range(10)}, "45 pairs of ten, twice each"
     assert models(132) == {f"m{i:02}" for i in range(12)}
-    assert len(models(133)) == 13
-    assert len(models(999)) == 20
+    assert (len(models(133)), len(models(999))) == (13, 20)
 
 
 def test_names_that_are_no_ids_come_back() -> None:

@@ -1,7 +1,5 @@
 """The site of every kind of record, and a window to look at it."""
 
-from __future__ import annotations
-
 import json
 from contextlib import chdir
 from pathlib import Path

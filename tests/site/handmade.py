@@ -1,7 +1,5 @@
 """Records made by hand: any name in any field, any text, any number of battles."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -21,9 +19,7 @@ def write_jsonl(path: Path, rows: Iterable[dict[str, Any]]) -> None:
 
 @dataclass(frozen=True, kw_only=True)
 class Handmade:
-    """What a record holds: names of models by their ids, texts, and what everybody says. Where
-    its inputs are not `kept`, its manifest says that only hashes are.
-    """
+    """What a record holds: names of models by their ids, texts, and what everybody says."""
 
     models: dict[str, str]
     prompts: dict[str, str]
@@ -71,16 +67,11 @@ class Handmade:
         for n, prompt in enumerate(self.prompts):
             for a, b in combinations(self.models, 2):
                 yield {
-                    "battle_id": f"tone|{prompt}|{a}|{b}",
-                    "model_a": self.models[a],
-                    "model_b": self.models[b],
-                    "winner": "tie" if n % 3 == 2 else "model_a",
-                    "source": "llm-judge",
-                    "question_id": self.questions.get(prompt, prompt),
-                    "dimension": self.dimension,
-                    "judge_model": "judge",
-                    "inconsistent": n % 3 == 2,
-                }
+                    "battle_id": f"tone|{prompt}|{a}|{b}", "model_a": self.models[a],
+                    "model_b": self.models[b], "winner": "tie" if n % 3 == 2 else "model_a",
+                    "source": "llm-judge", "question_id": self.questions.get(prompt, prompt),
+                    "dimension": self.dimension, "judge_model": "judge", "inconsistent": n % 3 == 2,
+                }  # fmt: skip
 
     def _verdicts(self) -> Iterator[dict[str, Any]]:
         for prompt in self.prompts:

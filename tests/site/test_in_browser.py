@@ -1,13 +1,9 @@
 """The site in a real browser, from the file system: it works, it fits, and nothing hostile runs."""
 
-from __future__ import annotations
-
 import json
 import shutil
 from pathlib import Path
 from typing import Any
-
-import pytest
 
 from arena_kit.files import read_json, write_json
 from arena_kit.site.build import build_site
@@ -44,13 +40,9 @@ def count(page: Browser) -> int:
     return int(page.text("#count").split()[0].replace(",", ""))
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
-    """From the first page by clicks to a board, another dimension, sorted otherwise, a model, its
-    battles against another, one battle and the next; the address of that one leads back to it.
-    There is no error, no request elsewhere and nothing wider than a phone or a desktop.
-    """
-    page.size(width)
+def test_a_way_through_the_site(page: Browser, site: Path) -> None:
+    """From the first page by clicks to a board, another dimension, a model and its battles."""
+    page.size(390)
     page.go(site / "index.html")
     page.click('a[href="pilot/index.html"]')
     page.until(SWITCHABLE)
@@ -83,12 +75,8 @@ def test_a_way_through_the_site(page: Browser, site: Path, width: int) -> None:
     harmless(page)
 
 
-@pytest.mark.parametrize("width", [390, 1280])
-def test_the_same_way_without_a_mouse(page: Browser, site: Path, width: int) -> None:
-    """Tab, Enter, Space and arrow keys lead from the first page to the raw answer of a filtered
-    battle, and the focus shows at every stop.
-    """
-    page.size(width)
+def test_the_same_way_without_a_mouse(page: Browser, site: Path) -> None:
+    """Tab, Enter, Space and arrow keys lead the same way."""
     page.go(site / "index.html")
     page.tab_to('a[href="pilot/index.html"]')
     page.press("Enter")
@@ -136,7 +124,7 @@ def test_boards_are_sorted_by_any_column(page: Browser, site: Path) -> None:
 
 
 def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_runs: Path) -> None:
-    """A deep link shows its battle: prompt, both responses, both orders with the judge's words."""
+    """A deep link shows prompt, responses and both orders; people's other votes can be read."""
     record = workspace_of_runs / "runs" / "pilot"
     said = [json.loads(line) for line in (record / "verdicts" / "factuality.jsonl").open()]
     first, second = said[2:4]
@@ -153,6 +141,10 @@ def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_
     assert second["justification"] in shown
     page.click("details summary")
     assert page.text("details pre") == first["raw_text"]
+    page.go(site / "placed" / "battles.html", "#disputed=1")
+    page.until(READY)
+    assert 0 < count(page) < 60
+    assert "People's votes (simulated, no person voted): " in page.text("#text")
 
 
 def test_filters_keep_what_they_say(page: Browser, site: Path, workspace_of_runs: Path) -> None:
@@ -178,36 +170,8 @@ def test_filters_keep_what_they_say(page: Browser, site: Path, workspace_of_runs
     assert page.text("#place") == "No battle"
 
 
-def test_where_people_disagree_can_be_read(page: Browser, site: Path) -> None:
-    """In a placement's reader, the battles that people decided otherwise say how, and whether
-    the votes are simulated.
-    """
-    page.go(site / "placed" / "battles.html", "#disputed=1")
-    page.until(READY)
-    assert 0 < count(page) < 60
-    assert "People's votes (simulated, no person voted): " in page.text("#text")
-
-
-def test_the_keyboard_is_enough(page: Browser, site: Path) -> None:
-    """Arrow keys go from battle to battle and back, but not while a field has the focus; the
-    first stop of Tab is the way past the navigation.
-    """
-    page.go(site / "pilot" / "battles.html")
-    page.until(READY)
-    page.press("Tab")
-    assert page.run("document.activeElement.textContent") == "Skip to the content"
-    for key, place in (("ArrowRight", 2), ("ArrowRight", 3), ("ArrowLeft", 2)):
-        page.press(key)
-        at(page, place)
-    page.run("document.querySelector('[name=prompt]').focus()")
-    page.press("ArrowRight")
-    assert page.text("#place").startswith("2 of")
-
-
 def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
-    """On a phone, where the list stands over the battle, a step and a choice in the list show the
-    battle from its beginning; Back leads to the one before.
-    """
+    """On a phone a step brings the battle into view; arrow keys step, but not in a field."""
     page.size(390, 700)
     page.go(site / "pilot" / "battles.html")
     page.until(READY)
@@ -220,6 +184,11 @@ def test_a_battle_comes_into_view(page: Browser, site: Path) -> None:
     page.until(f"Math.abs({top}) < 20")
     page.run("history.back()")
     at(page, 2)
+    page.press("ArrowLeft")
+    at(page, 1)
+    page.run("document.querySelector('[name=prompt]').focus()")
+    page.press("ArrowRight")
+    assert page.text("#place").startswith("1 of")
 
 
 PAGES = (
@@ -230,9 +199,7 @@ PAGES = (
 
 
 def test_pages_fit_and_have_names_for_screen_readers(page: Browser, site: Path) -> None:
-    """Every page has one main part, one first heading, and a name for every field and button; on a
-    phone and on a desktop none scrolls sideways.
-    """
+    """Every page has one main part, one first heading, and a name for every field and button."""
     for name in PAGES:
         page.go(site / name)
         if name.endswith("battles.html"):
@@ -250,31 +217,22 @@ def test_pages_fit_and_have_names_for_screen_readers(page: Browser, site: Path) 
 
 HOSTILE_ANSWER = "\n\n".join(
     [
-        *HOSTILE,
-        "[x](javascript:document.title='PWNED')",
-        "![x](http://127.0.0.1:9/beacon.png)",
-        "<http://127.0.0.1:9/>",
-        "\u202egnp.exe \u2066 \0 \ud800",
-        "W" * 3000,
+        *HOSTILE, "[x](javascript:document.title='PWNED')", "![x](http://127.0.0.1:9/beacon.png)",
+        "<http://127.0.0.1:9/>", "\u202egnp.exe \u2066 \0 \ud800", "W" * 3000,
     ]
-)
+)  # fmt: skip
 
 
 def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
-    """With script, handlers, links and controls in every field of a record, no page runs or
-    fetches anything, and none is wider than a phone.
-    """
+    """Script, handlers, links and controls in every field of a record run nothing."""
     anything = "".join(HOSTILE) + "\u202e\0" + "</script>" + "W" * 300
     names = [text for text in HOSTILE if len(text) < 257]
     record = Handmade(
         models={f"m{n}": name for n, name in enumerate(names)},
         prompts={"q0": HOSTILE_ANSWER, "q1": HOSTILE_ANSWER},
-        questions={"q0": HOSTILE[0], "q1": "W" * 200},
-        response=HOSTILE_ANSWER,
-        said=HOSTILE_ANSWER,
-        anything=anything,
-        dimension=HOSTILE[1],
-    ).write(tmp_path / "runs" / "<img src=x onerror=alert(1)>")
+        questions={"q0": HOSTILE[0], "q1": "W" * 200}, response=HOSTILE_ANSWER, said=HOSTILE_ANSWER,
+        anything=anything, dimension=HOSTILE[1],
+    ).write(tmp_path / "runs" / "<img src=x onerror=alert(1)>")  # fmt: skip
     out = build_site([record], tmp_path / "out").index.parent
     pages = sorted(path for path in out.rglob("*.html") if path.name != "report.html")
     assert len(pages) == 3 + len(names)
@@ -301,9 +259,7 @@ def assert_harmless(page: Browser, path: Path) -> None:
 def test_hostile_votes_run_nothing(
     page: Browser, site: Path, workspace_of_runs: Path, tmp_path: Path
 ) -> None:
-    """The same holds for the record of an arena whose models, prompts, badges and sentences all
-    are hostile.
-    """
+    """The same holds for the record of an arena with hostile names."""
     record = tmp_path / "runs" / "arena"
     shutil.copytree(workspace_of_runs / "runs" / "policy", record)
     for path in record.glob("*.json"):
@@ -333,9 +289,7 @@ def poisoned(value: Any, key: str = "") -> Any:
 
 
 def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:
-    """Were a text to become an element in spite of all, the page's policy would run and fetch
-    nothing of it; only a refresh, which goes elsewhere, is none of a policy's matters.
-    """
+    """An element that is injected in spite of all is stopped by the page's policy."""
     page.go(site / "pilot" / "battles.html")
     page.until(READY)
     page.forget()
@@ -351,23 +305,11 @@ def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:
     assert len(page.errors) > 5
 
 
-def test_a_megabyte_is_shown_whole(page: Browser, tmp_path: Path) -> None:
-    """An answer of a million characters is loaded and shown to its last word."""
-    long = "<b>word</b> **x**\n" * 60_000 + "the end"
-    models = {"ash": "ash", "beech": "beech"}
-    record = Handmade(models=models, prompts={"q": "?"}, response=long).write(tmp_path / "runs/one")
-    page.go(build_site([record], tmp_path / "out").index.parent / "one" / "battles.html")
-    page.until(READY)
-    assert page.run("document.querySelector('.sides .markdown').textContent") == long
-
-
 def test_ten_thousand_battles_load_at_once(page: Browser, tmp_path: Path) -> None:
     """A reader of 10,000 battles shows the first of them within two seconds."""
     record = Handmade(
         models={f"m{n:02}": f"model {n:02}" for n in range(8)},
-        prompts={f"q{n:03}": f"Question {n}? " * 20 for n in range(358)},
-        response="A paragraph of an answer. " * 10,
-        said="The first is better. " * 10,
+        prompts={f"q{n:03}": f"Question {n}?" for n in range(358)},
     ).write(tmp_path / "runs" / "large")
     page.go(build_site([record], tmp_path / "out").index.parent / "large" / "battles.html")
     page.until(READY)

@@ -1,7 +1,5 @@
 """The leaderboard: every metric of policy 9, the rollout phases, and its formats."""
 
-from __future__ import annotations
-
 import csv
 import io
 import json
@@ -14,7 +12,6 @@ from scipy.stats import studentized_range
 
 from arena_kit import BattleLog, BradleyTerry, Glicko2, RatingError
 from arena_kit.battles.log import Labels
-from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy import constants
 from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
 from arena_kit.policy.order import Verdict
@@ -26,7 +23,7 @@ from arena_kit.validity import leaderboard as boards
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard, prompt_scores
 from arena_kit.validity.model_page import model_detail
 from arena_kit.validity.weekly import weekly_report
-from tests.samples import HOSTILE, Elements, season
+from tests.samples import season
 from tests.samples import votes_on as log
 
 SHADOW, LANES, MIGRATION, GOVERNANCE = Phase
@@ -49,38 +46,25 @@ def shown(board: Leaderboard) -> dict[str, str]:
 
 
 def test_9_1_scores_by_hand() -> None:
-    """9.1: two wins, a win and a loss, a draw and a win score 1, 0.5 and 0.75: mean 0.75, spread
-    0.2041, consistency 59. One vote does not count, nor does both-bad.
-    """
+    """9.1: prompt scores 1, 0.5, 0.75: mean 0.75, spread 0.2041, consistency 59."""
     met = {"q1": "aa", "q2": "ab", "q3": "-a", "q4": "b!"}
     rows = [("x", "y", winner, q) for q, winners in met.items() for winner in winners]
     assert prompt_scores(log(*rows), PromptScores())["x"] == {
-        "avg_score": pytest.approx(0.75),
-        "spread": pytest.approx(np.sqrt((0.0625 + 0.0625) / 3)),
-        "consistency": 59,
-        "prompts": 3,
-    }
-
-
-@pytest.mark.parametrize(
-    ("scores", "summary"),
-    [
+        "avg_score": pytest.approx(0.75), "spread": pytest.approx(np.sqrt((0.0625 + 0.0625) / 3)),
+        "consistency": 59, "prompts": 3,
+    }  # fmt: skip
+    for scores, summary in (
         ([1.0, 0.0], (0.5, None, None, 2)),  # too few prompts for a spread
         ([], (None, None, None, 0)),
         ([0.3] * 4, (0.3, 0.0, 100, 4)),
         ([1.0, 0.0, 1.0, 0.0], (0.5, 0.5, 0, 4)),
-    ],
-)
-def test_9_1_ends_of_scores(scores: list[float], summary: tuple[float | None, ...]) -> None:
-    """9.1: no spread is 100 % consistent, one of 0.5 or more 0 %; few prompts have none."""
-    found = tuple(boards.score_summary(np.array(scores), PromptScores()).values())
-    assert found == pytest.approx(summary)
+    ):
+        found = tuple(boards.score_summary(np.array(scores), PromptScores()).values())
+        assert found == pytest.approx(summary)
 
 
 def test_9_1_adjusted_removes_scheduling() -> None:
-    """9.1: of two equal models, the one matched with weak opponents has the better raw score, and
-    not the better adjusted one.
-    """
+    """9.1: weak opponents raise the raw score of one of two equals, not the adjusted one."""
     rng, rows = np.random.default_rng(3), []
     for n in range(4000):
         model, other, p = [("lucky", "weak", 0.76), ("unlucky", "strong", 0.24)][n % 2]
@@ -93,30 +77,8 @@ def test_9_1_adjusted_removes_scheduling() -> None:
         assert low < gap < high
 
 
-@pytest.mark.parametrize(
-    ("won", "x", "y"), [("a", 1508, 1492), ("!", 1492, 1492), ("-", 1500, 1500)]
-)
-def test_2_legacy_elo_by_hand(won: str, x: float, y: float) -> None:
-    """2: K 16 from 1500, a win is +8, and both-bad takes 8 from each at the baseline."""
-    assert legacy_elo(log(("x", "y", won, "q")), LegacyElo()) == {"x": x, "y": y}
-
-
-@pytest.mark.parametrize("phase", Phase)
-def test_a_running_arena_keeps_the_same(votes: BattleLog, phase: Phase) -> None:
-    """A running arena keeps the same Elo and Glicko-2 vote by vote, and the same order."""
-    policy = Policy(phase=phase)
-    kept = Arena(policy, votes.models, (), rng=np.random.default_rng(0), battles=votes)
-    board = leaderboard(votes, policy)
-    assert kept.order() == list(board.order)
-    for row in board.rows:
-        assert row.legacy_elo == pytest.approx(kept.elo[row.model], abs=1e-9)
-        assert row.rating == pytest.approx(kept.ratings[row.model].rating, abs=1e-6)
-
-
 def test_rows(votes: BattleLog, board: Leaderboard) -> None:
-    """5.1: rating, RD and volatility are Glicko-2's; 4, 5.2: ordered by rating - 2 RD; 9.1: the
-    record, the votes and both-bad add up; 8.3: the floor is 1 - rate.
-    """
+    """5.1, 5.2, 8.3, 9.1: Glicko-2's states, rating - 2 RD, records that add up, in any order."""
     ratings = Glicko2(evidence_replicates=0)(votes)
     for row in board.rows:
         own = ratings[row.model]
@@ -131,22 +93,16 @@ def test_rows(votes: BattleLog, board: Leaderboard) -> None:
     assert [row.rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
     assert sum(row.votes for row in board.rows) == 2 * len(votes)
     assert sum(row.wins for row in board.rows) == sum(row.losses for row in board.rows)
-
-
-def test_5_2_newly_lucky() -> None:
-    """5.2: a newcomer with four wins has the best rating and does not lead."""
-    base = [("good", f"m{n % 4}", "a" if n % 3 else "b", f"q{n % 9}") for n in range(300)]
-    base += [(f"m{n % 4}", f"m{(n + 1) % 4}", "ab"[n // 4 % 2], f"q{n % 9}") for n in range(300)]
-    board = leaderboard(log(*base, *[("lucky", "m0", "a", f"q{n}") for n in range(4)]))
-    assert max(board.rows, key=lambda row: row.rating).model == "lucky"
-    assert board.rows[0].model == "good"
-    lucky = board["lucky"]
-    assert (lucky.badge, lucky.official_rank) == (Badge.PROVISIONAL, None)
-    assert "4 decisive votes, 80 needed" in lucky.provisional_reasons
+    assert leaderboard(votes).as_dict() == board.as_dict()
+    turned = leaderboard(votes.select(np.arange(len(votes))[::-1]))
+    assert turned.order == board.order
+    for row in turned.rows:
+        assert row.rating == board[row.model].rating
+        assert row.bt_rating == pytest.approx(board[row.model].bt_rating)
 
 
 def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
-    """5.3: provisional models keep their place in the order and have no official rank."""
+    """5.3: provisional models keep their place, have no official rank and are in no pair."""
     strict = Threshold(decisive=10_000, prompt_coverage=0.8, rd=90)
     some, none = (
         leaderboard(votes, Policy(established=replace(strict, decisive=n), stable=strict))
@@ -157,12 +113,18 @@ def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
     assert named == list(range(1, len(named) + 1))
     assert 0 < len(named) < 6
     assert {row.official_rank for row in none.rows} == {None}
+    new = log(*[("new", "m5", "a", f"q{n:02}") for n in range(9)])
+    joined = BattleLog.joined(*(replace(each, battle_id=None) for each in (votes, new)))
+    board = leaderboard(joined, Policy(publication=constants.Publication(top=6)))
+    assert board["new"].provisional
+    assert board.conservative_order.index("new") < 6
+    assert not any("new" in " ".join(row.badge_reasons) for row in board.rows)
+    assert not any("new" in (pair.above, pair.below) for pair in board.order_decided.pairs)
+    assert len(board.order_decided.pairs) == 5
 
 
 def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
-    """Bradley–Terry's rating and standard error stand beside RD, both-bad left out; claims are
-    about these prompts, where every vote counts, or about prompts like these.
-    """
+    """Bradley–Terry stands beside RD; claims are about prompts; named voters are clusters."""
     likewise = leaderboard(votes, Policy(claims_about="prompts_like_these"))
     for made, cluster in ((board, "battle"), (likewise, "question")):
         found = BradleyTerry(center=1500, both_bad="exclude", cluster=cluster)(votes)  # type: ignore[arg-type]
@@ -173,26 +135,29 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     assert board.order_decided.about == "these_prompts"
     assert likewise.order_decided.about == "prompts_like_these"
     assert "Claims are about prompts like these" in policy_tables.board(likewise).html
+    voters = (Labels.of(f"v{k % n}" for k in range(len(votes))) for n in (60, 5))
+    many, few = (replace(votes, voter=each) for each in voters)
+    fit = BradleyTerry(both_bad="exclude", cluster="voter")(many)
+    for row in leaderboard(many).rows:
+        assert row.bt_se == pytest.approx(fit[row.model].extra["se"])
+    board = leaderboard(few)
+    assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.OPEN}
+    assert {row.tier for row in board.rows} == {None}
+    assert "too little evidence for any claim" in " ".join(board.rows[0].badge_reasons)
+    assert shown(board)["Rank"] == "1"
 
 
-def test_models_without_votes_that_count(votes: BattleLog) -> None:
-    """8.3: a model with nothing but both-bad votes is shown where new models begin. Models without
-    a vote are on the board when enabled, others only while they are; where no vote counts there
-    is no board. Tiers are numbered among the models of the board.
-    """
+def test_models_without_votes_that_count(votes: BattleLog, board: Leaderboard) -> None:
+    """8.3, 10: models without votes that count, or apart from the others, stay on the board."""
     bad = leaderboard(log(("x", "y", "a", "q"), ("y", "x", "b", "q"), ("z", "x", "!", "q")))
     row = bad["z"]
     assert (row.rating, row.rd, row.both_bad, row.bt_rating) == (1500.0, 350.0, 1, None)
-    board = leaderboard(votes, models=["m1", "m2", "new"])
-    assert set(board.order) == {"m1", "m2", "new"}
-    assert (board["new"].votes, board["new"].provisional) == (0, True)
-    assert min(row.tier for row in board.rows if row.tier) == 1
+    some = leaderboard(votes, models=["m1", "m2", "new"])
+    assert set(some.order) == {"m1", "m2", "new"}
+    assert (some["new"].votes, some["new"].provisional) == (0, True)
+    assert min(row.tier for row in some.rows if row.tier) == 1
     with pytest.raises(RatingError):
         leaderboard(log(("a", "b", "!", "q")))
-
-
-def test_newcomers_that_only_met_each_other(votes: BattleLog, board: Leaderboard) -> None:
-    """10: the ranking stays visible; Bradley–Terry leaves out those apart, and says so."""
     apart = replace(log(("x", "y", "a", "q00"), ("y", "x", "a", "q01")), battle_id=None)
     joined = leaderboard(BattleLog.joined(votes, apart))
     assert {row.model for row in joined.rows if row.bt_rating is None} == {"x", "y"}
@@ -203,20 +168,8 @@ def test_newcomers_that_only_met_each_other(votes: BattleLog, board: Leaderboard
     assert model_detail(joined, "x").neighbours
 
 
-def test_input_untouched(votes: BattleLog, board: Leaderboard) -> None:
-    """The same log gives the same board, and rows in another order do, too."""
-    assert leaderboard(votes).as_dict() == board.as_dict()
-    turned = leaderboard(votes.select(np.arange(len(votes))[::-1]))
-    assert turned.order == board.order
-    for row in turned.rows:
-        assert row.rating == board[row.model].rating
-        assert row.bt_rating == pytest.approx(board[row.model].bt_rating)
-
-
 def test_10_against_the_studentized_range(votes: BattleLog, board: Leaderboard) -> None:
-    """A pair of the board is decided when its gap is larger, in standard errors, than SciPy's
-    99.5 % point of the studentized range over √2 for as many models as it spans.
-    """
+    """Decided beyond SciPy's 99.5 % studentized range over √2; twins ± 5.5 are equivalent."""
     fit = BradleyTerry(both_bad="exclude", cluster="battle")(votes)
     assert fit.covariance is not None
     for pair in board.order_decided.pairs:
@@ -229,51 +182,13 @@ def test_10_against_the_studentized_range(votes: BattleLog, board: Leaderboard) 
         assert pair.gap == pytest.approx(gap)
         assert (pair.verdict is Verdict.DECIDED) == pair.settled == (gap / spread > bar)
     assert {True, False} == {pair.settled for pair in board.order_decided.pairs}
-
-
-def test_9_2_stable_can_be_reached() -> None:
-    """9.2: after 8,000 votes on models 60 points apart the votes decide every pair, and those
-    are Stable whose neighbours on the board stand as the votes have them. The conservative
-    score follows the latest votes: it puts m5 above m3, and neither is Stable.
-    """
-    board = leaderboard(season(n=8000, seed=2))
-    assert board.order == ("m0", "m1", "m2", "m4", "m5", "m3")
-    verdicts = [pair.verdict for pair in board.order_decided.pairs]
-    assert verdicts == [Verdict.DECIDED] * 4 + [Verdict.REVERSED]
-    assert not board.order_decided.whole
-    badges = [row.badge for row in board.rows]
-    assert badges == [Badge.STABLE] * 4 + [Badge.ESTABLISHED] * 2
-    against = "below m5 on the board, and the votes decide the opposite"
-    assert board["m3"].badge_reasons[-1] == against
-
-
-def test_9_2_twins_are_equivalent() -> None:
-    """Two models that win every second of 4,000 votes, 0 points apart with a standard error of
-    2 · 400 / ln 10 / √4,000 = 5.5, are equivalent within 20 points, and Stable.
-    """
     board = leaderboard(log(*[("x", "y", "ab"[n % 2], f"q{n % 7}") for n in range(4000)]))
     assert [pair.verdict for pair in board.order_decided.pairs] == [Verdict.EQUIVALENT]
     assert {(row.badge, row.tier) for row in board.rows} == {(Badge.STABLE, 1)}
 
 
-def test_5_3_provisional_models_are_no_neighbours(votes: BattleLog) -> None:
-    """5.3: a newcomer is outside official claims, so it is in no pair of the top and no badge
-    asks for its order.
-    """
-    new = log(*[("new", "m5", "a", f"q{n:02}") for n in range(9)])
-    joined = BattleLog.joined(*(replace(each, battle_id=None) for each in (votes, new)))
-    board = leaderboard(joined, Policy(publication=constants.Publication(top=6)))
-    assert board["new"].provisional
-    assert board.conservative_order.index("new") < 6
-    assert not any("new" in " ".join(row.badge_reasons) for row in board.rows)
-    assert not any("new" in (pair.above, pair.below) for pair in board.order_decided.pairs)
-    assert len(board.order_decided.pairs) == 5
-
-
 def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
-    """JSON has every pair, the counts and the tiers; the board the tier under the rank, and
-    what its claims are about.
-    """
+    """JSON and CSV have every metric, pair, count and tier; the board what claims are about."""
     found = json.loads(json.dumps(board.as_dict(), allow_nan=False))
     order = found["order_decided"]
     assert len(order["pairs"]) == sum(order["counts"].values())
@@ -285,107 +200,6 @@ def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
     table = str(policy_tables.order(board))
     assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
     assert found["fragility"]["sentence"] in table
-
-
-def test_how_few_votes_the_first_place_rests_on() -> None:
-    """Of 10 votes x won 6: two of those 6 taken out leave 4 to 4, three 3 to 4; one more vote
-    for y than the two that are missing is added.
-    """
-    rows = [("x", "y", "aaaaaabbbb"[n], f"q{n}") for n in range(10)]
-    fragile = leaderboard(log(*rows)).fragility()
-    assert fragile
-    assert (fragile.above, fragile.removed, fragile.added) == ("x", 3, 3)
-
-
-def test_voters_are_the_evidence_where_they_are_named(votes: BattleLog) -> None:
-    """About these prompts every voter is one piece of evidence. With fewer than ten of them
-    nothing is claimed, and the reason is told.
-    """
-    many, few = (
-        replace(votes, voter=Labels.of(f"v{k % n}" for k in range(len(votes)))) for n in (60, 5)
-    )
-    fit = BradleyTerry(both_bad="exclude", cluster="voter")(many)
-    for row in leaderboard(many).rows:
-        assert row.bt_se == pytest.approx(fit[row.model].extra["se"])
-    board = leaderboard(few)
-    assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.OPEN}
-    assert {row.tier for row in board.rows} == {None}
-    assert "too little evidence for any claim" in " ".join(board.rows[0].badge_reasons)
-    assert shown(board)["Rank"] == "1"
-
-
-def test_12_before_the_migration(votes: BattleLog) -> None:
-    """Phase 1: the official order is legacy Elo's, v2 is computed, and readers see no sign. Phase
-    2: the same order and label, with badges, confidence and coverage beside it.
-    """
-    board, lanes = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
-    elo = legacy_elo(votes, LegacyElo())
-    assert list(board.order) == sorted(elo, key=lambda model: -elo[model])
-    assert [row.official_rank for row in board.rows] == [1, 2, 3, 4, 5, 6]
-    assert sorted(row.conservative_rank for row in board.rows) == [1, 2, 3, 4, 5, 6]
-    assert shown(board)["Rating"] == f"{board.rows[0].legacy_elo:.0f}"
-    page = policy_tables.board(board).html
-    assert not any(sign in page for sign in (*Badge, "RD", "Confidence", "Coverage"))
-    report = weekly_report(votes, Policy(phase=SHADOW))
-    assert "not published in phase 1" in str(policy_tables.status(report))
-    assert lanes.order == board.order
-    assert shown(lanes)["Rating"] == shown(board)["Rating"]
-    assert set(shown(lanes)) - set(shown(board)) == {"Confidence", "Coverage"}
-    assert not lanes.as_dict()["status"]["published"]
-
-
-def test_12_migration_and_governance(votes: BattleLog, board: Leaderboard) -> None:
-    """Phase 3: ordered by conservative score, legacy Elo as a second field, which phase 4 no
-    longer shows.
-    """
-    migrated = leaderboard(votes, Policy(phase=MIGRATION))
-    assert board.order == migrated.order == board.conservative_order
-    row = board.rows[0]
-    value, raw = f"{row.conservative:.0f}", f"raw {row.rating:.0f}"
-    assert shown(migrated)["Rating"] == f"{value} ({raw}, Elo {row.legacy_elo:.0f})"
-    assert shown(board)["Rating"] == f"{value} ({raw})"
-    assert migrated.as_dict()["status"]["published"]
-
-
-def test_rank_changes_within_an_epoch(votes: BattleLog, board: Leaderboard) -> None:
-    """Official ranks of an earlier board under the same method are compared; a model that had
-    none did not move, and does not move the others.
-    """
-    before = leaderboard(votes.select(np.arange(len(votes) * 3 // 4)))
-    now = leaderboard(votes, earlier=before.earlier())
-    assert now.movement == ""
-    for row in now.rows:
-        old, new = before[row.model].official_rank, row.official_rank
-        both = old is not None and new is not None
-        assert row.rank_change == (old - new if both else None)
-    hidden = replace(board.earlier(), ranks={"m1": 1})
-    assert leaderboard(votes, earlier=hidden)["m0"].rank_change is None
-
-
-def test_12_change_of_method_is_no_movement(votes: BattleLog, board: Leaderboard) -> None:
-    """12: moving the order from Elo to the conservative score moves nobody. Another tau or another
-    number of deviations begins a new epoch, too; a phase may not.
-    """
-    before = leaderboard(votes.select(np.arange(200)), Policy(phase=LANES))
-    now = leaderboard(votes, Policy(phase=MIGRATION), earlier=before.earlier())
-    assert all(row.rank_change is None for row in now.rows)
-    assert "a change of method is not shown as movement" in now.movement
-    assert "▲" not in policy_tables.board(now).html
-    assert now.epoch == board.epoch != before.epoch
-    for other in (Policy(glicko=constants.Glicko(tau=0.6)), Policy(deviations=1.0)):
-        assert leaderboard(votes, other).epoch != board.epoch
-
-
-def test_earlier_board_from_json(board: Leaderboard) -> None:
-    """An earlier board is known by its JSON; anything else is refused in a sentence."""
-    again = boards.earlier_of(json.loads(json.dumps(board.as_dict())), "board.json")
-    assert again == board.earlier()
-    with pytest.raises(ValueError, match=r"board\.json: not a leaderboard"):
-        boards.earlier_of({"rows": 3}, "board.json")
-
-
-def test_9_every_metric(board: Leaderboard) -> None:
-    """9.1, 9.2: JSON and CSV hold every metric under the same names."""
     (row, *_) = board.as_dict()["rows"]
     wanted = (
         "rank official_rank model badge conservative rating rd volatility confidence "
@@ -398,27 +212,57 @@ def test_9_every_metric(board: Leaderboard) -> None:
     assert next(csv.reader(io.StringIO(policy_tables.every_metric(board).csv))) == list(row)
 
 
-def test_hostile_names() -> None:
-    """Nothing in the table is active, whatever the names, and cleaning keeps its look."""
-    names = [*HOSTILE[:2], r"\input{x} $y$ & 5% #1 _a_ ^b~", "a|b `c` *d* [e](f)", '=1+"x"']
-    rng, rows = np.random.default_rng(0), []
-    for n in range(300):
-        i, j = rng.choice(len(names), 2, replace=False).tolist()
-        rows.append((names[i], names[j], "ab-!"[rng.integers(4)], f"q{n % 7}"))
-    board = leaderboard(log(*rows))
-    for made in (policy_tables.board(board), policy_tables.metrics(board)):
-        found = Elements(made.html)
-        allowed = "div style table thead tbody tfoot tr th td span b details summary p"
-        assert found.tags <= set(allowed.split())
-        assert not [name for name, _ in found.attributes if name.startswith("on")]
-        assert "&lt;script&gt;" in clean_html(made.html)
+def test_12_phases(votes: BattleLog, board: Leaderboard) -> None:
+    """12: phases 1, 2 publish legacy Elo, 3 the conservative score beside Elo, 4 without."""
+    shadow, lanes = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
+    elo = legacy_elo(votes, LegacyElo())
+    assert list(shadow.order) == sorted(elo, key=lambda model: -elo[model])
+    assert [row.official_rank for row in shadow.rows] == [1, 2, 3, 4, 5, 6]
+    assert sorted(row.conservative_rank for row in shadow.rows) == [1, 2, 3, 4, 5, 6]
+    assert shown(shadow)["Rating"] == f"{shadow.rows[0].legacy_elo:.0f}"
+    page = policy_tables.board(shadow).html
+    assert not any(sign in page for sign in (*Badge, "RD", "Confidence", "Coverage"))
+    report = weekly_report(votes, Policy(phase=SHADOW))
+    assert "not published in phase 1" in str(policy_tables.status(report))
+    assert (lanes.order, shown(lanes)["Rating"]) == (shadow.order, shown(shadow)["Rating"])
+    assert set(shown(lanes)) - set(shown(shadow)) == {"Confidence", "Coverage"}
+    assert not lanes.as_dict()["status"]["published"]
+    migrated = leaderboard(votes, Policy(phase=MIGRATION))
+    assert board.order == migrated.order == board.conservative_order
+    row = board.rows[0]
+    value, raw = f"{row.conservative:.0f}", f"raw {row.rating:.0f}"
+    assert shown(migrated)["Rating"] == f"{value} ({raw}, Elo {row.legacy_elo:.0f})"
+    assert shown(board)["Rating"] == f"{value} ({raw})"
+    assert migrated.as_dict()["status"]["published"]
+
+
+def test_12_rank_changes(votes: BattleLog, board: Leaderboard) -> None:
+    """12: official ranks are compared within a method; a change of it moves nobody."""
+    before = leaderboard(votes.select(np.arange(len(votes) * 3 // 4)))
+    now = leaderboard(votes, earlier=before.earlier())
+    assert now.movement == ""
+    for row in now.rows:
+        old, new = before[row.model].official_rank, row.official_rank
+        both = old is not None and new is not None
+        assert row.rank_change == (old - new if both else None)
+    hidden = replace(board.earlier(), ranks={"m1": 1})
+    assert leaderboard(votes, earlier=hidden)["m0"].rank_change is None
+    before = leaderboard(votes.select(np.arange(200)), Policy(phase=LANES))
+    now = leaderboard(votes, Policy(phase=MIGRATION), earlier=before.earlier())
+    assert all(row.rank_change is None for row in now.rows)
+    assert "a change of method is not shown as movement" in now.movement
+    assert "▲" not in policy_tables.board(now).html
+    assert now.epoch == board.epoch != before.epoch
+    for other in (Policy(glicko=constants.Glicko(tau=0.6)), Policy(deviations=1.0)):
+        assert leaderboard(votes, other).epoch != board.epoch
+    again = boards.earlier_of(json.loads(json.dumps(board.as_dict())), "board.json")
+    assert again == board.earlier()
+    with pytest.raises(ValueError, match=r"board\.json: not a leaderboard"):
+        boards.earlier_of({"rows": 3}, "board.json")
 
 
 def test_9_3_locked_form(board: Leaderboard) -> None:
-    """9.3: one Rating column with the raw rating in small text, Confidence and Coverage
-    columns, the badge in the model cell and nowhere else; advanced metrics in tooltips: RD on the
-    rating, what it lacks on the badge. What is not known is a dash.
-    """
+    """9.3: one Rating column, raw rating small, badge in the model cell, RD in tooltips."""
     page = policy_tables.board(board).html
     for row in board.rows:
         assert f'title="RD {row.rd:.1f}, volatility {row.volatility:.4f}"' in page

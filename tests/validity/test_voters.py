@@ -1,12 +1,11 @@
 """Voters against the others: e-values that are fair to honest voters, and whom they find."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from dataclasses import replace
 from itertools import product
 from math import log
+from operator import itemgetter
 from pathlib import Path
 
 import numpy as np
@@ -14,14 +13,8 @@ import pytest
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, RatingError, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.validity.shifts import (
-    EITHER_WAY,
-    GRID,
-    Floats,
-    NullShifts,
-    ShiftLikelihoods,
-    estimate_null,
-)
+from arena_kit.validity import shifts as taste
+from arena_kit.validity.shifts import EITHER_WAY, GRID, Floats, NullShifts, ShiftLikelihoods
 from arena_kit.validity.voters import LeaveOneVoterOut, Rule, e_bh, voter_tests
 from tests.samples import ROOT
 
@@ -52,20 +45,19 @@ def shifts(won: object, gap: Floats, keys: object = 0) -> ShiftLikelihoods:
 
 
 def test_likelihoods_by_hand() -> None:
-    """Two votes won at even odds and one lost at odds of 3:1: a shift of 0 has the likelihood
-    1/2 · 1/2 · 1/4.
-    """
+    """Won twice at even odds, lost at 3:1: 1/16; e-BH finds 1,000 and 70 of three, not 5."""
     table = shifts([True, True, False], np.array([0.0, 0.0, log(3)])).table
     assert table[0, GRID == 0] == pytest.approx(log(1 / 16))
     always = (1 / (1 + np.exp(-6))) ** 2 / (1 + np.exp(6 + log(3)))
     assert table[0, -1] == pytest.approx(log(always))
+    out, needed = e_bh(np.log([5.0, 1000.0, 70.0]), 0.05)
+    assert (out.tolist(), np.exp(needed)) == ([False, True, True], pytest.approx(30))
+    nobody, needed = e_bh(np.log([5.0, 50.0, 1.0]), 0.05)
+    assert (nobody.any(), np.exp(needed)) == (False, pytest.approx(60))
 
 
 def test_a_mean_of_one_at_any_look() -> None:
-    """Over all outcomes of ten votes, each as likely as the null hypothesis makes it, the
-    mean of the e-value is 1 after every vote, and the probability that it ever reaches 5 (or
-    20) is at most 1/5 (1/20): Ville's inequality.
-    """
+    """Over all outcomes the e-value's mean is 1 after every vote; Ville's inequality holds."""
     gap, null = np.linspace(-1.5, 2.0, 10), NullShifts(0.1, 0.5)
     outcomes = np.array(list(product([True, False], repeat=10)))
     odds = np.where(outcomes, 1.0, -1.0)[:, :, None] * (gap[:, None] + GRID)
@@ -83,34 +75,20 @@ def test_a_mean_of_one_at_any_look() -> None:
 
 
 def test_the_spread_of_taste_is_found() -> None:
-    """Of 300 groups with 40 votes each and tastes of SD 0.5 the spread found is near 0.5, and
-    six that always vote one way hardly widen it.
-    """
+    """A spread of 0.5 is found, and six who always vote one way hardly widen it."""
     rng = np.random.default_rng(3)
     keys, zero = np.repeat(np.arange(300), 40), np.zeros(12_000)
     won = rng.random(len(keys)) < 1 / (1 + np.exp(-rng.normal(0, 0.5, 300)[keys]))
     found, odd = (
-        estimate_null(shifts(each, zero, keys), EITHER_WAY, centered=True).spread
+        taste.estimate_null(shifts(each, zero, keys), EITHER_WAY, centered=True).spread
         for each in (won, won | (keys < 6))
     )
     assert found == pytest.approx(0.5, abs=0.12)
     assert odd <= found * 1.35
 
 
-def test_e_bh_by_hand() -> None:
-    """Three voters at level 0.05: 1,000 and 70 pass 60 and 30, and 5 does not pass 20, so two
-    stand out, at 30; of 5, 50 and 1 none passes.
-    """
-    out, needed = e_bh(np.log([5.0, 1000.0, 70.0]), 0.05)
-    assert (out.tolist(), np.exp(needed)) == ([False, True, True], pytest.approx(30))
-    nobody, needed = e_bh(np.log([5.0, 50.0, 1.0]), 0.05)
-    assert (nobody.any(), np.exp(needed)) == (False, pytest.approx(60))
-
-
 def test_ratings_without_a_voter_are_those_of_a_refit() -> None:
-    """For every voter the gaps are those of Bradley–Terry on the others' votes, without those that
-    are out for everybody; where nobody else voted on a model, they are finite all the same.
-    """
+    """Gaps without a voter are those of Bradley–Terry on the others' votes."""
     votes = crowd(voters=6, votes=40)
     voter = votes.voter.codes.astype(np.int64)
     for out, code in product((-1, 2), range(6)):
@@ -126,9 +104,7 @@ def test_ratings_without_a_voter_are_those_of_a_refit() -> None:
 
 
 def test_the_planted_ones_of_the_sample() -> None:
-    """Pushers and the one who prefers the left side stand out by their test, and nobody else
-    of 65.
-    """
+    """Planted pushers and the side-taker stand out by their test, and nobody else of 65."""
     tests = voter_tests(read_battles(ROOT / "sample" / "arena" / "pushed_votes.csv.gz"))
     found = {t.voter: (t.reasons[0].rule, t.reasons[0].about) for t in tests.standing_out}
     pushers = {f"simulated-{n}": (Rule.PUSH, "elm") for n in (61, 62, 63)}
@@ -136,10 +112,8 @@ def test_the_planted_ones_of_the_sample() -> None:
 
 
 def test_nobody_of_an_honest_crowd_in_any_week() -> None:
-    """In none of three honest crowds with tastes, each reviewed three times with all votes so
-    far, is anybody ever accused; at a level of 5 % it would be one crowd in twenty at most.
-    """
-    for seed in range(3):
+    """In two honest crowds, reviewed three times each, nobody is accused."""
+    for seed in range(2):
         votes, turn = crowd(voters=16, seed=seed, taste=0.4), np.tile(np.arange(60), 16)
         for week in (1, 2, 4):
             tests = voter_tests(votes.select(turn < 15 * week))
@@ -148,9 +122,7 @@ def test_nobody_of_an_honest_crowd_in_any_week() -> None:
 
 
 def test_a_pusher_among_few_whichever_side_comes_first() -> None:
-    """One of thirty who always votes for the worst model stands out by it, and which side is
-    called the first changes no evidence. Votes without a voter count for ratings alone.
-    """
+    """One pusher of thirty stands out, whichever side is called the first."""
     honest = crowd(votes=120)
     names, elder = honest.voter.values(), honest.models.index("elder")
     first, second = ((names == "v07") & (side == elder) for side in (honest.a, honest.b))
@@ -169,9 +141,7 @@ def test_a_pusher_among_few_whichever_side_comes_first() -> None:
 
 
 def test_speed() -> None:
-    """Of eight voters the one who takes a second for four hundred words stands out by it; with
-    ten words to read, a second is enough.
-    """
+    """A second for four hundred words stands out, for ten not; two voters cannot be tested."""
     votes = crowd(voters=8, votes=30)
     seconds = np.where(votes.voter.values() == "v05", 1.0, 60.0)
     many, few = (
@@ -181,25 +151,18 @@ def test_speed() -> None:
     assert [(test.voter, test.reasons[0].rule) for test in many] == [("v05", Rule.SPEED)]
     assert many[0].reasons[0].text.startswith("30 of 30 votes came faster")
     assert not few
+    for votes in (replace(crowd(4, 9), voter=None), crowd(2, 9)):
+        with pytest.raises(RatingError):
+            voter_tests(votes)
 
 
 def test_real_voters(data: Path) -> None:
     """Of LLMFAO's 124 voters at most one in a hundred stands out."""
     outcome = {"left": Outcome.MODEL_A, "right": Outcome.MODEL_B, "tie": Outcome.TIE}
     with gzip.open(data / "llmfao" / "crowd-comparisons.csv.gz", "rt") as lines:
-        votes = BattleLog.from_battles(
-            of_voter(
-                row["worker"], row["left"], row["right"], outcome[row["winner"]], row["prompt"]
-            )
-            for row in csv.DictReader(lines)
-        )
+        cells = itemgetter("worker", "left", "right", "winner", "prompt")
+        rows = (cells(row) for row in csv.DictReader(lines))
+        votes = BattleLog.from_battles(of_voter(*r[:3], outcome[r[3]], r[4]) for r in rows)
     tests = voter_tests(votes)
     assert len(tests.tests) + tests.too_few == 124
     assert len(tests.standing_out) <= 1
-
-
-@pytest.mark.parametrize("log", [replace(crowd(4, 9), voter=None), crowd(2, 9)])
-def test_refused(log: BattleLog) -> None:
-    """Without voters, or with two, nobody can be tested against the others."""
-    with pytest.raises(RatingError):
-        voter_tests(log)

@@ -1,8 +1,4 @@
-"""A small arena for tests of votes: its texts, its server and voters, its ballots, and what must
-never be seen before a vote.
-"""
-
-from __future__ import annotations
+"""A small arena for tests of votes: texts, server, voters, ballots, and what must not be seen."""
 
 import base64
 import hashlib
@@ -15,6 +11,7 @@ import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -62,10 +59,7 @@ def live_arena(
 def vote(
     arena: LiveArena, session: str, choice: Choice | str = "A", voter: str | None = None
 ) -> Receipt:
-    """One vote of a session on the matchup that it is shown. Whatever the test: before the vote no
-    field names a model, not even through the ticket; after it both names come, left and right as
-    the store kept them, and none after a skip.
-    """
+    """One vote of a session; no field names a model before it, and both are named after it."""
     shown = arena.issue(session=session, voter=voter)
     assert not leaks(str(asdict(shown)))
     assert re.fullmatch("[0-9a-f]{32}", shown.ticket)
@@ -78,8 +72,8 @@ def vote(
 
 
 def answers(shown: Sequence[Shown], choice: Choice = Choice.A) -> list[BallotVote]:
-    """The same answer to all matchups of a ballot."""
-    return [BallotVote(ticket=s.ticket, choice=choice, digest=s.digest) for s in shown]
+    about = {"choice": choice, "seconds": 2.5}
+    return [BallotVote(ticket=s.ticket, digest=s.digest, **about) for s in shown]
 
 
 class Voter:
@@ -91,7 +85,6 @@ class Voter:
         self.client = httpx2.Client(base_url=address, **quiet)
 
     def ask(self, path: str, body: Any, **headers: str) -> httpx2.Response:
-        """Any request of the page's kind."""
         answer = self.client.post(path, json=body, headers=headers)
         self.bodies.append(answer.text + repr(sorted(answer.headers.items())))
         return answer
@@ -129,19 +122,23 @@ def serving(live: LiveArena, *, token: str = "", hosts: Sequence[str] = ()) -> I
 
 
 def leaks(text: str, models: Sequence[str] = MODELS) -> list[str]:
-    """Whatever of the models' names can be found in a text: as they are, in lower case, as a slug,
-    in base64 at any offset, or as the beginning of a hash.
-    """
-    low, found = text.lower(), []
-    for name in models:
-        for spelling in {name, name.lower(), re.sub(r"[^a-z0-9]+", "-", name.lower())}:
-            raw = spelling.encode()
-            traces = [hashlib.new(kind, raw).hexdigest()[:8] for kind in ("md5", "sha1", "sha256")]
-            for offset in range(3):
-                middle = base64.b64encode(b"\0" * offset + raw)[4 if offset else 0 : -4].decode()
-                traces += [middle.lower()] if len(middle) >= 8 else []
-            found += [f"{t} of {name}" for t in (spelling.lower(), *traces) if t in low]
-    return found
+    """Whatever of the models' names can be found in a text."""
+    low = text.lower()
+    return [f"{trace} of {name}" for name in models for trace in _traces(name) if trace in low]
+
+
+@cache
+def _traces(name: str) -> list[str]:
+    """A name as it is, as a slug, in base64 at any offset, and the beginning of its hashes."""
+    traces = []
+    for spelling in {name, name.lower(), re.sub(r"[^a-z0-9]+", "-", name.lower())}:
+        raw = spelling.encode()
+        hashes = [hashlib.new(kind, raw).hexdigest()[:8] for kind in ("md5", "sha1", "sha256")]
+        traces += [spelling.lower(), *hashes]
+        for offset in range(3):
+            middle = base64.b64encode(b"\0" * offset + raw)[4 if offset else 0 : -4].decode()
+            traces += [middle.lower()] if len(middle) >= 8 else []
+    return traces
 
 
 def page_data(html: str) -> tuple[Row, str, str]:
@@ -154,9 +151,7 @@ def page_data(html: str) -> tuple[Row, str, str]:
 def filled(
     html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A"
 ) -> Row:
-    """The file that a page saves, by the rule that docs/votes.md states: HMAC-SHA-256, with the
-    page's seal, of all values in their order, a line each.
-    """
+    """The file that a page saves, by the rule that docs/votes.md states."""
     data, text, seal = page_data(html)
     votes = [
         {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice, "seconds": 2.5}
@@ -170,6 +165,5 @@ def filled(
 
 
 def returned(path: Path, file: object) -> Path:
-    """The file as a voter sends it back."""
     path.write_text(file if isinstance(file, str) else json.dumps(file))
     return path

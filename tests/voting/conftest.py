@@ -1,7 +1,5 @@
 """Vote stores: a SQLite file, and a PostgreSQL server where one is installed."""
 
-from __future__ import annotations
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,6 @@ from tests.voting.postgres import Postgres, binaries, running
 
 @pytest.fixture(scope="session")
 def postgres() -> Iterator[Postgres]:
-    """A PostgreSQL server for all tests of a process."""
     programs = binaries()
     if programs is None:
         pytest.skip("no PostgreSQL server is installed (Debian's package postgresql)")
@@ -32,7 +29,6 @@ def address(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def live(tmp_path: Path) -> Iterator[LiveArena]:
-    """A small arena on a new SQLite file."""
     arena = live_arena(tmp_path / "votes.sqlite")
     yield arena
     arena.close()

@@ -1,7 +1,5 @@
 """A PostgreSQL server of our own in a temporary folder, on a free port of the loopback."""
 
-from __future__ import annotations
-
 import os
 import pwd
 import shutil

@@ -1,7 +1,5 @@
 """Ballots: blind pages, and files that come back and count once, whole, or not at all."""
 
-from __future__ import annotations
-
 import json
 import stat
 from collections.abc import Callable
@@ -16,17 +14,13 @@ from arena_kit.files import DataError
 from arena_kit.voting.access import signing_key
 from arena_kit.voting.ballot import make_ballot, self_naming, take_ballot, voter_id
 from arena_kit.voting.live import LiveArena
-from tests.voting.arenas import (
-    KEY,
-    MODELS,
-    Row,
-    arena_texts,
-    filled,
-    leaks,
-    live_arena,
-    page_data,
-    returned,
-)
+from tests.voting import arenas
+from tests.voting.arenas import KEY, MODELS, Row, arena_texts, filled, live_arena
+
+Edit = Callable[[Row], object]
+#: What somebody may do to a file, and what the refusal says.
+SEAL, NOTHING = "do not fit its seal", "0" * 64
+NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
 
 
 def made(live: LiveArena, pairs: int = 6) -> str:
@@ -34,41 +28,33 @@ def made(live: LiveArena, pairs: int = 6) -> str:
 
 
 def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
-    """Pages hold no name in any form and each pair under an id of its own, the same pair under
-    another one the next time; their policy admits one script by its hash and no request at all.
-    More pairs than there are (6 prompts, 6 pairs of models) are refused: nothing stays handed out.
-    """
+    """Pages name no model, use random ids and send no request; too many pairs are refused."""
     with pytest.raises(DataError, match=r"a ballot of 37 pairs cannot be filled: .* 36 times"):
         made(live, 37)
     assert live.board().waiting == 0
     pages = [made(live, 20) for _ in range(3)]
-    assert not leaks("".join(pages))
-    assert len({pair["ticket"] for page in pages for pair in page_data(page)[0]["pairs"]}) == 60
+    assert not arenas.leaks("".join(pages))
+    shown = [pair for page in pages for pair in arenas.page_data(page)[0]["pairs"]]
+    assert len({pair["ticket"] for pair in shown}) == 60
     assert "default-src 'none'; script-src 'sha256-" in pages[0]
     for trace in ("question_id", "lane", "connect-src", "http://", "https://"):
         assert trace not in "".join(pages)
 
 
 def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
-    """A file's votes are stored under the voter's name, and again change nothing. Who sends the
-    first half and later all of it loses nothing; with a vote that was changed meanwhile the whole
-    file is refused. Without a name the copy is the voter.
-    """
+    """A file counts once, by voter; a longer one adds the rest, a changed one is refused whole."""
     html, path, choices = made(live), tmp_path / "votes.json", "A B TIE BOTH_BAD SKIP A"
-    take_ballot(live, KEY, returned(path, filled(html, choices="A B TIE")))
+    take_ballot(live, KEY, arenas.returned(path, filled(html, choices="A B TIE")))
     with pytest.raises(DataError, match="nothing of this file was stored"):
-        take_ballot(live, KEY, returned(path, filled(html, choices="B B TIE A A A")))
+        take_ballot(live, KEY, arenas.returned(path, filled(html, choices="B B TIE A A A")))
     assert len(live.store.votes()) == 3
-    taken = take_ballot(live, KEY, returned(path, filled(html, choices=choices)))
+    taken = take_ballot(live, KEY, arenas.returned(path, filled(html, choices=choices)))
     assert (taken.voter, taken.votes, taken.skips, taken.new) == ("ann", 5, 1, 3)
     assert take_ballot(live, KEY, path).new == 0
     stored = [(vote.voter, str(vote.choice)) for vote in live.store.votes()]
     assert stored == [("ann", choice) for choice in choices.split()]
-    take_ballot(live, KEY, returned(path, filled(html, voter="", copy="c3")))
+    take_ballot(live, KEY, arenas.returned(path, filled(html, voter="", copy="c3")))
     assert {voter.voter for voter in live.store.voters()} == {"ann", "c3"}
-
-
-Edit = Callable[[Row], object]
 
 
 def edited(**changes: object) -> Edit:
@@ -76,53 +62,41 @@ def edited(**changes: object) -> Edit:
 
 
 def votes_edited(**changes: object) -> Edit:
-    """The same file, its first vote changed."""
     return lambda file: file | {"votes": [file["votes"][0] | changes, *file["votes"][1:]]}
 
 
-#: What somebody may do to a file, and what the refusal says.
-SEAL = "do not fit its seal"
-TAMPERED: dict[str, tuple[Edit, str]] = {
-    "another choice": (votes_edited(choice="B"), SEAL),
-    "a vote twice": (lambda f: f | {"votes": [*f["votes"], f["votes"][0]]}, SEAL),
-    "a vote less": (lambda f: f | {"votes": f["votes"][1:]}, SEAL),
-    "another voter": (edited(voter="Ben"), SEAL),
-    "another copy": (edited(copy="c9"), SEAL),
-    "another ballot": (edited(ballot="b9"), SEAL),
-    "another content": (edited(content="0" * 64), SEAL),
-    "another seal": (edited(seal="0" * 64), SEAL),
-    "no votes": (edited(votes=[]), "votes"),
-    "an unknown choice": (votes_edited(choice="C"), "choice"),
-    "no number": (votes_edited(seconds="1"), "seconds"),
-    "a negative number": (votes_edited(seconds=-1), "seconds"),
-    "SQL": (edited(ballot="'; DROP TABLE votes; --"), "ballot"),
-    "HTML": (edited(copy="<script>alert(1)</script>"), "copy"),
-    "a line break": (edited(voter="Ann\nBen"), "voter"),
-    "a further key": (edited(model="x"), "unknown key 'model'"),
-    "a later version": (edited(version=2), "version"),
-    "another format": (edited(format="votes"), "format"),
-    "a list": (lambda f: [f], "expected the object that a ballot saves, got list"),
-    "a text": (lambda _: "A, B, A", "not valid JSON"),
-    "NaN": (lambda f: json.dumps(f).replace("2.5", "NaN"), "not valid JSON"),
-    "a cut": (lambda f: json.dumps(f)[:300], "not valid JSON"),
-    "depth": (lambda _: "[" * 100_000, "nested too deeply"),
-    "size": (lambda _: " " * 5_000_001, "over 5,000,000 bytes"),
-}
+TAMPERED: list[tuple[Edit, str]] = [
+    (votes_edited(choice="B"), SEAL),
+    (lambda f: f | {"votes": [*f["votes"], f["votes"][0]]}, SEAL),
+    (lambda f: f | {"votes": f["votes"][1:]}, SEAL),
+    *((edited(**{key: value}), SEAL) for key, value in {
+        "voter": "Ben", "copy": "c9", "ballot": "b9", "content": NOTHING, "seal": NOTHING
+    }.items()),
+    *((edited(**{key: value}), key) for key, value in {
+        "votes": [], "ballot": "'; DROP TABLE votes; --", "copy": "<script>alert(1)</script>",
+        "voter": "Ann\nBen", "model": "x", "version": 2, "format": "votes",
+    }.items()),
+    (votes_edited(choice="C"), "choice"),
+    *((votes_edited(seconds=value), "seconds") for value in ("1", -1)),
+    (lambda f: [f], "expected the object that a ballot saves, got list"),
+    (lambda f: json.dumps(f).replace("2.5", "NaN"), "not valid JSON"),
+    (lambda f: json.dumps(f)[:300], "not valid JSON"),
+    (lambda _: "[" * 100_000, "nested too deeply"),
+    (lambda _: " " * 5_000_001, "over 5,000,000 bytes"),
+]  # fmt: skip
 
 
 def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: Path) -> None:
-    """Whatever was done to a file, one sentence names file and reason, and nothing is stored; the
-    same holds of votes on a page whose texts were edited, though its script sealed them, and of
-    ballots of another store: a ballot is known to its own key, its tickets to its own store.
-    """
+    """A tampered file is refused with its name and one sentence, and nothing is stored."""
     other = live_arena(tmp_path / "other.sqlite")
     html, foreign = made(live), filled(made(other))
     other.close()
-    cases = [(edit(filled(html)), KEY, why) for edit, why in TAMPERED.values()]
+    cases = [(edit(filled(html)), KEY, why) for edit, why in TAMPERED]
     cases += [(filled(html.replace("It is", "It may be", 1)), KEY, SEAL)]
-    cases += [(foreign, bytes(32), "made with another store"), (foreign, KEY, "never handed out")]
+    own = "made with another store"
+    cases += [(foreign, bytes(32), own), (foreign, KEY, "never handed out")]
     for file, key, why in cases:
-        path = returned(tmp_path / "votes.json", file)
+        path = arenas.returned(tmp_path / "votes.json", file)
         with pytest.raises(DataError) as refused:
             take_ballot(live, key, path)
         assert str(refused.value).startswith(str(path)), why
@@ -131,10 +105,9 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
     assert not live.store.votes()
 
 
-NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "seal"]
-
-
-@settings(max_examples=20, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=20, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(value=st.recursive(
     st.none() | st.booleans() | st.floats() | st.integers() | st.text(),
     lambda inner: st.lists(inner, max_size=3)
@@ -144,13 +117,11 @@ NAMES = ["format", "version", "ballot", "content", "copy", "voter", "votes", "se
 def test_any_json_is_refused_in_words(live: LiveArena, tmp_path: Path, value: object) -> None:
     """No file, whatever it holds, ends in anything but a sentence."""
     with pytest.raises(DataError):
-        take_ballot(live, KEY, returned(tmp_path / "votes.json", json.dumps(value)))
+        take_ballot(live, KEY, arenas.returned(tmp_path / "votes.json", json.dumps(value)))
 
 
 def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None:
-    """The key is made once, is random, and nobody else may read it or the store, which says which
-    model is which; another text is no key.
-    """
+    """Key and store are their owner's; names in responses are found; typed names are normalised."""
     path = tmp_path / "deep" / "votes.key"
     key = signing_key(path)
     assert signing_key(path) == key != signing_key(tmp_path / "other.key")
@@ -159,12 +130,6 @@ def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None
     path.write_text("not a key")
     with pytest.raises(DataError):
         signing_key(path)
-
-
-def test_names_are_found_and_read() -> None:
-    """A response that says who wrote it is told, as a word of its own and in any case. Case, spaces
-    and what cannot be seen make no second voter.
-    """
     texts = arena_texts()
     named = {
         (MODELS[0], "q-1"): "I am ZEPHYRINE-9, trained to help.",

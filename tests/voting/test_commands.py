@@ -1,8 +1,4 @@
-"""From responses to votes to reports by commands: ballots out, files in, one store for all; and the
-server as a command, which killed in the middle loses no vote that a voter was told of.
-"""
-
-from __future__ import annotations
+"""Votes by commands: ballots out, files in, one store; and the server, killed without a loss."""
 
 import json
 import os
@@ -57,11 +53,7 @@ def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_ballots_go_out_and_come_back(workspace: Path) -> None:
-    """Ballots of the sample name no model; further ones get further numbers, and a file that is
-    there is not replaced. Of a good file and two bad ones the good one is stored, each bad one is
-    named with its place, and the exit code says that something was refused; again nothing is new,
-    and everybody who voted is listed.
-    """
+    """Of three files the good one is stored and the bad ones are named; again nothing is new."""
     ballots = workspace / "ballots"
     assert not leaks("".join(page.read_text() for page in ballots.glob("*.html")), MODELS)
     assert votes("ballot", "--pairs", 1).output.startswith("ballots/ballot-4.html\n")
@@ -76,16 +68,13 @@ def test_ballots_go_out_and_come_back(workspace: Path) -> None:
     assert f"refused: {empty}:1: " in said
     assert "(0 new)" in votes("add", good).output
     rows = json.loads(votes("list", "--json").output)
-    assert [(r["voter"], r["votes"], r["skips"]) for r in rows] == [
-        (voter, 19, 1) for voter in ("v1", "v2", "late")
-    ]
+    found = [(r["voter"], r["votes"], r["skips"]) for r in rows]
+    assert found == [(voter, 19, 1) for voter in ("v1", "v2", "late")]
     assert "late" in votes("list").output
 
 
 def test_the_store_is_read_as_its_export(workspace: Path) -> None:
-    """Whatever reads battles (judge reports, placements, ratings) reads a store as it reads its
-    export, cell by cell, and leaves out the same: skips, and voters who were removed.
-    """
+    """A store reads as its export does, cell by cell, without skips and removed voters."""
     with VoteStore.open(workspace / STORE) as store:
         store.remove("voter", ["v1"], why="a test", by="tests")
         said = votes("export", "--out", "votes.jsonl").output
@@ -104,9 +93,7 @@ def test_the_store_is_read_as_its_export(workspace: Path) -> None:
 
 
 def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
-    """A store that begun with a dimension keeps it: later commands need not name it, another one
-    is refused, and so is one that the tournament does not have.
-    """
+    """A store keeps its dimension; another one, or an unknown one, is refused."""
     own = ("--store", workspace / "factual.sqlite")
     ballot = ("ballot", *own, "--pairs", 2, "--out")
     votes(*ballot, "f1.html", DIMENSION, "factuality")
@@ -122,9 +109,7 @@ def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
 
 
 def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Without a store a command ends with 2, without the extra's packages it says what to
-    install.
-    """
+    """A missing store ends with 2; a missing extra is named."""
     votes("list", "--store", workspace / "none.sqlite", code=2)
     monkeypatch.setitem(sys.modules, "fastapi", None)
     for words in (["ballot", "--out", "x.html"], ["serve"], ["list"], ["review"]):
@@ -150,9 +135,7 @@ def served(workspace: Path, *options: str) -> Iterator[tuple[subprocess.Popen[st
 
 
 def test_a_kill_loses_no_vote_that_was_acknowledged(workspace: Path, address: str) -> None:
-    """Six voters vote while the server is killed with SIGKILL: every vote that was answered is in
-    the store with its choice, and none is there twice.
-    """
+    """After SIGKILL every vote that was answered is stored with its choice, none twice."""
     told: dict[str, str] = {}
     enough = threading.Event()
 
@@ -183,15 +166,12 @@ def test_a_kill_loses_no_vote_that_was_acknowledged(workspace: Path, address: st
 
 
 def test_other_addresses_need_a_token(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Listening on all addresses, the server admits nobody without the token; ended by Ctrl-C, it
-    says what was collected.
-    """
+    """On all addresses a token is needed; Ctrl-C ends with a count of the votes."""
     monkeypatch.setenv("ARENA_KIT_VOTE_TOKEN", "open sesame")
     with served(workspace, "--store", "open.sqlite", "--host", "0.0.0.0") as (process, at):
         assert Voter(at).enter().status_code == 401
         voter = Voter(at, token="open sesame")
-        assert voter.enter().status_code == 200
-        assert voter.vote(voter.pair(), "A").status_code == 200
+        assert (voter.enter().status_code, voter.vote(voter.pair(), "A").status_code) == (200, 200)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
     said = "ended; 1 vote cast meanwhile; open.sqlite holds 1 vote of 1 voter\n"
@@ -200,9 +180,7 @@ def test_other_addresses_need_a_token(workspace: Path, monkeypatch: pytest.Monke
 
 @pytest.mark.slow  # 5,000 durable votes take a minute and more
 def test_fifty_voters_lose_no_vote(address: str) -> None:
-    """5,000 votes of 50 voters at once, every tenth sent twice, are each stored once, on both
-    databases, by the benchmark that prints what they wait for.
-    """
+    """5,000 votes of 50 voters at once, some sent twice, are each stored once."""
     command = [sys.executable, ROOT / "benchmarks" / "voting.py", "--store", address]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr

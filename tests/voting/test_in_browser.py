@@ -1,7 +1,5 @@
 """Voting in a real browser: by keyboard, blind, on a phone, with a screen reader, and safely."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from dataclasses import replace
@@ -57,10 +55,7 @@ def saved(page: Browser, folder: Path) -> Path:
 
 
 def test_sessions_vote_through_the_page(page: Browser, live: LiveArena) -> None:
-    """Two voters vote by keyboard; before a vote no body that the browser got names a model, after
-    it the page does, and the store has what was pressed. A vote that could not be sent stays: when
-    the server is back, pressing again stores it.
-    """
+    """Two voters vote blind by keyboard; a vote that could not be sent is stored later."""
     with serving(live, token="a token") as address:
         for keys in ("1t", "1"):
             page.send("Network.clearBrowserCookies")
@@ -99,11 +94,7 @@ def test_sessions_vote_through_the_page(page: Browser, live: LiveArena) -> None:
 
 
 def test_a_ballot_is_voted_on_by_keyboard(page: Browser, live: LiveArena, tmp_path: Path) -> None:
-    """Every key does what it says; the file has what was pressed, its seal is right, the page
-    asked nobody, and neither it nor the file leads to a model. Typing a name votes for nobody. A
-    screen reader is told: every control has a name, the focus goes to each new pair, and a live
-    region says what was voted.
-    """
+    """Every key votes as it says, the page asks nobody, a screen reader is told of each step."""
     path = ballot(live, tmp_path, 9)
     page.go(path)
     page.run("document.querySelector('#voter').focus()")
@@ -133,10 +124,7 @@ def test_a_ballot_is_voted_on_by_keyboard(page: Browser, live: LiveArena, tmp_pa
 
 
 def test_half_a_ballot_is_kept(page: Browser, live: LiveArena, tmp_path: Path) -> None:
-    """Closing the page loses nothing: it goes on where it stopped. Z goes back and shows what was
-    chosen; another choice replaces it. With shortcuts off no key votes. The button downloads the
-    very text that is shown, under the voter's name.
-    """
+    """A closed page goes on where it stopped; Z goes back; the download is the text shown."""
     path = ballot(live, tmp_path, 4)
     page.go(path)
     begin(page, "Ann B.")
@@ -167,10 +155,7 @@ def test_half_a_ballot_is_kept(page: Browser, live: LiveArena, tmp_path: Path) -
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_hostile_texts_run_nothing_and_fit(page: Browser, tmp_path: Path, width: int) -> None:
-    """With script, handlers, links and very long words in prompts and responses, neither page
-    runs or fetches anything, nor is any of its states wider than its window; nor is the board,
-    which opens with its own link, hides the token, and counts a vote soon after it came.
-    """
+    """Hostile texts run and fetch nothing and fit the window, on ballot, page and board."""
     hostile = "\n\n".join([*HOSTILE, "[x](javascript:document.title='PWNED')", "W" * 3000,
                            "\u202egnp.exe \0 \ud800", f"| a | b |\n|---|---|\n| {'w' * 500} | x |",
                            "</script><script>document.title='PWNED'</script>"])  # fmt: skip

@@ -1,7 +1,5 @@
 """A review of voters on a store: it removes nobody, and removals are undone without a trace."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterator
 from contextlib import chdir
@@ -24,9 +22,7 @@ TEXTS = arena_texts(prompts=12)
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
-    """A workspace with a store: six honest voters with a ballot each, and one who pushes the last
-    model. Models are known by their answers, the first of them the best.
-    """
+    """A workspace with a store: six honest voters, and one who pushes the last model."""
     root = tmp_path_factory.mktemp("review")
     (root / "params").mkdir()
     for name in ("policy.yaml", "tournament.yaml"):
@@ -52,10 +48,7 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 def test_a_removal_is_logged_and_leaves_no_trace_when_undone(home: Path) -> None:
-    """After a removal the live board, which ran on, is another one; after the restoration it is
-    what it was. Both are lines with who, what and why; the same again is none, and a voter who is
-    not in the store cannot be removed.
-    """
+    """A removal changes the board, its restoration gives it back; both are logged."""
     live = live_arena(home / VOTES, TEXTS)
     before = live.board()
     done = call("votes", "remove", PUSHER, "--why", "pushes a model", "--by", "ruth")
@@ -74,9 +67,7 @@ def test_a_removal_is_logged_and_leaves_no_trace_when_undone(home: Path) -> None
 
 
 def test_the_command_removes_nobody(home: Path) -> None:
-    """The command names the pusher, the rule and the number, also as JSON, and the store stays as
-    it was.
-    """
+    """The command names the pusher with rule and number, and the store stays as it was."""
     with VoteStore.open(home / VOTES) as store:
         before = store.votes()
         said = call("votes", "review").output
@@ -84,14 +75,11 @@ def test_the_command_removes_nobody(home: Path) -> None:
         assert "nothing was removed" in said
         found = json.loads(call("votes", "review", "--json").output)
         assert [each["voter"] for each in found["voters"] if each["stands_out"]] == [PUSHER]
-        assert len(found["voters"]) == 7
-        assert store.votes() == before
+        assert (len(found["voters"]), store.votes()) == (7, before)
 
 
 def test_a_store_in_the_notebook(home: Path) -> None:
-    """A study on the store has the same answer, the board without the pusher, and a record that
-    keeps no copy of the store. The second board leaves out whom one names; a stranger is refused.
-    """
+    """A study on a store has the board without the pusher, and its record no copy of the store."""
     study = ReviewStudy.open(battles=VOTES)
     tests = study.test_voters()
     boards, pushed = study.boards(tests), MODELS[PUSHED]
@@ -111,9 +99,7 @@ def test_a_store_in_the_notebook(home: Path) -> None:
 
 
 def test_words_tell_who_cannot_have_read(home: Path, tmp_path: Path) -> None:
-    """With the texts, how much there was to read is known of every vote, but not where a
-    response changed since. A store without votes is refused.
-    """
+    """Words to read are known with the texts, except of responses that changed."""
     changed = {**TEXTS.responses} | {(MODELS[0], prompt): "new" for prompt in TEXTS.prompts}
     with VoteStore.open(home / VOTES) as store:
         known = ReviewedVotes.of_store(store, TEXTS)

@@ -1,8 +1,4 @@
-"""The server: blind until the vote is stored, closed to strangers, and never at a loss, whatever
-comes: hostile requests are refused with a code, and the store is as it was.
-"""
-
-from __future__ import annotations
+"""The server: blind until the vote is stored, closed to strangers, unmoved by hostile requests."""
 
 import json
 from collections.abc import Iterator
@@ -26,16 +22,13 @@ BODIES = ["", "null", "[]", "1", '"x"', "{", '{"a":}', "{'a': 1}", "NaN", "\ufef
 FIELDS = ("ticket", "digest", "choice", "seconds")
 #: Headers of requests from elsewhere, and how they are turned away.
 FOREIGN = [
-    ({"host": "evil.example"}, 400, ""),
-    ({"host": "127.0.0.1.evil.example"}, 400, ""),
-    ({"host": "["}, 400, ""),
-    ({"origin": "http://evil.example"}, 403, "foreign_origin"),
-    ({"origin": "null"}, 403, "foreign_origin"),
-    ({"origin": "http://["}, 403, "foreign_origin"),
+    ({"host": "evil.example"}, 400, ""), ({"host": "127.0.0.1.evil.example"}, 400, ""),
+    ({"host": "["}, 400, ""), ({"origin": "http://evil.example"}, 403, "foreign_origin"),
+    ({"origin": "null"}, 403, "foreign_origin"), ({"origin": "http://["}, 403, "foreign_origin"),
     ({"origin": "http://127.0.0.1:1"}, 403, "foreign_origin"),
     ({"content-type": "text/plain"}, 415, "not_json"),
     ({"content-type": "application/x-www-form-urlencoded"}, 415, "not_json"),
-]
+]  # fmt: skip
 
 
 class Target:
@@ -73,16 +66,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Target]:
 def target(served: Target) -> Iterator[Target]:
     """The server, on which no test changes the store: one vote, one pair that waits."""
     yield served
-    assert len(served.live.store.votes()) == 1
-    assert served.live.board().waiting == 1
+    assert (len(served.live.store.votes()), served.live.board().waiting) == (1, 1)
 
 
 def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
-    """No body, header or cookie before the vote leads to a model, and a pair is ticket, digest,
-    three texts as HTML and a count; the answer to the vote names both models, a skip names none.
-    Only the board's token shows names to one who did not vote. When the database fails, a vote is
-    answered with 503 and not with a receipt.
-    """
+    """Nothing before the vote leads to a model; a failing database gives 503 and no receipt."""
     live.texts = arena_texts(more=" **So** `it` is.")
     with serving(live) as address:
         voter = Voter(address)
@@ -115,13 +103,10 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
     assert {row[place] for row in table["rows"]} == {*live.texts.models}
 
 
-def test_a_token_is_needed_where_there_is_one(live: LiveArena) -> None:
-    """A wrong token is turned away, the right one enters, and too many tries have to wait. After
-    the token was changed an old cookie admits nobody, but with the new one its owner is the same
-    voter as before, and can vote on the pair that waited. A cookie is HttpOnly and SameSite=Strict,
-    Secure behind TLS.
-    """
+def test_a_token_is_asked_for(live: LiveArena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A token admits, many tries wait, a new token keeps voters; cookies are strict."""
     proxy = "votes.example.org"
+    monkeypatch.setattr("arena_kit.voting.access.ENTRIES_PER_MINUTE", 10)
     with serving(live, token="one", hosts=[proxy]) as address:
         assert Voter(address, token="two").enter().status_code == 401
         voter, secure = Voter(address, token="one"), {"host": proxy, "origin": f"https://{proxy}"}
@@ -133,7 +118,7 @@ def test_a_token_is_needed_where_there_is_one(live: LiveArena) -> None:
         voter.vote(voter.pair(), "A")
         pair, kept = voter.pair(), dict(voter.client.cookies)
         wrong = Voter(address, token="three")
-        tries = [wrong.enter() for _ in range(125)]
+        tries = [wrong.enter() for _ in range(11)]
         assert {answer.status_code for answer in tries} == {401, 429}
         assert int(tries[-1].headers["retry-after"]) > 0
     with serving(live, token="two") as address:
@@ -141,15 +126,12 @@ def test_a_token_is_needed_where_there_is_one(live: LiveArena) -> None:
         late.client.cookies.update(kept)
         assert late.ask("/api/matchup", {}).status_code == 401
         assert late.ask("/api/enter", {"token": "one"}).status_code == 401
-        assert late.enter().status_code == 200
-        assert late.vote(pair, "B").json()["votes"] == 2
+        assert (late.enter().status_code, late.vote(pair, "B").json()["votes"]) == (200, 2)
     assert [vote.choice for vote in live.store.votes()] == [Choice.A, Choice.B]
 
 
 def test_foreign_requests_are_turned_away(target: Target) -> None:
-    """Another host name (DNS rebinding), another origin (CSRF) and forms do not come in, nor does a
-    body that is too large, whether it says its length or comes in parts.
-    """
+    """Foreign hosts (DNS rebinding), origins (CSRF), forms and large bodies do not come in."""
     for headers, status, code in FOREIGN:
         answer = Voter(target.voter.address).ask("/api/enter", {"token": ""}, **headers)
         assert answer.status_code == status, headers
@@ -163,10 +145,7 @@ def test_foreign_requests_are_turned_away(target: Target) -> None:
 
 
 def test_there_are_two_pages_that_let_no_other_script_run(target: Target) -> None:
-    """Pages come with a policy that admits their own script by its hash, no inline one, and no
-    frame; nothing is cached. Nothing documents the server to strangers: what is not there is a 404
-    in one sentence, and each address answers one method.
-    """
+    """Two pages admit their script by its hash; all else is a 404 or 405."""
     ask = target.voter.client.request
     for path in ("/", "/board"):
         headers = ask("GET", path).headers
@@ -184,25 +163,21 @@ def test_there_are_two_pages_that_let_no_other_script_run(target: Target) -> Non
 
 
 def test_no_field_takes_what_it_is_not(target: Target) -> None:
-    """SQL, HTML, control characters and wrong types in any field of a vote are refused as such, but
-    for a time that is not told; so is what is no JSON, no object, or has further keys. Of a key
-    that comes twice the last value counts, and is checked.
-    """
-    for field in FIELDS:
-        for value in [*SQL, *HTML, *ODD, *TYPES]:
-            if field == "seconds" and str(value) in ("None", "0", "1.5"):
-                continue
+    """SQL, HTML, control characters, wrong types and further keys are refused in any field."""
+    cases = [(field, value) for field in ("ticket", "choice") for value in (*SQL, *HTML, *ODD)]
+    cases += [(field, value) for field in FIELDS for value in TYPES]
+    for field, value in cases:
+        if field != "seconds" or str(value) not in ("None", "0", "1.5"):
             status = target.send("/api/vote", json.dumps(target.vote | {field: value}))
             assert status == 422, (field, value)
-    for path in ("/api/vote", "/api/enter", "/api/matchup", "/api/board/enter"):
-        for body in [*BODIES, json.dumps(target.vote)[:-1] + ', "choice": "MODEL_A"}']:
-            assert target.send(path, body) == 422, (path, body)
+    for body in [*BODIES, json.dumps(target.vote)[:-1] + ', "choice": "MODEL_A"}']:
+        assert target.send("/api/vote", body) == 422, body
+    for path in ("/api/enter", "/api/matchup", "/api/board/enter"):
+        assert target.send(path, '{"model": "x"}') == 422, path
 
 
 def test_cookies_and_tickets_of_others_making_are_none(target: Target) -> None:
-    """A cookie with another name, another signature or none at all is a stranger's. A ticket that
-    was voted on takes no other vote, made-up ones are unknown, and nobody votes on another's.
-    """
+    """Forged cookies and tickets are a stranger's; nobody votes on another's."""
     name, admission, own = target.voter.client.cookies["arena_kit_voter"].split(".")
     other = ("B" if own[0] == "A" else "A") + own[1:]
     thief = Voter(target.voter.address)
@@ -226,9 +201,7 @@ def test_cookies_and_tickets_of_others_making_are_none(target: Target) -> None:
 @settings(max_examples=30, deadline=None)
 @given(data=st.data())
 def test_nothing_ends_in_a_fault(served: Target, data: st.DataObject) -> None:
-    """Whatever values a vote's fields have, and whatever bytes come under whatever content type,
-    the answer is a refusal, and no vote is stored.
-    """
+    """Whatever values or bytes come, the answer is a refusal and no vote is stored."""
     value = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text()
     drawn = data.draw(st.dictionaries(st.sampled_from(FIELDS) | st.text(max_size=4), value))
     body = served.vote | drawn

@@ -1,7 +1,5 @@
 """Voting in a notebook: blind until the vote is stored, by button and by key."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -21,12 +19,10 @@ ACTIVE = {"script", "img", "svg", "iframe", "style", "meta", "form", "a", "input
 
 
 def every(widget: Any) -> list[Any]:
-    """A widget and all within it."""
     return [widget, *(each for child in getattr(widget, "children", ()) for each in every(child))]
 
 
 def sent(widget: VotingWidget) -> str:
-    """All that the browser holds."""
     return json.dumps([each.get_state() for each in every(widget.box)], default=str)
 
 
@@ -38,11 +34,7 @@ def press(widget: VotingWidget, *labels: str) -> None:
 
 
 def test_buttons_and_keys_vote_blind(live: LiveArena) -> None:
-    """Before the vote no name, in any form, and no ticket is in what the browser holds; after it
-    both names are, and with the next pair they are gone. Each button and each letter casts its
-    choice once, with the voter and the source; between votes the buttons are off. A vote that the
-    arena refuses is not stored, and says why.
-    """
+    """Nothing leads to a model before the vote; each button and key casts its choice once."""
     widget = VotingWidget(live, voter="ann", goal=9)
     assert live.issue(session=widget.session, voter="ann").ticket not in sent(widget)
     for label in ("B is better", "Tie", "Both bad", "Skip"):
@@ -67,9 +59,7 @@ def test_buttons_and_keys_vote_blind(live: LiveArena) -> None:
 
 
 def test_texts_do_nothing_and_limits_are_said(tmp_path: Path) -> None:
-    """Markdown is shown and markup in it is text: nothing that a browser acts on gets through. A
-    voter who asks too fast reads why.
-    """
+    """Markup in texts is text; a voter who asks too fast reads why."""
     texts = arena_texts(more=" ".join(["**bold**", *HOSTILE]))
     arena = live_arena(tmp_path / "other.sqlite", texts, per_minute=1)
     widget = VotingWidget(arena, voter="ann")

@@ -1,7 +1,5 @@
 """Votes that arenas publish: FastChat, LMArena, compar:IA, and the voters of MT-bench."""
 
-from __future__ import annotations
-
 from arena_kit.battles.readers.format import Format, same
 
 # What was said in a conversation, as SQL over its JSON text
@@ -66,25 +64,17 @@ _FLIPPED = "winner = 'tie (inconsistent)'"
 
 ARENAS = (
     Format(
-        "fastchat", "FastChat clean_battle",
-        needs=_CLEAN,
-        also=("language",),
-        battles=_VOTES,
-        texts=same("language") | {"turns": "turn"},
-        left_out=_NAMES_SHOWN,
+        "fastchat", "FastChat clean_battle", needs=_CLEAN, also=("language",), battles=_VOTES,
+        texts=same("language") | {"turns": "turn"}, left_out=_NAMES_SHOWN,
     ),
     Format(
         "fastchat-conversations", "Chatbot Arena conversations",
-        needs=(*_CLEAN, "question_id", "conversation_a", "conversation_b"),
-        also=("language",),
-        battles=_VOTES | same("question_id"),
-        texts=_SPOKEN,
-        left_out=_NAMES_SHOWN,
+        needs=(*_CLEAN, "question_id", "conversation_a", "conversation_b"), also=("language",),
+        battles=_VOTES | same("question_id"), texts=_SPOKEN, left_out=_NAMES_SHOWN,
     ),
     Format(
         "lmarena-55k", "LMArena human preference 55k",
-        needs=("id", "model_a", "model_b", *_LISTS, *_ONE_HOT),
-        battles=_SIDES | {
+        needs=("id", "model_a", "model_b", *_LISTS, *_ONE_HOT), battles=_SIDES | {
             "battle_id": "id",
             "winner": f"CASE 1 WHEN {_NUMBERS[0]} THEN 'model_a' "
             f"WHEN {_NUMBERS[1]} THEN 'model_b' ELSE 'tie' END",
@@ -101,10 +91,8 @@ ARENAS = (
     ),
     Format(
         "lmarena-100k", "LMArena human preference 100k",
-        needs=("question_id", *_TALKS, "tstamp", "judge_hash"),
-        also=("language", "anony"),
-        battles=_VOTES | same("question_id") | {"voter": "judge_hash"},
-        texts=_SPOKEN,
+        needs=("question_id", *_TALKS, "tstamp", "judge_hash"), also=("language", "anony"),
+        battles=_VOTES | same("question_id") | {"voter": "judge_hash"}, texts=_SPOKEN,
         left_out=_NAMES_SHOWN,
     ),
     Format(
@@ -119,15 +107,13 @@ ARENAS = (
         "comparia", "compar:IA votes",
         needs=("id", "timestamp", "model_a_name", "model_b_name", "chosen_model_name",
                "both_equal"),
-        also=("conversation_a", "conversation_b"),
-        battles={
+        also=("conversation_a", "conversation_b"), battles={
             "model_a": "model_a_name", "model_b": "model_b_name", "battle_id": "id",
             "winner": f"CASE WHEN {_EQUAL} THEN 'tie' WHEN chosen_model_name = model_a_name "
             "THEN 'model_a' ELSE 'model_b' END",
             "timestamp": "timestamp", "source": "'human'",
         },
-        texts=_CONVERSATIONS,
-        refused={
+        texts=_CONVERSATIONS, refused={
             "both_equal is not true or false": f"NOT (lower(both_equal) IN {_YES} "
             f"OR lower(both_equal) IN {_NO})",
             "both_equal is true, and a model is chosen": f"{_EQUAL} AND chosen_model_name <> ''",

@@ -1,7 +1,5 @@
 """All formats, and which one a file is in: by looking at it, or by name."""
 
-from __future__ import annotations
-
 from pathlib import Path
 
 from arena_kit.battles.readers.arenas import ARENAS
@@ -22,21 +20,15 @@ def format_of(path: Path, name: str | None = None, columns: Columns | None = Non
     if name and columns:
         raise DataError(f"{path}: a format ({name}) and columns are named; allowed: one of them")
     if name:
-        return _named(path, name)
-    return _mapped(path, columns) if columns else _seen(path, columns_of(path))
-
-
-def _named(path: Path, name: str) -> Format:
-    known = {each.name: each for each in FORMATS}
-    if name not in known:
-        raise DataError(f"{path}: unknown format {name!r}; allowed: {', '.join(known)}")
-    return known[name]
-
-
-def _mapped(path: Path, columns: Columns) -> Format:
-    """Our format with these columns, of which those that make a battle have to be there."""
-    present, needed = columns_of(path), (columns.model_a, columns.model_b, columns.winner)
-    if present and (missing := [name for name in needed if name not in present]):
+        known = {each.name: each for each in FORMATS}
+        if name not in known:
+            raise DataError(f"{path}: unknown format {name!r}; allowed: {', '.join(known)}")
+        return known[name]
+    present = columns_of(path)
+    if not columns:
+        return _seen(path, present)
+    needed = (columns.model_a, columns.model_b, columns.winner)
+    if present and (missing := [each for each in needed if each not in present]):
         raise DataError(f"{path}: missing column {', '.join(missing)}; found: {listed(present)}")
     return mapped(columns)
 

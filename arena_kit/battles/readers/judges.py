@@ -1,7 +1,5 @@
 """Verdicts of other tools' judges: MT-bench, evalscope, Arena-Hard, AlpacaEval, orq-arena."""
 
-from __future__ import annotations
-
 from arena_kit.battles.readers.format import Format, outcome_of, same
 from arena_kit.battles.readers.tables import BY_SCORE, PAIRS_BY_SCORE, pairs_of_scores
 
@@ -78,8 +76,7 @@ JUDGES = (
     Format(
         "mt-bench-pairs", "MT-bench pair judgments",
         needs=("question_id", "model_1", "model_2", "g1_winner", "g2_winner", "judge"),
-        also=("turn", "tstamp"),
-        battles=_settled("g1_winner", "g2_winner", _GAMES) | _BY_JUDGE | {
+        also=("turn", "tstamp"), battles=_settled("g1_winner", "g2_winner", _GAMES) | _BY_JUDGE | {
             "model_a": "model_1", "model_b": "model_2", "question_id": "question_id",
             "judge_model": _JUDGE, "timestamp": "tstamp",
         },
@@ -91,42 +88,31 @@ JUDGES = (
         "mt-bench-grades", "MT-bench grades of single answers",
         needs=("question_id", "model", "score", "judge", "turn"),
         battles=PAIRS_BY_SCORE | _BY_JUDGE | {"judge_model": _JUDGE},
-        rows=pairs_of_scores("judge", "turn"),
-        left_out=_NO_GRADE,
-        **BY_SCORE,
+        rows=pairs_of_scores("judge", "turn"), left_out=_NO_GRADE, **BY_SCORE,
     ),
     Format(
         "evalscope", "evalscope arena reviews",
         needs=("model_a", "model_b", "win_1", "win_2", "question_id", "tstamp"),
-        also=("question", "language"),
-        battles=_REVIEWS | _settled("win_1", "win_2", _WINS),
-        texts=_REVIEWED,
-        refused=_unknown_verdict(_WIN_WORDS, "win_1", "win_2"),
+        also=("question", "language"), battles=_REVIEWS | _settled("win_1", "win_2", _WINS),
+        texts=_REVIEWED, refused=_unknown_verdict(_WIN_WORDS, "win_1", "win_2"),
         left_out={"reviews without a verdict": "'unknown' IN (win_1, win_2)"},
     ),
     Format(
         "evalscope-one-order", "evalscope arena reviews in one order",
-        needs=("model_a", "model_b", "win", "question_id", "tstamp"),
-        also=("question", "language"),
+        needs=("model_a", "model_b", "win", "question_id", "tstamp"), also=("question", "language"),
         battles=_REVIEWS | {"winner": "CASE win WHEN 'tie_both_bad' THEN 'both_bad' ELSE win END"},
-        texts=_REVIEWED,
-        refused=_unknown_verdict(_WIN_WORDS, "win"),
+        texts=_REVIEWED, refused=_unknown_verdict(_WIN_WORDS, "win"),
         left_out={"reviews without a verdict": "win = 'unknown'"},
         note="each pair was judged in one order only, so what a judge gives for a place is in it",
     ),
     Format(
         "evalscope-grades", "evalscope arena grades of single answers",
         needs=("question_id", "model", "score", "review_text", "tstamp"),
-        battles=PAIRS_BY_SCORE | _BY_JUDGE,
-        rows=pairs_of_scores(),
-        left_out=_NO_GRADE,
-        **BY_SCORE,
+        battles=PAIRS_BY_SCORE | _BY_JUDGE, rows=pairs_of_scores(), left_out=_NO_GRADE, **BY_SCORE,
     ),
     Format(
-        "arena-hard", "Arena-Hard judgments",
-        needs=("uid", "judge", "model", "baseline", "games"),
-        also=("category",),
-        battles=_BY_JUDGE | {
+        "arena-hard", "Arena-Hard judgments", needs=("uid", "judge", "model", "baseline", "games"),
+        also=("category",), battles=_BY_JUDGE | {
             "model_a": "model", "model_b": "baseline", "question_id": "uid",
             "dimension": "category", "judge_model": "judge", "inconsistent": _CONTRADICTING,
             "winner": f"CASE WHEN {_CONTRADICTING} THEN 'tie' WHEN {_SHARE} > 0.5 THEN 'model_a' "
@@ -134,8 +120,7 @@ JUDGES = (
             "share_a": f"CASE WHEN {_SHARE} NOT IN (0, 0.5, 1) THEN {_SHARE} END",
         },
         rows=f"(SELECT rowid AS judgment, scores[1] AS first, scores[2] AS second, * "
-        f"FROM (SELECT rowid, {_SCORES} AS scores, * FROM file))",
-        row="judgment",
+        f"FROM (SELECT rowid, {_SCORES} AS scores, * FROM file))", row="judgment",
         refused={
             "games is not a list of two games": "CASE WHEN json_valid(games) THEN "
             "coalesce(json_array_length(games), 0) <> 2 ELSE true END",
@@ -149,8 +134,7 @@ JUDGES = (
     Format(
         "alpaca-eval", "AlpacaEval annotations",
         needs=("instruction", "generator_1", "generator_2", "preference"),
-        also=("output_1", "output_2", "annotator"),
-        battles=_BY_JUDGE | {
+        also=("output_1", "output_2", "annotator"), battles=_BY_JUDGE | {
             "model_a": "generator_1", "model_b": "generator_2", "judge_model": "annotator",
             "winner": f"CASE WHEN {_PREFERENCE} < 1.5 THEN 'model_a' "
             f"WHEN {_PREFERENCE} > 1.5 THEN 'model_b' ELSE 'tie' END",

@@ -1,7 +1,5 @@
 """Stores of votes: Open WebUI's feedback, AutoArena's projects, and our own vote store."""
 
-from __future__ import annotations
-
 from functools import partial
 
 from arena_kit.battles.readers.format import Format, outcome_of, same
@@ -56,9 +54,7 @@ ORDER BY votes.number
 STORES = (
     Format(
         "open-webui", "Open WebUI feedback",
-        needs=("type", "data", "meta", "user_id", "created_at"),
-        also=("snapshot",),
-        battles={
+        needs=("type", "data", "meta", "user_id", "created_at"), also=("snapshot",), battles={
             "model_a": _MODEL, "model_b": "sibling", "voter": "user_id",
             "winner": f"CASE {_RATING} WHEN '1' THEN 'model_a' ELSE 'model_b' END",
             "question_id": "meta->>'$.chat_id'",
@@ -70,8 +66,7 @@ STORES = (
             "response_b": f"{_OTHER}->>'$.content'",
         },
         rows=f"(SELECT rowid AS feedback, unnest(CASE WHEN len({_OTHERS}) > 0 THEN {_OTHERS} "
-        "ELSE [NULL] END) AS sibling, * FROM file)",
-        row="feedback",
+        "ELSE [NULL] END) AS sibling, * FROM file)", row="feedback",
         refused={
             "data or meta is not an object": "json_type(CASE WHEN json_valid(data) THEN data END) "
             "IS DISTINCT FROM 'OBJECT' OR coalesce(json_type(CASE WHEN json_valid(meta) THEN meta "
@@ -85,8 +80,7 @@ STORES = (
         "WebUI counts them; the prompt has no id, so a chat counts as one question",
     ),
     Format(
-        "autoarena", "AutoArena project",
-        needs=("head_to_head", "response", "model"),
+        "autoarena", "AutoArena project", needs=("head_to_head", "response", "model"),
         also=("vote", "name_a", "name_b", "winner", "judge_type", "judge_name", "created",
               "prompt", "response_a", "response_b"),
         battles={

@@ -1,7 +1,5 @@
 """Tables of no single tool: pair counts, and scores of models on questions."""
 
-from __future__ import annotations
-
 from typing import Any
 
 from arena_kit.battles.readers.format import Format, same

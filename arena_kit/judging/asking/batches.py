@@ -7,30 +7,16 @@ reconciled with the service's list of batches, and so is a ledger that an older 
 replaced. See design/never-paid-twice.md.
 """
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 
 from arena_kit.judging.asking.cost import CostError
-from arena_kit.judging.asking.options import AskOptions, OnSettled
-from arena_kit.judging.judges.base import (
-    Batch,
-    BatchJudge,
-    BusyError,
-    CutError,
-    PausedError,
-    Result,
-    ServiceError,
-    UnknownBatchError,
-    UnsureError,
-    first_of_each,
-    shortened,
-)
+from arena_kit.judging.asking.options import Asking, Requests
+from arena_kit.judging.judges import base
+from arena_kit.judging.judges.base import Batch, BatchJudge, PausedError, Result
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.ledger.rows import Awaited, Intent, key_in_name
 from arena_kit.judging.verdicts.records import Answer, Asked, garbage_collection_disabled
@@ -46,39 +32,23 @@ _LISTED, _BATCHES, _RESULTS = 100, 20, 20
 #: Statuses of a batch that has not ended.
 _RUNNING = ("in_progress", "canceling")
 
-Requests = Mapping[str, Asked]
 
+class Batching(Asking[BatchJudge]):
+    """Asks a batch judge."""
 
-@dataclass(slots=True, kw_only=True)
-class Batching:
-    """Asks a batch judge through a ledger; requests are named by their cache keys."""
-
-    judge: BatchJudge
-    ledger: Ledger
-    options: AskOptions
-    on_settled: OnSettled
-    answers: dict[str, Answer] = field(default_factory=dict)
-    failed: dict[str, Result] = field(default_factory=dict)
-    requests: Requests = field(default_factory=dict)
-
-    def ask(self, requests: Requests) -> dict[str, Answer]:
-        """Have every request answered in the ledger; returns what came, failures too.
-
-        The caller holds the ledger. An interrupt leaves batches running and says so.
-        """
-        try:
-            self._ask(requests)
-        except KeyboardInterrupt:
-            raise KeyboardInterrupt(left_running(self.ledger)) from None
-        return self.answers | {key: result.answer for key, result in self.failed.items()}
+    __slots__ = ()
 
     def _ask(self, requests: Requests) -> None:
-        self.judge.ready()
-        self.requests = requests
+        try:
+            self._settle_all(requests)
+        except KeyboardInterrupt:
+            raise KeyboardInterrupt(left_running(self.ledger)) from None
+
+    def _settle_all(self, requests: Requests) -> None:
         self._settle(requests)
         for tried in range(self.options.max_tries):
             left = self._left(requests)
-            if not tried and left and adopt_lost(self.judge, self.ledger, self.options, left):
+            if not tried and left and self._adopt_lost(left):
                 self._settle(left)
                 left = self._left(requests)
             if not left:
@@ -106,7 +76,7 @@ class Batching:
 
     def _warmed(self, requests: Requests) -> dict[str, Asked]:
         """Send one request of each system text and wait for it; returns the others."""
-        ahead = {r.request_id for r in first_of_each(requests.values())}
+        ahead = {r.request_id for r in base.first_of_each(requests.values())}
         first = {key: r for key, r in requests.items() if r.request_id in ahead}
         if len(first) == len(requests):
             return dict(requests)
@@ -116,7 +86,7 @@ class Batching:
         self._settle(first)
         for result in (self.failed[key] for key in first if key in self.failed):
             if not result.again:
-                raise ServiceError(
+                raise base.ServiceError(
                     "the service refused the first request, so nothing else was sent: "
                     f"{result.answer.detail}"
                 )
@@ -131,22 +101,16 @@ class Batching:
     def _create(self, shard: Requests) -> None:
         """Make one batch of these requests; busy when the service certainly did not take it."""
         newest = self.options.retry(lambda: next(self.judge.recent(), None))
-        intent = self.ledger.plan(
-            shard,
-            transport="batches",
-            judge=self.judge,
-            purpose=self.options.purpose,
-            run=self.options.run,
-            newest_seen=newest.batch_id if newest else "",
-        )
+        seen = newest.batch_id if newest else ""
+        intent = self.ledger.plan(shard, transport="batches", newest_seen=seen, **self._sender)
         entries = {intent.name(key): request for key, request in shard.items()}
         try:
             batch = self.options.retry(lambda: self.judge.submit(entries))
-        except UnsureError as error:
+        except base.UnsureError as error:
             self.options.say(f"{error}; looking whether the batch exists before sending again")
-            if not reconcile(self.judge, self.ledger, self.options, intent):
-                raise BusyError(f"{error}; no batch was made") from None
-        except ServiceError:
+            if not self._reconcile(intent):
+                raise base.BusyError(f"{error}; no batch was made") from None
+        except base.ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
             raise
         else:
@@ -156,16 +120,15 @@ class Batching:
         """Wait for everything under way that holds one of these requests, and collect it."""
         under_way = self.ledger.open_intents()
         mine = [intent for intent in under_way if self.ledger.holds(intent, requests)]
-        for intent in mine:
+        for intent in (each for each in mine if each.batch_id is None):
             self._check_account(intent)
-            if intent.batch_id is None:
-                reconcile(self.judge, self.ledger, self.options, intent)
+            self._reconcile(intent)
         ids = {intent.intent for intent in mine}
         self._wait([i for i in self.ledger.open_intents() if i.intent in ids])
 
     def _check_account(self, intent: Intent) -> None:
         """An unconfirmed batch can be looked for only with the key that it was sent with."""
-        if intent.batch_id is None and intent.service != self.judge.service:
+        if intent.service != self.judge.service:
             raise PausedError(
                 f"{intent.words} was sent to {intent.service.origin} with another key, and "
                 "whether it became a batch can be seen only with that key; use it, or, if it "
@@ -185,7 +148,7 @@ class Batching:
                     self._collect(intent, batch)
                     del waiting[batch_id]
                 elif batch is not None and batch.status not in _RUNNING:
-                    odd = f"; {batch_id} has the unknown status {shortened(batch.status)!r}"
+                    odd = f"; {batch_id} has the unknown status {base.shortened(batch.status)!r}"
             if waiting:
                 self.options.say(_progress(waiting.values(), time.monotonic() - started) + odd)
                 time.sleep(next(waits))
@@ -195,11 +158,11 @@ class Batching:
         batch_id = str(intent.batch_id)
         try:
             batch = self.options.retry(lambda: self.judge.poll(batch_id))
-        except UnknownBatchError:
+        except base.UnknownBatchError:
             since = unknown_since.setdefault(batch_id, time.monotonic())
             if time.monotonic() - since < self.options.backoff.grace:
                 return None
-            listed = recent(self.judge, self.options, intent)
+            listed = self._recent(intent)
             if any(batch.batch_id == batch_id for batch in listed):
                 return None
             raise PausedError(
@@ -249,11 +212,11 @@ class Batching:
             try:
                 with garbage_collection_disabled():
                     read()
-            except (CutError, BusyError) as error:
+            except (base.CutError, base.BusyError) as error:
                 self.options.say(f"{intent.words}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
-                raise ServiceError(
+                raise base.ServiceError(
                     f"{intent.words} has ended, but {len(awaited)} of its results do not arrive; "
                     "the service keeps them for 29 days: run again later, or, to send their "
                     "requests again, and pay again: arena-kit ledger batches --give-up "
@@ -271,14 +234,102 @@ class Batching:
         self.ledger.record(intent, owed, self.options.run)
         for key, result in new.items():
             del awaited[result.name]
-            if result.billed:
-                self.answers[key] = result.answer
-            else:
-                # what the user had canceled waits for the next run
-                again = result.again and intent.status != "canceling"
-                self.failed[key] = result._replace(again=again)
+            # what the user had canceled waits for the next run
+            self._sort(key, result._replace(again=result.again and intent.status != "canceling"))
         self.on_settled(len(new))
         return {result.pause for result in new.values() if result.pause}
+
+    def _reconcile(self, intent: Intent) -> bool:
+        """Find the batch that an intent became, when the answer to its creation was lost; False
+        when it became none.
+
+        A batch carries no name, so one of the right size is a candidate until its results
+        show whose requests it holds. Only when none is left of those that had appeared by the
+        end of the grace period was nothing created.
+        """
+        others = self.ledger.known_batches()
+        deadline = time.monotonic() + self.options.backoff.grace
+        late, seen = False, set[str]()
+        for wait in self.options.backoff.waits():
+            complete = late  # a look was made after the deadline: who comes now is a stranger
+            late = time.monotonic() > deadline
+            candidates = [b for b in self._recent(intent) if b.batch_id not in others]
+            candidates = [b for b in candidates if not complete or b.batch_id in seen]
+            seen |= {batch.batch_id for batch in candidates}
+            ended = [batch for batch in candidates if batch.ended]
+            if ours := next((batch for batch in ended if self._holds(batch, intent)), None):
+                self.ledger.submitted(intent, ours)
+                return True
+            others |= {batch.batch_id for batch in ended}
+            running = [batch.batch_id for batch in candidates if not batch.ended]
+            if not running and late:
+                self.ledger.close(intent, "void")
+                return False
+            if running:
+                self.options.say(
+                    f"{intent.words} may be {' or '.join(running)}; waiting to see its results"
+                )
+            time.sleep(wait)
+        raise AssertionError  # the waits have no end
+
+    def _recent(self, intent: Intent) -> list[Batch]:
+        """Batches of an intent's size that may have been created since it was planned."""
+
+        def look() -> list[Batch]:
+            newer = _newer(self.judge.recent(), intent)
+            return [batch for batch in newer if batch.n_requests == intent.n_requests]
+
+        return self.options.retry(look)
+
+    def _holds(self, batch: Batch, intent: Intent) -> bool:
+        """Whether the first result of an ended batch is one of an intent's requests; results of
+        which none can be read do not tell.
+        """
+        if not batch.results_url:  # no longer kept: not to be told, and not to be had
+            return False
+
+        def look() -> bool:
+            try:
+                first = next(self.judge.collect(batch), None)
+            except base.CutError as error:
+                raise base.BusyError(str(error)) from None
+            if first is None:
+                raise base.BusyError(
+                    f"batch {batch.batch_id} has ended, and none of its results comes"
+                )
+            return intent.owns(first.name)
+
+        return self.options.retry(look)
+
+    def _adopt_lost(self, requests: Requests) -> bool:
+        """Take up ended batches that hold some of these requests although the ledger does not know
+        them; returns whether there are any.
+
+        They may stand below batches that the ledger knows: it goes on after it was restored. One
+        that knows none may have been restored, too.
+        """
+        unknown = self.options.retry(partial(_unknown, self.judge, self.ledger.known_batches()))
+        if running := [batch.batch_id for batch in unknown if not batch.ended]:
+            self.options.say(
+                f"the account runs {', '.join(running)}, unknown to this ledger; if an older copy "
+                "of it was restored, stop and start again when they have ended: they are then "
+                "collected"
+            )
+        intents = self.ledger.known_intents()
+        left = {key_in_name(key): key for key in requests}
+        for batch in unknown:
+            names = self.options.retry(partial(_names, self.judge, batch, left))
+            intent = names[0].partition("-")[0] if names else ""
+            if not names or intent in intents:
+                continue
+            held = [left.pop(part) for name in names if (part := name.partition("-")[2]) in left]
+            asked = {key: requests[key] for key in held}
+            self.ledger.adopt(intent, batch, asked, **self._sender)
+            self.options.say(
+                f"batch {batch.batch_id} holds {len(held)} of these requests, and the ledger did "
+                "not know it (was an older copy restored?): it is collected, nothing is paid again"
+            )
+        return len(left) < len(requests)
 
 
 def left_running(ledger: Ledger) -> str:
@@ -331,71 +382,10 @@ def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:
             if len(group) >= size or time.monotonic() - started > _GROUP_SECONDS:
                 yield group
                 group, started = [], time.monotonic()
-    except (CutError, BusyError):
+    except (base.CutError, base.BusyError):
         yield group
         raise
     yield group
-
-
-def reconcile(judge: BatchJudge, ledger: Ledger, options: AskOptions, intent: Intent) -> bool:
-    """Find the batch that an intent became, when the answer to its creation was lost; False
-    when it became none.
-
-    A batch carries no name, so one of the right size is a candidate until its results
-    show whose requests it holds. Only when none is left of those that had appeared by the
-    end of the grace period was nothing created.
-    """
-    others = ledger.known_batches()
-    deadline = time.monotonic() + options.backoff.grace
-    late, seen = False, set[str]()
-    for wait in options.backoff.waits():
-        complete = late  # a look was made after the deadline: who comes now is a stranger
-        late = time.monotonic() > deadline
-        candidates = [b for b in recent(judge, options, intent) if b.batch_id not in others]
-        candidates = [b for b in candidates if not complete or b.batch_id in seen]
-        seen |= {batch.batch_id for batch in candidates}
-        ended = [batch for batch in candidates if batch.ended]
-        if ours := next((batch for batch in ended if _holds(judge, options, batch, intent)), None):
-            ledger.submitted(intent, ours)
-            return True
-        others |= {batch.batch_id for batch in ended}
-        running = [batch.batch_id for batch in candidates if not batch.ended]
-        if not running and late:
-            ledger.close(intent, "void")
-            return False
-        if running:
-            options.say(f"{intent.words} may be {' or '.join(running)}; waiting to see its results")
-        time.sleep(wait)
-    raise AssertionError  # the waits have no end
-
-
-def recent(judge: BatchJudge, options: AskOptions, intent: Intent) -> list[Batch]:
-    """Batches of an intent's size that may have been created since it was planned."""
-
-    def look() -> list[Batch]:
-        newer = _newer(judge.recent(), intent)
-        return [batch for batch in newer if batch.n_requests == intent.n_requests]
-
-    return options.retry(look)
-
-
-def _holds(judge: BatchJudge, options: AskOptions, batch: Batch, intent: Intent) -> bool:
-    """Whether the first result of an ended batch is one of an intent's requests; results of
-    which none can be read do not tell.
-    """
-    if not batch.results_url:  # no longer kept: not to be told, and not to be had
-        return False
-
-    def look() -> bool:
-        try:
-            first = next(judge.collect(batch), None)
-        except CutError as error:
-            raise BusyError(str(error)) from None
-        if first is None:
-            raise BusyError(f"batch {batch.batch_id} has ended, and none of its results comes")
-        return intent.owns(first.name)
-
-    return options.retry(look)
 
 
 def _newer(newest_first: Iterator[Batch], intent: Intent) -> Iterator[Batch]:
@@ -412,44 +402,6 @@ def _newer(newest_first: Iterator[Batch], intent: Intent) -> Iterator[Batch]:
             yield batch
         else:
             return
-
-
-def adopt_lost(
-    judge: BatchJudge, ledger: Ledger, options: AskOptions, requests: Mapping[str, Asked]
-) -> bool:
-    """Take up ended batches that hold some of these requests although the ledger does not know
-    them; returns whether there are any.
-
-    They may stand below batches that the ledger knows: it goes on after it was restored. One
-    that knows none may have been restored, too.
-    """
-    unknown = options.retry(partial(_unknown, judge, ledger.known_batches()))
-    _name_running(unknown, options)
-    intents = ledger.known_intents()
-    left = {key_in_name(key): key for key in requests}
-    for batch in unknown:
-        names = options.retry(partial(_names, judge, batch, left))
-        intent = names[0].partition("-")[0] if names else ""
-        if not names or intent in intents:
-            continue
-        held = [left.pop(part) for name in names if (part := name.partition("-")[2]) in left]
-        asked = {key: requests[key] for key in held}
-        ledger.adopt(intent, batch, asked, judge=judge, purpose=options.purpose, run=options.run)
-        options.say(
-            f"batch {batch.batch_id} holds {len(held)} of these requests, and the ledger did not "
-            "know it (was an older copy restored?): it is collected, nothing is paid again"
-        )
-    return len(left) < len(requests)
-
-
-def _name_running(batches: list[Batch], options: AskOptions) -> None:
-    """Say which of these batches are running, for only results tell whose a batch is."""
-    running = [batch.batch_id for batch in batches if not batch.ended]
-    if running:
-        options.say(
-            f"the account runs {', '.join(running)}, unknown to this ledger; if an older copy of "
-            "it was restored, stop and start again when they have ended: they are then collected"
-        )
 
 
 def _unknown(judge: BatchJudge, known: set[str]) -> list[Batch]:
@@ -473,10 +425,10 @@ def _names(judge: BatchJudge, batch: Batch, wanted: Mapping[str, str]) -> list[s
             names += [result.name for result in results]
         elif len(names) >= min(_RESULTS, batch.n_requests):
             return []
-    except CutError as error:
-        raise BusyError(str(error)) from None
+    except base.CutError as error:
+        raise base.BusyError(str(error)) from None
     if len(names) < batch.n_requests:
-        raise BusyError(
+        raise base.BusyError(
             f"batch {batch.batch_id}: {len(names)} of {batch.n_requests} results can be read"
         )
     return names

@@ -130,9 +130,8 @@ class Budget:
         n, mean = self.ledger.output_tokens(self.judge, self.purpose)
         if n >= _ENOUGH_ANSWERS:
             return mean, f"{mean:.0f} output tokens an answer, the mean of {n} earlier"
-        return float(
-            self.expected_tokens
-        ), f"{self.expected_tokens} output tokens an answer assumed"
+        n = self.expected_tokens
+        return float(n), f"{n} output tokens an answer assumed"
 
     def _forecast(
         self, requests: Collection[Asked], tokens: float, assumed: str, answered: int = 0
@@ -144,20 +143,15 @@ class Budget:
         output, longest = tokens * len(requests), float(self.judge.max_tokens * len(requests))
         price = self.judge.price
         return Forecast(
-            model=price.model,
-            requests=len(requests),
-            answered=answered,
-            system_tokens=round(system),
-            user_tokens=round(user),
-            output_tokens=round(output),
+            model=price.model, requests=len(requests), answered=answered,
+            system_tokens=round(system), user_tokens=round(user), output_tokens=round(output),
             usd_all_hits=self._usd(user, output, written=once, read=system - once),
             usd_no_cache=self._usd(user + system, output),
             usd_no_hits=self._worst(user, system, output),
             usd_at_most=self._worst(user, system, longest),
-            counted=self.estimator.how,
-            assumed=assumed,
+            counted=self.estimator.how, assumed=assumed,
             priced=f"{price.source}, {price.date}".strip(", "),
-        )
+        )  # fmt: skip
 
     def _worst(self, user: float, system: float, output: float) -> float:
         """Without a hit: what caching costs then, or its absence where that is dearer."""
@@ -230,20 +224,20 @@ class Spending:
     ) -> Spending:
         """What these answers cost, priced in a batch or live."""
         paid = list(answers)
-
-        def total(name: str) -> int:
-            return sum(answer.usage.get(name, 0) for answer in paid)
-
         uncached = sum(price.usd_uncached(answer.usage, batch=batch) for answer in paid)
         spent = sum(answer.cost_usd for answer in paid)
+        total: Counter[str] = Counter()
+        for answer in paid:
+            total.update(answer.usage)
         return cls(
             answers=len(paid),
             usd=spent,
-            input_tokens=total("input_tokens"),
-            output_tokens=total("output_tokens"),
-            thinking_tokens=total("thinking_tokens"),
-            written_tokens=total("cache_creation_input_tokens"),
-            read_tokens=total("cache_read_input_tokens"),
+            **{
+                f"{name}_tokens": total[f"{name}_tokens"]
+                for name in ("input", "output", "thinking")
+            },
+            written_tokens=total["cache_creation_input_tokens"],
+            read_tokens=total["cache_read_input_tokens"],
             usd_saved_by_prompt_cache=uncached - spent,
             usd_unknown=usd_unknown,
         )

@@ -3,8 +3,6 @@
 `judge_pairs` does all of it; `ask` has any requests answered, in batches, live or in this process.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -15,16 +13,7 @@ from arena_kit.judging.asking.options import AskOptions, OnSettled
 from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
-from arena_kit.judging.verdicts.records import (
-    Answer,
-    Asked,
-    JudgeRequest,
-    Judgment,
-    Status,
-    Verdict,
-    garbage_collection_disabled,
-    rare_garbage_collection,
-)
+from arena_kit.judging.verdicts import records
 from arena_kit.judging.verdicts.rendering import Rubric, render
 from arena_kit.judging.verdicts.settle import settle_all, verdict_of
 
@@ -32,13 +21,9 @@ from arena_kit.judging.verdicts.settle import settle_all, verdict_of
 OnProgress = Callable[[int, int], None]
 
 #: How an answer may have ended that is kept for good; others were not paid for.
-_FINAL = (Status.OK, Status.REFUSED, Status.TRUNCATED)
+_FINAL = (records.Status.OK, records.Status.REFUSED, records.Status.TRUNCATED)
 #: Answers made in this process that are written together.
 _SAVE_EVERY = 50
-
-
-def _silent(_done: int, _total: int) -> None:
-    pass
 
 
 class OfflineError(RuntimeError):
@@ -65,7 +50,7 @@ class Material:
     salt: bytes
     graded: bool = False
 
-    def requests(self, pairs: Sequence[Pair], repetition: int = 0) -> list[JudgeRequest]:
+    def requests(self, pairs: Sequence[Pair], repetition: int = 0) -> list[records.JudgeRequest]:
         """The rendered requests of all pairs, in both orders; as a `repetition` they are
         asked again on purpose, whatever was answered before.
         """
@@ -84,7 +69,7 @@ class Material:
         return [r._replace(repetition=repetition) for r in requests] if repetition else requests
 
 
-@rare_garbage_collection()
+@records.rare_garbage_collection()
 def judge_pairs(
     pairs: Sequence[Pair],
     material: Material,
@@ -95,8 +80,8 @@ def judge_pairs(
     max_attempts: int = 2,
     repetition: int = 0,
     options: AskOptions = AskOptions(),  # noqa: B008 (frozen)
-    on_progress: OnProgress = _silent,
-) -> list[Judgment]:
+    on_progress: OnProgress = lambda *_: None,
+) -> list[records.Judgment]:
     """Judge every pair in both orders and settle it.
 
     Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
@@ -104,9 +89,9 @@ def judge_pairs(
     `max_attempts` times in all; what then remains unread keeps its status. A
     `repetition` has answers of its own.
     """
-    with garbage_collection_disabled():
+    with records.garbage_collection_disabled():
         requests = material.requests(pairs, repetition)
-    verdicts: list[Verdict] = []  # of a presentation the last one counts
+    verdicts: list[records.Verdict] = []  # of a presentation the last one counts
     for attempt in range(1, max_attempts + 1):
         asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
         try:
@@ -123,21 +108,21 @@ def judge_pairs(
         requests = [
             request
             for request, verdict in zip(requests, latest, strict=True)
-            if verdict is None or verdict.status is Status.UNPARSABLE
+            if verdict is None or verdict.status is records.Status.UNPARSABLE
         ]
         if not requests:
             break
-    with garbage_collection_disabled():
+    with records.garbage_collection_disabled():
         return settle_all(verdicts)
 
 
 def ask(
-    requests: Mapping[str, Asked],
+    requests: Mapping[str, records.Asked],
     judge: Judge,
     ledger: Ledger,
     options: AskOptions,
     on_settled: OnSettled,
-) -> dict[str, Answer]:
+) -> dict[str, records.Answer]:
     """Have these requests, by cache key, answered in the ledger; returns what came.
 
     What failed unpaid is among it, and not in the ledger.
@@ -154,14 +139,14 @@ def ask(
 
 
 def _verdicts(
-    requests: Sequence[JudgeRequest],
+    requests: Sequence[records.JudgeRequest],
     judge: Judge,
     ledger: Ledger,
     options: AskOptions,
     *,
     offline: bool,
     on_progress: OnProgress,
-) -> list[Verdict | None]:
+) -> list[records.Verdict | None]:
     """A verdict on each request, from the ledger or asked for; offline nothing is asked. A re-ask
     without an answer has none.
     """
@@ -181,8 +166,8 @@ def _verdicts(
 
     answers = ask(fresh, judge, ledger, options, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
-    verdicts: list[Verdict | None] = []
-    with garbage_collection_disabled():
+    verdicts: list[records.Verdict | None] = []
+    with records.garbage_collection_disabled():
         for key, request in zip(keys, requests, strict=True):
             answer = answers.get(key)
             paid_now = options.run and answer and answer.run == options.run
@@ -193,14 +178,14 @@ def _verdicts(
 
 
 def _ask_in_process(
-    requests: Mapping[str, JudgeRequest],
+    requests: Mapping[str, records.JudgeRequest],
     judge: ImmediateJudge,
     ledger: Ledger,
     run: str,
     on_settled: OnSettled,
-) -> dict[str, Answer]:
-    answers: dict[str, Answer] = {}
-    unsaved: list[tuple[str, Answer]] = []
+) -> dict[str, records.Answer]:
+    answers: dict[str, records.Answer] = {}
+    unsaved: list[tuple[str, records.Answer]] = []
     try:
         for key, request in requests.items():
             answer = judge.answer(request)

@@ -8,27 +8,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import partial
 from itertools import islice
 
-from arena_kit.judging.asking.options import AskOptions, OnSettled
-from arena_kit.judging.judges.base import (
-    BusyError,
-    LiveJudge,
-    NoAnswerError,
-    PausedError,
-    Result,
-    ServiceError,
-    UnsureError,
-)
+from arena_kit.judging.asking.options import Asking, AskOptions, Requests
+from arena_kit.judging.judges import base
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.ledger.rows import Awaited, Intent
 from arena_kit.judging.verdicts.records import Answer, Asked, Status
-
-Requests = Mapping[str, Asked]
 
 #: The budget is asked again after a tenth more answers, or after this many.
 _CHECK_BUDGET_EVERY = 20
@@ -39,25 +29,12 @@ _HOPELESS = 5
 
 
 @dataclass(slots=True, kw_only=True)
-class Live:
-    """Asks a live judge through a ledger; requests are named by their cache keys."""
+class Live(Asking[base.LiveJudge]):
+    """Asks a live judge."""
 
-    judge: LiveJudge
-    ledger: Ledger
-    options: AskOptions
-    on_settled: OnSettled
-    answers: dict[str, Answer] = field(default_factory=dict)
-    failed: dict[str, Result] = field(default_factory=dict)
-    requests: Requests = field(default_factory=dict)
     _no_answers: int = 0
 
-    def ask(self, requests: Requests) -> dict[str, Answer]:
-        """Have every request answered in the ledger; returns what came, failures too.
-
-        The caller holds the ledger, so calls of earlier processes are over.
-        """
-        self.judge.ready()
-        self.requests = requests
+    def _ask(self, requests: Requests) -> None:
         settled = self.ledger.settled(requests)
         left = {key: request for key, request in requests.items() if key not in settled}
         self._refuse_owed(left)
@@ -68,13 +45,12 @@ class Live:
             if left:
                 self._round(left)
                 left = {k: requests[k] for k, result in self.failed.items() if result.again}
-        return self.answers | {key: result.answer for key, result in self.failed.items()}
 
     def _refuse_owed(self, requests: Requests) -> None:
         """Raise when a batch under way will answer some of these requests."""
         for intent in self.ledger.open_intents():
             if self.ledger.holds(intent, requests):
-                raise PausedError(
+                raise base.PausedError(
                     f"batch {intent.batch_id or intent.intent} ({intent.n_requests} requests) is "
                     "under way and will answer some of these requests; run with "
                     "`transport: batches` to collect it"
@@ -82,13 +58,7 @@ class Live:
 
     def _round(self, requests: Requests) -> None:
         """Ask each request once, `concurrency` at a time."""
-        intent = self.ledger.plan(
-            {},
-            transport="live",
-            judge=self.judge,
-            purpose=self.options.purpose,
-            run=self.options.run,
-        )
+        intent = self.ledger.plan({}, transport="live", **self._sender)
         calls = _Calls()
         todo = iter(list(requests.items()))
         pauses: set[str] = set()
@@ -106,7 +76,7 @@ class Live:
             pauses |= self._keep(intent, calls)
             self.ledger.close(intent, "closed")
         if pauses:
-            raise PausedError("; ".join(sorted(pauses)))
+            raise base.PausedError("; ".join(sorted(pauses)))
 
     def _begin(
         self,
@@ -135,25 +105,25 @@ class Live:
             calls.broke(error)
             raise
 
-    def _answer(self, request: Asked, owed: Awaited, calls: _Calls) -> Result:
+    def _answer(self, request: Asked, owed: Awaited, calls: _Calls) -> base.Result:
         """One answer; a busy service is asked again, until patience or the round ends."""
         try:
             return self.options.backoff.retry(
                 lambda: self.judge.ask(request), partial(calls.waits, owed), calls.stop.wait
             )
-        except BusyError as error:
+        except base.BusyError as error:
             return _failure(request, str(error), Status.ERRORED)
-        except UnsureError as error:
+        except base.UnsureError as error:
             free = self.judge.price.free
             doubt = "" if free else ", and it may have been billed"
             failure = _failure(
                 request, f"no answer came{doubt}: {error}", Status.MISSING, again=free
             )
-            reply = error.line if isinstance(error, NoAnswerError) else ""
+            reply = error.line if isinstance(error, base.NoAnswerError) else ""
             return failure._replace(line=reply, no_answer=bool(reply))
-        except PausedError as error:
+        except base.PausedError as error:
             return _failure(request, str(error), Status.ERRORED, pause=str(error))
-        except ServiceError as error:
+        except base.ServiceError as error:
             return _failure(request, str(error), Status.ERRORED, again=False)
 
     def _tell(self, calls: _Calls) -> None:
@@ -175,10 +145,7 @@ class Live:
         for owed, arrived in list(calls.arrived.items()):
             result = self.options.with_unknown_costs({owed.key: arrived}, self.requests)[owed.key]
             self.ledger.record(intent, [(owed, result)], self.options.run)
-            if result.billed:
-                self.answers[owed.key] = result.answer
-            else:
-                self.failed[owed.key] = result
+            self._sort(owed.key, result)
             if result.pause:
                 pauses.add(result.pause)
             self._no_answers = self._no_answers + 1 if result.no_answer else 0
@@ -190,13 +157,13 @@ class Live:
         """Raise when asking on makes no sense."""
         if self._no_answers >= _HOPELESS:
             last = next(r.answer.detail for r in reversed(self.failed.values()) if r.no_answer)
-            raise ServiceError(
+            raise base.ServiceError(
                 f"{self._no_answers} replies in a row were no answer, so no more was asked; "
                 f"running again asks for what is missing: {last}"
             )
         hopeless = [r.answer.detail for r in self.failed.values() if not r.again and not r.pause]
         if not self.answers and len(hopeless) >= _HOPELESS:
-            raise ServiceError(f"the first {len(hopeless)} requests all failed: {hopeless[0]}")
+            raise base.ServiceError(f"the first {len(hopeless)} requests all failed: {hopeless[0]}")
 
 
 def close_abandoned(ledger: Ledger, options: AskOptions, requests: Requests) -> None:
@@ -205,17 +172,11 @@ def close_abandoned(ledger: Ledger, options: AskOptions, requests: Requests) -> 
     """
     for intent in ledger.open_intents("live"):
         owed = list(ledger.awaited(intent).values())
-        results = options.with_unknown_costs(
-            {each.key: _abandoned(each) for each in owed}, requests
-        )
+        detail = "its process ended before an answer came, and it may have been billed"
+        lost = {e.key: _failure(e, detail, Status.MISSING, again=False) for e in owed}
+        results = options.with_unknown_costs(lost, requests)
         ledger.record(intent, [(each, results[each.key]) for each in owed], intent.run)
         ledger.close(intent, "closed")
-
-
-def _abandoned(owed: Awaited) -> Result:
-    detail = "its process ended before an answer came, and it may have been billed"
-    answer = Answer(request_id=owed.request_id, status=Status.MISSING, detail=detail)
-    return Result(answer=answer, billed=False)
 
 
 class _Calls:
@@ -223,7 +184,7 @@ class _Calls:
 
     def __init__(self) -> None:
         self.under_way: set[Awaited] = set()
-        self.arrived: dict[Awaited, Result] = {}
+        self.arrived: dict[Awaited, base.Result] = {}
         self.stop = threading.Event()
         self.checked = 0
         self.waiting: set[Awaited] = set()
@@ -232,7 +193,7 @@ class _Calls:
         self._news = threading.Semaphore(0)
         self._error: BaseException | None = None
 
-    def came(self, owed: Awaited, result: Result) -> None:
+    def came(self, owed: Awaited, result: base.Result) -> None:
         self.waiting.discard(owed)
         self.arrived[owed] = result
         self._news.release()
@@ -258,7 +219,7 @@ class _Calls:
 
 
 def _failure(
-    request: Asked, detail: str, status: Status, *, again: bool = True, pause: str = ""
-) -> Result:
+    request: Asked | Awaited, detail: str, status: Status, *, again: bool = True, pause: str = ""
+) -> base.Result:
     answer = Answer(request_id=request.request_id, status=status, detail=detail)
-    return Result(answer=answer, billed=False, again=again, pause=pause)
+    return base.Result(answer=answer, billed=False, again=again, pause=pause)

@@ -1,17 +1,28 @@
 """With which options a paid judge is asked: for which run, how patiently, within what budget."""
 
-from __future__ import annotations
-
 import time
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from typing import TypeVar
+from dataclasses import dataclass, field, replace
+from typing import Generic, TypedDict, TypeVar
 
 from arena_kit.judging.asking.cost import Budget
 from arena_kit.judging.judges.base import BusyError, PaidJudge, Result
-from arena_kit.judging.verdicts.records import Asked
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.verdicts.records import Answer, Asked
 
 T = TypeVar("T")
+J = TypeVar("J", bound=PaidJudge)
+Requests = Mapping[str, Asked]
+
+
+class Sender(TypedDict):
+    """Who is paid, for what, and by which run."""
+
+    judge: PaidJudge
+    purpose: str
+    run: str
+
+
 #: Called with how many requests have just been settled.
 OnSettled = Callable[[int], None]
 
@@ -135,3 +146,42 @@ class AskOptions:
     def retry(self, call: Callable[[], T]) -> T:
         """Call again while the service is busy, saying so."""
         return self.backoff.retry(call, self.say)
+
+
+@dataclass(slots=True, kw_only=True)
+class Asking(Generic[J]):
+    """A paid judge that is asked through a ledger; requests are named by their cache keys."""
+
+    judge: J
+    ledger: Ledger
+    options: AskOptions
+    on_settled: OnSettled
+    answers: dict[str, Answer] = field(default_factory=dict)
+    failed: dict[str, Result] = field(default_factory=dict)
+    requests: Requests = field(default_factory=dict)
+
+    def ask(self, requests: Requests) -> dict[str, Answer]:
+        """Have every request answered in the ledger; returns what came, failures too.
+
+        The caller holds the ledger, so calls of earlier processes are over. An interrupt leaves
+        batches running and says so.
+        """
+        self.judge.ready()
+        self.requests = requests
+        self._ask(requests)
+        return self.answers | {key: result.answer for key, result in self.failed.items()}
+
+    def _ask(self, requests: Requests) -> None:
+        raise NotImplementedError
+
+    @property
+    def _sender(self) -> Sender:
+        """Who pays whom for what, as the ledger wants to know it."""
+        return {"judge": self.judge, "purpose": self.options.purpose, "run": self.options.run}
+
+    def _sort(self, key: str, result: Result) -> None:
+        """An answer that is final, or a failure that may be asked again."""
+        if result.billed:
+            self.answers[key] = result.answer
+        else:
+            self.failed[key] = result

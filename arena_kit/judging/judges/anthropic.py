@@ -26,33 +26,10 @@ from anthropic.types.messages import MessageBatch
 from pydantic_core import from_json, to_json
 
 from arena_kit.files import DataError, whole_text
-from arena_kit.judging.judges.base import (
-    Batch,
-    BusyError,
-    CutError,
-    NoAnswerError,
-    Price,
-    Result,
-    Service,
-    ServiceError,
-    UnknownBatchError,
-    UnsureError,
-    about_money,
-    first_of_each,
-    paused,
-    scrubbed,
-    shortened,
-    status_error,
-    tls_context,
-    token_counts,
-)
-from arena_kit.judging.verdicts.records import (
-    Answer,
-    Asked,
-    Status,
-    garbage_collection_disabled,
-    verdict_schema,
-)
+from arena_kit.judging.judges import base
+from arena_kit.judging.judges.base import Batch, NoAnswerError, Price, Result, ServiceError
+from arena_kit.judging.verdicts import records
+from arena_kit.judging.verdicts.records import Answer, Asked, Status, verdict_schema
 
 OFFICIAL = "https://api.anthropic.com"
 _MOST_REQUESTS = 100_000
@@ -79,7 +56,7 @@ _CUSTOM_ID = re.compile(rb'"custom_id"\s*:\s*"([A-Za-z0-9_-]{1,64})"')
 
 def client_of(api_key: str, base_url: str | None) -> anthropic.Anthropic:
     """The SDK's client, which follows no redirect: the prompts would go with it."""
-    transport = anthropic.DefaultHttpxClient(follow_redirects=False, verify=tls_context())
+    transport = anthropic.DefaultHttpxClient(follow_redirects=False, verify=base.tls_context())
     return anthropic.Anthropic(api_key=api_key, base_url=base_url, http_client=transport)
 
 
@@ -120,14 +97,12 @@ class Claude:
             "cache_ttl": "1h",
             "structured": self.verdict,
         }
-        if self.graded:
-            settings["graded"] = True
-        origin = self.service.origin
-        return settings if origin == OFFICIAL else {**settings, "origin": origin}
+        graded, origin = {"graded": True} if self.graded else {}, self.service.origin
+        return settings | graded | ({} if origin == OFFICIAL else {"origin": origin})
 
     @property
-    def service(self) -> Service:
-        return Service.of(str(self.client.base_url), self.client.api_key)
+    def service(self) -> base.Service:
+        return base.Service.of(str(self.client.base_url), self.client.api_key)
 
     def ready(self) -> None:
         """Raise when there is no key."""
@@ -155,7 +130,7 @@ class Claude:
         able = info.capabilities
         if self.verdict and able and not able.structured_outputs.supported:
             raise ServiceError(f"{self.model} cannot be held to a JSON schema")
-        for request in first_of_each(requests):
+        for request in base.first_of_each(requests):
             self.count_tokens(request)
         if info.lifecycle == "deprecated":
             ends = f", ends {info.retires_at:%Y-%m-%d}" if info.retires_at else ""
@@ -196,16 +171,18 @@ class Claude:
         except anthropic.APIStatusError as error:
             message = _message_of(error, str(self.client.api_key))
             if error.status_code == 404:
-                raise UnknownBatchError(f"{what}: {message}") from None
-            raise status_error(error.response, what, message, unsure) from None
+                raise base.UnknownBatchError(f"{what}: {message}") from None
+            raise base.status_error(error.response, what, message, unsure) from None
         except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
             cause = error.__cause__ or error
             known = unsure is None or isinstance(cause, httpx2.ConnectError)
-            raise (BusyError if known else UnsureError)(f"{what}: {type(cause).__name__}") from None
+            raise (base.BusyError if known else base.UnsureError)(
+                f"{what}: {type(cause).__name__}"
+            ) from None
         except (json.JSONDecodeError, RecursionError, NoAnswerError) as error:
             no_json = not isinstance(error, NoAnswerError)
             words = f"{what}: the reply is no JSON" if no_json else str(error)
-            raise (BusyError if unsure is None else UnsureError)(words) from None
+            raise (base.BusyError if unsure is None else base.UnsureError)(words) from None
         except httpx2.InvalidURL as error:
             raise ServiceError(f"{what}: an address that cannot be used ({error})") from None
 
@@ -236,7 +213,7 @@ class AnthropicBatches(Claude):
             yield shard
 
     def submit(self, entries: Mapping[str, Asked]) -> Batch:
-        with garbage_collection_disabled():
+        with records.garbage_collection_disabled():
             requests: Any = [
                 {"custom_id": name, "params": self._params(request.system, request.user)}
                 for name, request in entries.items()
@@ -255,8 +232,8 @@ class AnthropicBatches(Claude):
                     if not isinstance(getattr(page, "data", None), list):
                         raise NoAnswerError("listing batches", str(page))
                     yield from map(_batch, page.data)
-        except UnknownBatchError as error:  # a list is never unknown for long
-            raise BusyError(str(error)) from None
+        except base.UnknownBatchError as error:  # a list is never unknown for long
+            raise base.BusyError(str(error)) from None
 
     def _pages(self) -> Iterator[SyncPage[MessageBatch]]:
         """The account's list, page by page; one that is no page must not pass for an empty one."""
@@ -295,10 +272,10 @@ class AnthropicBatches(Claude):
                     *whole, rest = (rest + chunk).split(b"\n")
                     yield from filter(bytes.strip, whole)
                 if rest.strip() and _read_result(rest, self.price, whole=False) is None:
-                    raise CutError("the last result line was cut short")
+                    raise base.CutError("the last result line was cut short")
                 yield from filter(bytes.strip, [rest])
-        except UnknownBatchError as error:
-            raise CutError(str(error)) from None
+        except base.UnknownBatchError as error:
+            raise base.CutError(str(error)) from None
 
     def _stream(self, url: str) -> httpx2.Response:
         headers = {"Accept": "application/binary"}
@@ -378,20 +355,15 @@ def _batch(batch: MessageBatch) -> Batch:
     counts = {name: n for name, n in numbers.items() if isinstance(n, int)}
     if not named or not counts:
         raise NoAnswerError("a reply that should be a batch", str(batch))
+    times = {name: getattr(batch, name, None) for name in ("created_at", "expires_at")}
     return Batch(
         batch_id=batch.id,
         n_requests=sum(counts.values()),
-        created_at=_moment(getattr(batch, "created_at", None)),
-        expires_at=_moment(getattr(batch, "expires_at", None)),
+        **{n: t.isoformat() if isinstance(t, datetime) else "" for n, t in times.items()},
         status=str(getattr(batch, "processing_status", "")),
         counts=counts,
         results_url=getattr(batch, "results_url", None),
     )
-
-
-def _moment(moment: object) -> str:
-    """A time as text; empty where the service names none."""
-    return moment.isoformat() if isinstance(moment, datetime) else ""
 
 
 def _origin(url: str) -> str:
@@ -399,7 +371,7 @@ def _origin(url: str) -> str:
     try:
         parts = urlsplit(url)
     except ValueError:
-        raise ServiceError(f"{shortened(url)!r} is no address of results") from None
+        raise ServiceError(f"{base.shortened(url)!r} is no address of results") from None
     return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""
 
 
@@ -456,14 +428,10 @@ def _read_message(message: Any, price: Price, *, batch: bool, name: str, line: s
     ]
     usage = _usage(message.get("usage"))
     stop = str(message.get("stop_reason"))
-    answer = Answer(
-        request_id=name,
-        status=_STATUS.get(stop) or Status.OK,
-        text="".join(texts),
-        served_model=whole_text(str(message.get("model", ""))[:200]),
-        usage=usage,
-        cost_usd=price.usd(usage, batch=batch),
-        detail=_detail(stop, message.get("stop_details")),
+    usd, detail = price.usd(usage, batch=batch), _detail(stop, message.get("stop_details"))
+    status = _STATUS.get(stop) or Status.OK
+    answer = base.answer_of(
+        name, status, "".join(texts), message, usage=usage, usd=usd, detail=detail
     )
     return Result(answer=answer, name=name, line=line)
 
@@ -483,10 +451,8 @@ def _result(line: bytes, price: Price) -> Result:
         error = ((result.get("error") or {}).get("error")) or {}
         return _unpaid(kind, str(error.get("type", "")), str(error.get("message", "")), name, text)
     detail = f"a result of the unknown type {kind[:100]!r}; it may have been billed"
-    unknown, usage = (
-        _errored(name, detail, text),
-        _usage((result.get("message") or {}).get("usage")),
-    )
+    usage = _usage((result.get("message") or {}).get("usage"))
+    unknown = _errored(name, detail, text)
     cost = price.usd(usage, batch=True)
     return unknown._replace(answer=unknown.answer._replace(usage=usage, cost_usd=cost))
 
@@ -500,7 +466,7 @@ def _parsed(line: bytes) -> Any:
 
 
 def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:
-    money = about_money(f"{error_type} {message}")
+    money = base.about_money(f"{error_type} {message}")
     detail = f"{error_type}: {message}" if error_type else kind
     return Result(
         answer=Answer(request_id=name, status=_UNPAID[kind], detail=whole_text(detail[:500])),
@@ -508,7 +474,7 @@ def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> R
         line=line,
         billed=False,
         again=money or error_type not in _PERMANENT,
-        pause=paused(message) if money else "",
+        pause=base.paused(message) if money else "",
     )
 
 
@@ -527,22 +493,22 @@ def _usage(usage: Any) -> dict[str, int]:
             "cache_creation_input_tokens": usage.get("cache_creation_input_tokens") or 0,
             "ephemeral_5m_input_tokens": written.get("ephemeral_5m_input_tokens") or 0,
         }
-        return token_counts(numbers)
+        return base.token_counts(numbers)
     except (AttributeError, KeyError, TypeError, ValueError):
         return {}
 
 
 def _detail(stop: str, more: Any) -> str:
     if stop == "end_turn" or not isinstance(more, dict):
-        return "" if stop == "end_turn" else whole_text(stop[:500])
+        return "" if stop == "end_turn" else stop
     reasons = [str(more[name]) for name in ("category", "explanation") if more.get(name)]
-    return whole_text(": ".join([stop, *reasons])[:500])
+    return ": ".join([stop, *reasons])
 
 
 def _message_of(error: anthropic.APIStatusError, secret: str) -> str:
     """What a refusal says, or where it redirects to, without the key."""
     if error.response.has_redirect_location:
-        return scrubbed(error.response.headers["location"], secret)
+        return base.scrubbed(error.response.headers["location"], secret)
     body = error.body if isinstance(error.body, dict) else {}
     inner = body.get("error") if isinstance(body.get("error"), dict) else {}
-    return scrubbed(str((inner or {}).get("message") or error.message), secret)
+    return base.scrubbed(str((inner or {}).get("message") or error.message), secret)

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from arena_kit.files import whole_text
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
 
 if TYPE_CHECKING:
@@ -332,6 +333,15 @@ def token_counts(numbers: Mapping[str, Any]) -> dict[str, int]:
         if type(number) is not int or not 0 <= number <= _MOST_TOKENS:
             raise ValueError(f"{str(number)[:40]!r} is no number of tokens")
     return whole
+
+
+def answer_of(
+    name: str, status: Status, text: str, row: Mapping[str, Any], *, usage: Mapping[str, int],
+    usd: float, detail: str,
+) -> Answer:  # fmt: skip
+    """An answer out of a service's reply; what it says at length or in lone surrogates is cut."""
+    served = whole_text(str(row.get("model", ""))[:200])
+    return Answer(name, status, text, served, usage, usd, whole_text(detail[:500]))
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:

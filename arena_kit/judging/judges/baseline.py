@@ -4,8 +4,6 @@ It is not a language model and every report says so. Its use is to let the whole
 run at once, and to set a floor: a paid judge that does not beat it is not worth paying.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -14,13 +12,7 @@ from dataclasses import asdict, dataclass
 from functools import lru_cache
 from math import exp, tanh
 
-from arena_kit.judging.verdicts.records import (
-    GRADED_LABELS,
-    PLAIN_LABELS,
-    Answer,
-    JudgeRequest,
-    Status,
-)
+from arena_kit.judging.verdicts import records
 from arena_kit.judging.verdicts.rendering import Rubric, read_sections
 
 MODEL = "baseline/lexical-v1"
@@ -101,7 +93,7 @@ class BaselineJudge:
     def settings(self) -> Mapping[str, object]:
         return {"judge": "baseline", **asdict(self)}
 
-    def answer(self, request: JudgeRequest) -> Answer:
+    def answer(self, request: records.JudgeRequest) -> records.Answer:
         sections = read_sections(request)
         dimension = request.presentation.pair.dimension
         known = "factuality" if "gold_answer" in sections else "clinical_utility"
@@ -114,22 +106,17 @@ class BaselineJudge:
             f"the difference as seen in this order is {gap:+.2f}."
         )
         text = json.dumps({"justification": justification, "winner": winner})
-        words = len(request.system.split()) + len(request.user.split())
-        return Answer(
-            request_id=request.request_id,
-            status=Status.OK,
-            text=text,
-            served_model=self.model,
-            usage={"input_words": words},
-        )
+        usage = {"input_words": len(request.system.split()) + len(request.user.split())}
+        ok = records.Status.OK
+        return records.Answer(request.request_id, ok, text, self.model, usage)
 
     def _label(self, gap: float, *, graded: bool) -> str:
         """What a score difference in favour of the response shown first is called."""
         if not graded:
-            a, b, tie = PLAIN_LABELS
+            a, b, tie = records.PLAIN_LABELS
             return tie if abs(gap) < self.tie_margin else a if gap > 0 else b
         edges = (_MUCH, self.tie_margin, -self.tie_margin, -_MUCH)
-        return GRADED_LABELS[sum(gap < edge for edge in edges)]
+        return records.GRADED_LABELS[sum(gap < edge for edge in edges)]
 
     def _draw(self, dimension: str, sections: Mapping[str, str]) -> float:
         """A standard normal that depends on what is shown and in which order."""

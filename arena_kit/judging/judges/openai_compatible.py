@@ -1,7 +1,5 @@
 """Any chat-completions server as a judge or an entrant: vLLM, llama.cpp, Ollama, a provider."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -9,29 +7,10 @@ from typing import Any
 
 import httpx2
 
-from arena_kit.files import whole_text
-from arena_kit.judging.judges.base import (
-    BusyError,
-    NoAnswerError,
-    Price,
-    Result,
-    Service,
-    ServiceError,
-    Structured,
-    UnsureError,
-    scrubbed,
-    status_error,
-    tls_context,
-    token_counts,
-)
-from arena_kit.judging.verdicts.records import (
-    GRADED_LABELS,
-    PLAIN_LABELS,
-    Answer,
-    Asked,
-    Status,
-    verdict_schema,
-)
+from arena_kit.judging.judges import base
+from arena_kit.judging.judges.base import Price, Result, ServiceError, Structured
+from arena_kit.judging.verdicts import records
+from arena_kit.judging.verdicts.records import Asked, Status, verdict_schema
 
 _STATUS = {"length": Status.TRUNCATED, "content_filter": Status.REFUSED}
 #: Statuses after which an answer may have been billed.
@@ -82,7 +61,7 @@ class ChatJudge:
             timeout=self.timeout,
             limits=limits,
             follow_redirects=False,
-            verify=tls_context(),
+            verify=base.tls_context(),
         )
         object.__setattr__(self, "_client", client)
 
@@ -98,8 +77,8 @@ class ChatJudge:
         return settings | ({"graded": True} if self.graded else {})
 
     @property
-    def service(self) -> Service:
-        return Service.of(self.base_url, self.api_key)
+    def service(self) -> base.Service:
+        return base.Service.of(self.base_url, self.api_key)
 
     def ready(self) -> None:
         """A server may do without a key."""
@@ -140,13 +119,15 @@ class ChatJudge:
     def _refusal(self, response: httpx2.Response, what: str) -> ServiceError:
         """A refusal in our terms, without the key in its words."""
         text = response.headers["location"] if response.has_redirect_location else response.text
-        return status_error(response, what, scrubbed(text, self.api_key), _UNSURE)
+        return base.status_error(response, what, base.scrubbed(text, self.api_key), _UNSURE)
 
     def _shape(self) -> dict[str, Any]:
         if not self.verdict or self.structured == "none":
             return {}
         if self.structured == "grammar":
-            return {"grammar": _grammar(GRADED_LABELS if self.graded else PLAIN_LABELS)}
+            return {
+                "grammar": _grammar(records.GRADED_LABELS if self.graded else records.PLAIN_LABELS)
+            }
         if self.structured == "auto" and "response_format" in self._refused:
             return {}
         shape = verdict_schema(graded=self.graded)
@@ -170,31 +151,30 @@ class ChatJudge:
         try:
             return self._client.post(f"{self.base_url}/chat/completions", json=body)
         except httpx2.ConnectError:
-            raise BusyError(f"no server answers at {self.base_url}") from None
+            raise base.BusyError(f"no server answers at {self.base_url}") from None
         except httpx2.HTTPError as error:
-            raise UnsureError(f"asking {self.model}: {type(error).__name__}") from None
+            raise base.UnsureError(f"asking {self.model}: {type(error).__name__}") from None
 
     def _read(self, request: Asked, text: str) -> Result:
         try:
             row = json.loads(text)
             if row.get("error") and not row.get("choices"):
-                raise BusyError(f"{self.model}: {scrubbed(json.dumps(row['error']), self.api_key)}")
+                raise base.BusyError(
+                    f"{self.model}: {base.scrubbed(json.dumps(row['error']), self.api_key)}"
+                )
             choice = row["choices"][0]
             message = choice["message"]
             content = str(message.get("content") or "")
         except (ValueError, KeyError, IndexError, TypeError, AttributeError, RecursionError):
-            raise NoAnswerError(f"asking {self.model}", text, self.api_key) from None
+            raise base.NoAnswerError(f"asking {self.model}", text, self.api_key) from None
         finish = str(choice.get("finish_reason"))
         refusal = message.get("refusal")
         usage = _usage(row.get("usage"))
-        answer = Answer(
-            request_id=request.request_id,
-            status=Status.REFUSED if refusal else _STATUS.get(finish, Status.OK),
-            text=content or str(refusal or ""),
-            served_model=whole_text(str(row.get("model", ""))[:200]),
-            usage=usage,
-            cost_usd=self.price.usd(usage, batch=False),
-            detail="" if finish == "stop" else whole_text(finish[:500]),
+        status = Status.REFUSED if refusal else _STATUS.get(finish, Status.OK)
+        said, usd = content or str(refusal or ""), self.price.usd(usage, batch=False)
+        detail = "" if finish == "stop" else finish
+        answer = base.answer_of(
+            request.request_id, status, said, row, usage=usage, usd=usd, detail=detail
         )
         return Result(answer=answer, line=text)
 
@@ -211,7 +191,7 @@ def _usage(usage: Any) -> dict[str, int]:
     try:
         details = usage.get("prompt_tokens_details") or {}
         cached = details.get("cached_tokens") or 0
-        counts = token_counts(
+        counts = base.token_counts(
             {
                 "input_tokens": usage["prompt_tokens"] - cached,
                 "output_tokens": usage["completion_tokens"],

@@ -11,14 +11,8 @@ from typing import Any
 
 from arena_kit.files import DataError, read_lines
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.verdicts.records import (
-    Answer,
-    JudgeRequest,
-    Judgment,
-    Presentation,
-    Status,
-    Verdict,
-)
+from arena_kit.judging.verdicts import records
+from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status, Verdict
 from arena_kit.judging.verdicts.settle import settle_all, verdict_of
 
 Key = tuple[str, str, str, str]
@@ -62,7 +56,7 @@ class ReplayJudge:
         models = sorted({str(row.get("judge_model", "")) for row in recorded.values()})
         return cls(recorded=recorded, model=" + ".join(filter(None, models)) or "replay")
 
-    def judgments(self) -> list[Judgment]:
+    def judgments(self) -> list[records.Judgment]:
         """Everything that was recorded, read and settled anew, with what each verdict cost."""
         graded = any("margin" in row for row in self.recorded.values())
         return settle_all(
@@ -73,7 +67,7 @@ class ReplayJudge:
         dimension, prompt, first, second = key
         a, b = sorted((first, second))
         pair = Pair(dimension=dimension, prompt_id=prompt, entrant_a=a, entrant_b=b)
-        shown = Presentation(pair=pair, first=first, second=second)
+        shown = records.Presentation(pair=pair, first=first, second=second)
         request = JudgeRequest(presentation=shown, system="", user="", boundary="", graded=graded)
         verdict = verdict_of(request, self.answer(request), judge_model=self.model_of(request))
         return verdict._replace(cost_usd=float(row.get("cost_usd") or 0))
@@ -91,14 +85,10 @@ class ReplayJudge:
         row = self._row(request)
         if row is None:
             return None
-        return Answer(
-            request_id=request.request_id,
-            status=Status.OK if row["status"] == Status.UNPARSABLE else Status(row["status"]),
-            text=row["raw_text"],
-            served_model=row.get("served_model") or "",
-            usage=row.get("usage") or {},
-            detail=row.get("detail") or "",
-        )
+        status = Status.OK if row["status"] == Status.UNPARSABLE else Status(row["status"])
+        served, usage = row.get("served_model") or "", row.get("usage") or {}
+        detail = row.get("detail") or ""
+        return Answer(request.request_id, status, row["raw_text"], served, usage, detail=detail)
 
 
 def _recorded(file: Path) -> Iterable[tuple[Key, dict[str, Any]]]:

@@ -5,8 +5,6 @@ be redone for free and an answer is asked, and paid for, once. What is under way
 as intents: written before a batch is created, then its id, then each result line.
 """
 
-from __future__ import annotations
-
 import os
 import secrets
 import socket
@@ -260,9 +258,7 @@ class Ledger:
 
     def holds(self, intent: Intent, keys: Container[str]) -> bool:
         """Whether an intent still owes one of these requests."""
-        with opened(self.path) as con:
-            rows = con.execute(f"SELECT key {_OWED}", [intent.intent])
-            return any(key in keys for (key,) in rows)
+        return any(key in keys for (key,) in self._rows(f"SELECT key {_OWED}", intent.intent))
 
     def known_batches(self) -> set[str]:
         """Ids of all batches that belong to an intent."""
@@ -322,11 +318,8 @@ class Ledger:
     def paid(self, run: str) -> list[Answer]:
         """Every answer that a run paid for, re-asked ones included, without its text."""
         query = f"SELECT {KEPT_COLUMNS}, checksum FROM answers WHERE run = ? AND cost_usd > 0"
-        if not self.path.exists():
-            return []
-        with opened(self.path) as con:
-            rows = self._undamaged(con.execute(query, [run]))
-            return [read_answer(*row)._replace(text="") for _, _, *row in rows]
+        rows = self._undamaged(self._rows(query, run))
+        return [read_answer(*row)._replace(text="") for _, _, *row in rows]
 
     def check(self) -> Findings:
         """Verify the structure of the whole file, its salt, and every answer's checksum."""
@@ -464,7 +457,7 @@ def _record_results(
     con: sqlite3.Connection, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str
 ) -> None:
     """Rows for results: the line, how the attempt ended, and the answer where it is final."""
-    ordered = sorted(results, key=_request)  # neighbouring rows share database pages
+    ordered = sorted(results, key=lambda row: row[0].request)  # neighbours share database pages
     cursor = con.cursor()
     lines = []
     for owed, result in ordered:
@@ -481,10 +474,6 @@ def _record_results(
     final = ((owed, result.answer) for owed, result in ordered if result.billed)
     rows = (answer_row(o.key, intent.model, answer, run, o.request_id) for o, answer in final)
     _add_answers(con, rows)
-
-
-def _request(row: tuple[Awaited, Result]) -> int:
-    return row[0].request
 
 
 def _add_answers(con: sqlite3.Connection, rows: Iterable[tuple[object, ...]]) -> None:

@@ -1,7 +1,5 @@
 """The ledger's records, the rows they are kept in, and the checksums of these."""
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
@@ -83,17 +81,10 @@ def answer_row(
 ) -> tuple[object, ...]:
     """An answer as a row of `answers`, its checksum last."""
     columns = (
-        key,
-        judge_model,
-        request_id or answer.request_id,
-        str(answer.status),
-        whole_text(answer.text),
-        answer.served_model,
-        to_json(answer.usage).decode(),
-        float(answer.cost_usd),
-        answer.detail,
-        run or answer.run,
-    )
+        key, judge_model, request_id or answer.request_id, str(answer.status),
+        whole_text(answer.text), answer.served_model, to_json(answer.usage).decode(),
+        float(answer.cost_usd), answer.detail, run or answer.run,
+    )  # fmt: skip
     return (*columns, checksum(columns))
 
 

@@ -1,7 +1,5 @@
 """The tables of the ledger, and how a file of them is opened; `user_version` names the schema."""
 
-from __future__ import annotations
-
 import os
 import sqlite3
 import threading
@@ -22,58 +20,36 @@ _LOCK_TIMEOUT = 60.0
 #: request is ever under way twice, and none is sent that has an answer.
 _SCHEMA = """
 CREATE TABLE answers (
-    key TEXT NOT NULL PRIMARY KEY,
-    judge_model TEXT NOT NULL,
-    request_id TEXT NOT NULL,
-    status TEXT NOT NULL,
-    text TEXT NOT NULL,
-    served_model TEXT NOT NULL,
-    usage TEXT NOT NULL,
-    cost_usd REAL NOT NULL,
-    detail TEXT NOT NULL,
-    run TEXT NOT NULL DEFAULT '',
+    key TEXT NOT NULL PRIMARY KEY, judge_model TEXT NOT NULL, request_id TEXT NOT NULL,
+    status TEXT NOT NULL, text TEXT NOT NULL, served_model TEXT NOT NULL, usage TEXT NOT NULL,
+    cost_usd REAL NOT NULL, detail TEXT NOT NULL, run TEXT NOT NULL DEFAULT '',
     created_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now')),
     checksum TEXT NOT NULL DEFAULT ''
 );
 
 CREATE TABLE requests (
-    request INTEGER PRIMARY KEY,
-    key TEXT NOT NULL UNIQUE,
-    request_id TEXT NOT NULL
+    request INTEGER PRIMARY KEY, key TEXT NOT NULL UNIQUE, request_id TEXT NOT NULL
 );
 
 CREATE TABLE intents (
     intent TEXT NOT NULL PRIMARY KEY,
     transport TEXT NOT NULL CHECK (transport IN ('batches', 'live')),
     state TEXT NOT NULL CHECK (state IN ('planned', 'submitted', 'closed', 'void', 'given_up')),
-    origin TEXT NOT NULL,
-    account TEXT NOT NULL,
-    model TEXT NOT NULL,
-    purpose TEXT NOT NULL,
-    settings TEXT NOT NULL,
-    run TEXT NOT NULL,
-    n_requests INTEGER NOT NULL,
-    newest_seen TEXT,
+    origin TEXT NOT NULL, account TEXT NOT NULL, model TEXT NOT NULL, purpose TEXT NOT NULL,
+    settings TEXT NOT NULL, run TEXT NOT NULL, n_requests INTEGER NOT NULL, newest_seen TEXT,
     planned_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) WITHOUT ROWID;
 
 CREATE TABLE batches (
-    batch_id TEXT NOT NULL PRIMARY KEY,
-    intent TEXT NOT NULL UNIQUE REFERENCES intents,
-    created_at TEXT NOT NULL,
-    expires_at TEXT NOT NULL,
-    status TEXT NOT NULL,
+    batch_id TEXT NOT NULL PRIMARY KEY, intent TEXT NOT NULL UNIQUE REFERENCES intents,
+    created_at TEXT NOT NULL, expires_at TEXT NOT NULL, status TEXT NOT NULL,
     recorded_at TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%fZ', 'now'))
 ) WITHOUT ROWID;
 
 CREATE TABLE attempts (
-    intent TEXT NOT NULL REFERENCES intents,
-    request INTEGER NOT NULL REFERENCES requests,
-    outcome TEXT,
-    run TEXT,
-    cost_usd REAL NOT NULL DEFAULT 0,
-    usd_unknown REAL NOT NULL DEFAULT 0,
-    detail TEXT NOT NULL DEFAULT '',
+    intent TEXT NOT NULL REFERENCES intents, request INTEGER NOT NULL REFERENCES requests,
+    outcome TEXT, run TEXT, cost_usd REAL NOT NULL DEFAULT 0,
+    usd_unknown REAL NOT NULL DEFAULT 0, detail TEXT NOT NULL DEFAULT '',
     PRIMARY KEY (intent, request)
 ) WITHOUT ROWID;
 
@@ -84,25 +60,19 @@ CREATE TRIGGER answered_once BEFORE INSERT ON attempts
     BEGIN SELECT RAISE(ABORT, 'a request that is already answered was about to be sent'); END;
 
 CREATE TABLE result_lines (
-    intent TEXT NOT NULL REFERENCES intents,
-    request INTEGER NOT NULL REFERENCES requests,
+    intent TEXT NOT NULL REFERENCES intents, request INTEGER NOT NULL REFERENCES requests,
     line TEXT NOT NULL
 );
 
 CREATE TABLE holder (
     one INTEGER NOT NULL PRIMARY KEY CHECK (one = 1),
-    pid INTEGER NOT NULL,
-    host TEXT NOT NULL,
-    run TEXT NOT NULL,
+    pid INTEGER NOT NULL, host TEXT NOT NULL, run TEXT NOT NULL,
     since TEXT NOT NULL DEFAULT (strftime('%Y-%m-%dT%H:%M:%SZ', 'now'))
 );
 
 CREATE INDEX attempts_by_run ON attempts (run) WHERE run IS NOT NULL;
 
-CREATE TABLE secrets (
-    name TEXT NOT NULL PRIMARY KEY,
-    value BLOB NOT NULL
-) WITHOUT ROWID;
+CREATE TABLE secrets (name TEXT NOT NULL PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 """
 
 SCHEMA_VERSION = 3
@@ -129,7 +99,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield _kept.con
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    writable = not path.exists() or _is_writable(path)
+    # WAL makes files beside it
+    writable = not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     address = str(path) if writable else _read_only(path)
     with (
         _named_errors(path),
@@ -139,11 +110,6 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     ):
         _prepare(con, path, writable=writable)
         yield con
-
-
-def _is_writable(path: Path) -> bool:
-    """Whether a ledger can be written; WAL makes files beside it."""
-    return os.access(path, os.W_OK) and os.access(path.parent, os.W_OK)
 
 
 def _read_only(path: Path) -> str:
@@ -157,7 +123,8 @@ def _read_only(path: Path) -> str:
 
 def _prepare(con: sqlite3.Connection, path: Path, *, writable: bool) -> None:
     """Set a new connection up, and make the tables of a new file."""
-    con.text_factory = _decoded
+    # what damage has made undecodable is for the checksum to find
+    con.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
     if not writable:
         _refuse_other_schema(con, path)
         return
@@ -169,11 +136,6 @@ def _prepare(con: sqlite3.Connection, path: Path, *, writable: bool) -> None:
         _create_tables(con, path)
     except UnicodeDecodeError as error:  # SQLite's message quotes what it cannot read
         raise sqlite3.DatabaseError("malformed database schema") from error
-
-
-def _decoded(text: bytes) -> str:
-    """Text as it is kept; what damage has made undecodable is for the checksum to find."""
-    return text.decode("utf-8", "surrogateescape")
 
 
 @contextmanager

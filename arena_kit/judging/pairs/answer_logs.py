@@ -2,22 +2,19 @@
 (inspect_ai 0.3), the LM Evaluation Harness (lm-eval 0.4) and Arena-Hard-Auto (2.0).
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
 import zipfile
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from arena_kit.battles.battle import check_entrant_id, check_id
 from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
-from arena_kit.judging.pairs.prompts import Prompt, Response, file_row, responses_file
+from arena_kit.judging.pairs.prompts import Prompt, Response, Row, file_row, responses_file
 
 #: A table of scores as `read_battles` takes it: the scorer is the dimension.
 _SCORE_COLUMNS = ("question_id", "model", "score", "dimension")
@@ -37,15 +34,15 @@ class LoggedAnswer(NamedTuple):
     it in other words. `scores` are the log's own, as numbers. `place` is where it stands.
     """
 
-    place: str
     prompt_id: str
-    task: str
-    model: str
     prompt: str
     text: str
     same: str
+    model: str = ""
     target: str | None = None
     scores: Mapping[str, float] = {}
+    place: str = ""
+    task: str = ""
 
 
 #: A place, the task and the model that it belongs to, and what stands there.
@@ -59,7 +56,7 @@ class _LogFormat(NamedTuple):
     row: str
     recognises: Callable[[Path], bool]
     rows: Callable[[Path], Iterator[_Row]]
-    answer: Callable[[str, tuple[str, str], Mapping[str, Any]], LoggedAnswer | str]
+    answer: Callable[[Mapping[str, Any]], LoggedAnswer | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -122,12 +119,10 @@ def collect(logs: Sequence[tuple[str, Path]]) -> Collection:
         for each in answered.values()
         for scorer, score in each.scores.items()
     )
-    return Collection(
-        prompts=tuple(map(_prompt, first.values())),
-        responses=tuple(map(_response, answered.values())),
-        scores=tuple(scores),
-        left_out=dict(left_out),
-    )
+    prompts = tuple(map(_prompt, first.values()))
+    responses = tuple(map(_response, answered.values()))
+    left = dict(left_out)
+    return Collection(prompts=prompts, responses=responses, scores=tuple(scores), left_out=left)
 
 
 def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[LoggedAnswer]:
@@ -135,15 +130,17 @@ def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[Logge
     counted.
     """
     log = _format_of(path)
-    for place, owner, row in log.rows(path):
+    for place, (task, model), row in log.rows(path):
         try:
-            answer = log.answer(place, owner, row)
+            answer = log.answer(row)
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise DataError(f"{place}: not {log.row} ({error!r})") from None
         if isinstance(answer, str):
             left_out[answer] += 1
         else:
-            yield answer._replace(model=entrant or _safe_id(answer.model))
+            name = entrant or _safe_id(answer.model or model)
+            prompt_id = _safe_id(f"{task}:{answer.prompt_id}")
+            yield answer._replace(place=place, task=task, model=name, prompt_id=prompt_id)
 
 
 def _format_of(path: Path) -> _LogFormat:
@@ -159,31 +156,21 @@ def _format_of(path: Path) -> _LogFormat:
 
 
 def _prompt(answer: LoggedAnswer) -> Prompt:
-    with _named_errors(answer.place):
-        return Prompt(
-            prompt_id=answer.prompt_id,
-            text=answer.prompt,
-            source=_safe_id(answer.task),
-            gold_answer=answer.target,
-        )
+    named = {"prompt_id": answer.prompt_id, "source": _safe_id(answer.task)}
+    return _made(answer, Prompt, **named, text=answer.prompt, gold_answer=answer.target)
 
 
 def _response(answer: LoggedAnswer) -> Response:
-    with _named_errors(answer.place):
-        return Response(
-            entrant_id=answer.model,
-            prompt_id=answer.prompt_id,
-            response_text=answer.text,
-            diagnostics={"scores": dict(answer.scores)} if answer.scores else {},
-        )
+    scores = {"scores": dict(answer.scores)} if answer.scores else {}
+    named = {"entrant_id": answer.model, "prompt_id": answer.prompt_id}
+    return _made(answer, Response, **named, response_text=answer.text, diagnostics=scores)
 
 
-@contextmanager
-def _named_errors(place: str) -> Iterator[None]:
+def _made(answer: LoggedAnswer, kind: type[Row], **fields: Any) -> Row:
     try:
-        yield
+        return kind(**fields)
     except DataError as error:
-        raise DataError(f"{place}: {error}") from None
+        raise DataError(f"{answer.place}: {error}") from None
 
 
 def _safe_id(name: str) -> str:
@@ -299,9 +286,7 @@ def _read_by_inspect(path: Path) -> Any:
     return read_eval_log(str(path)).model_dump(mode="json")
 
 
-def _inspect_answer(
-    place: str, owner: tuple[str, str], sample: Mapping[str, Any]
-) -> LoggedAnswer | str:
+def _inspect_answer(sample: Mapping[str, Any]) -> LoggedAnswer | str:
     if sample.get("epoch", 1) != 1:
         return "answers of later epochs"
     if sample.get("error"):
@@ -317,12 +302,9 @@ def _inspect_answer(
     if choices:
         listed = "\n".join(f"{chr(65 + n)}) {choice}" for n, choice in enumerate(choices))
         prompt = f"{prompt}\n\n{listed}"
-    (task, model), target = owner, sample.get("target")
+    target = sample.get("target")
     return LoggedAnswer(
-        place=place,
-        prompt_id=_safe_id(f"{task}:{sample['id']}"),
-        task=task,
-        model=model,
+        prompt_id=str(sample["id"]),
         prompt=prompt,
         text=text,
         same=_digest(prompt),
@@ -368,9 +350,7 @@ def _lm_eval_rows(path: Path) -> Iterator[_Row]:
         seen.add(sample)
 
 
-def _lm_eval_answer(
-    place: str, owner: tuple[str, str], row: Mapping[str, Any]
-) -> LoggedAnswer | str:
+def _lm_eval_answer(row: Mapping[str, Any]) -> LoggedAnswer | str:
     text = row["resps"][0]
     text = text[0] if isinstance(text, list) else text
     if not isinstance(text, str):
@@ -378,13 +358,9 @@ def _lm_eval_answer(
     prompt = _lm_eval_prompt(row["arguments"])
     if not prompt:
         return "samples whose prompt is not text"
-    task, model = owner
     scores = {name: row.get(name) for name in row.get("metrics") or []}
     return LoggedAnswer(
-        place=place,
-        prompt_id=_safe_id(f"{task}:{row['doc_id']}"),
-        task=task,
-        model=model,
+        prompt_id=str(row["doc_id"]),
         prompt=prompt,
         text=text,
         same=row.get("doc_hash") or _digest(json.dumps(row.get("doc"), sort_keys=True)),
@@ -415,23 +391,13 @@ def _arena_hard_rows(path: Path) -> Iterator[_Row]:
         yield f"{path}:{line}", ("arena-hard", ""), row
 
 
-def _arena_hard_answer(
-    place: str, owner: tuple[str, str], row: Mapping[str, Any]
-) -> LoggedAnswer | str:
+def _arena_hard_answer(row: Mapping[str, Any]) -> LoggedAnswer | str:
     content = row["messages"][-1]["content"]
     text = content["answer"] if isinstance(content, dict) else _content_text(content)
     prompt = _conversation_text(row["messages"][:-1])
     if not prompt or not isinstance(text, str):
         return "answers whose prompt or text is not text"
-    return LoggedAnswer(
-        place=place,
-        prompt_id=_safe_id(f"{owner[0]}:{row['uid']}"),
-        task=owner[0],
-        model=str(row["model"]),
-        prompt=prompt,
-        text=text,
-        same=_digest(prompt),
-    )
+    return LoggedAnswer(str(row["uid"]), prompt, text, _digest(prompt), str(row["model"]))
 
 
 def _jsonl_with(*keys: str) -> Callable[[Path], bool]:
@@ -440,18 +406,8 @@ def _jsonl_with(*keys: str) -> Callable[[Path], bool]:
 
 _FORMATS = (
     _LogFormat("Inspect log", "a sample of Inspect", _is_inspect, _inspect_rows, _inspect_answer),
-    _LogFormat(
-        "lm-eval samples",
-        "a sample of lm-eval",
-        _jsonl_with("doc_id", "arguments", "resps"),
-        _lm_eval_rows,
-        _lm_eval_answer,
-    ),
-    _LogFormat(
-        "Arena-Hard answers",
-        "an answer of Arena-Hard",
-        _jsonl_with("uid", "model", "messages"),
-        _arena_hard_rows,
-        _arena_hard_answer,
-    ),
-)
+    _LogFormat("lm-eval samples", "a sample of lm-eval",
+               _jsonl_with("doc_id", "arguments", "resps"), _lm_eval_rows, _lm_eval_answer),
+    _LogFormat("Arena-Hard answers", "an answer of Arena-Hard",
+               _jsonl_with("uid", "model", "messages"), _arena_hard_rows, _arena_hard_answer),
+)  # fmt: skip

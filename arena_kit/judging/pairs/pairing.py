@@ -1,7 +1,5 @@
 """Which pairs are judged: the prompts of a run, and every two entrants on each."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -96,6 +94,7 @@ def build_pairs(
         (e, p.prompt_id) for p in prompts for e in sorted(entrants) if (e, p.prompt_id) not in have
     ]
     incomplete = {prompt_id for _, prompt_id in absent}
+    lacking = {(e, p) for p in incomplete for e in entrants} if missing == "listwise" else {*absent}
     pairs: list[Pair] = []
     lost: dict[str, int] = {}
     own: dict[str, int] = {}
@@ -107,30 +106,19 @@ def build_pairs(
             for a, b in combinations(sorted(set(entrants)), 2)
             if not only or only in (a, b)
         ]
-        allowed = [p for p in wanted if not {p.entrant_a, p.entrant_b} & {*barred}]
-        kept = [pair for pair in allowed if _has_both(pair, have, incomplete, missing)]
+        allowed = [p for p in wanted if not {*p.entrants} & {*barred}]
+        kept = [p for p in allowed if not {(e, p.prompt_id) for e in p.entrants} & lacking]
         own[dimension] = len(wanted) - len(allowed)
         lost[dimension] = len(allowed) - len(kept)
         pairs += kept[:limit] if limit else kept
     if not pairs:
         aside = f", {sum(own.values())} pairs are of the judge's own family" if barred else ""
         raise DataError(f"no pair can be judged: {len(absent)} responses are missing{aside}")
-    whole = sorted(incomplete) if missing == "listwise" else []
+    whole = tuple(sorted(incomplete)) if missing == "listwise" else ()
     return Pairing(
-        pairs=tuple(pairs),
-        missing=tuple(absent),
-        dropped_prompts=tuple(whole),
-        dropped_pairs=lost,
+        pairs=tuple(pairs), missing=tuple(absent), dropped_prompts=whole, dropped_pairs=lost,
         barred=own if barred else {},
-    )
-
-
-def _has_both(
-    pair: Pair, have: set[tuple[str, str]], incomplete: set[str], missing: Missing
-) -> bool:
-    if missing == "listwise":
-        return pair.prompt_id not in incomplete
-    return all((e, pair.prompt_id) in have for e in (pair.entrant_a, pair.entrant_b))
+    )  # fmt: skip
 
 
 def drawn_in_turn(pairs: Sequence[Pair], n: int, seed: int) -> tuple[Pair, ...]:

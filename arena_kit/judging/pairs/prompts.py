@@ -1,7 +1,5 @@
 """What is judged: prompts, the responses to them, and the pairs to compare; and their files."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from enum import StrEnum
@@ -88,6 +86,10 @@ class Pair:
     def __post_init__(self) -> None:
         if not self.entrant_a < self.entrant_b:
             raise DataError(f"a pair is two entrants in name order, not {self!r}")
+
+    @property
+    def entrants(self) -> tuple[str, str]:
+        return self.entrant_a, self.entrant_b
 
     @property
     def pair_id(self) -> str:

@@ -2,8 +2,6 @@
 what that says of a judge beside people.
 """
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import nan
@@ -15,14 +13,8 @@ from numpy.typing import ArrayLike, NDArray
 from arena_kit.battles.battle import A_WINS, B_WINS, OUTCOMES
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
-from arena_kit.judging.quality.estimates import (
-    Estimate,
-    Floats,
-    Measure,
-    jackknifed,
-    share_of,
-    sums,
-)
+from arena_kit.judging.quality import estimates
+from arena_kit.judging.quality.estimates import Estimate, Floats, Measure, share_of
 from arena_kit.rating.base import RatingError, Ratings, known
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 
@@ -69,7 +61,7 @@ def agreement(
         ties=ties,
         agreed=int((one == two).sum()),
         rate=share_of(one == two, groups),
-        kappa=jackknifed(_tables(one, two, groups), _kappas, n=len(one)),
+        kappa=estimates.jackknifed(_tables(one, two, groups), _kappas, n=len(one)),
     )
 
 
@@ -104,7 +96,7 @@ def alpha(ratings: ArrayLike, clusters: ArrayLike | None = None) -> Estimate:
     """
     parts = _coincidences(ratings)
     groups = np.arange(len(parts)) if clusters is None else np.asarray(clusters)
-    return jackknifed(sums(parts, groups), _alphas, n=round(float(parts.sum())))
+    return estimates.jackknifed(estimates.sums(parts, groups), _alphas, n=round(float(parts.sum())))
 
 
 def between(judges: Mapping[str, BattleLog]) -> Estimate:
@@ -180,6 +172,8 @@ def _ranks(judged: BattleLog, labels: BattleLog) -> list[Measure]:
     """How far ratings by the judge are from people's, where both exist; one who rates all models
     alike has no rank correlation.
     """
+    if len({*judged.models} & {*labels.models}) < _MIN_RANKED:
+        return []
     try:
         judge, voters = map(BradleyTerry(prior=0.5), (judged, labels))
     except RatingError:

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -68,29 +69,23 @@ class Calls:
         with np.errstate(divide="ignore"):
             longer = np.log2((1 + share) / (1 - share))
         return cls(
-            models=log.models,
-            first=log.a,
-            second=log.b,
-            question=log.question_id or each,
-            dimension=log.dimension or whole,
-            label=verdicts(log),
+            models=log.models, first=log.a, second=log.b, question=log.question_id or each,
+            dimension=log.dimension or whole, label=verdicts(log),
             longer=np.where(np.isfinite(longer), longer, np.nan),
-        )
+        )  # fmt: skip
 
     def __len__(self) -> int:
         return len(self.label)
 
     def select(self, rows: NDArray[np.bool_]) -> Calls:
         """Some of the rows, under the same names."""
-        return Calls(
-            models=self.models,
-            first=self.first[rows],
-            second=self.second[rows],
-            question=Labels(self.question.names, self.question.codes[rows]),
-            dimension=Labels(self.dimension.names, self.dimension.codes[rows]),
-            label=self.label[rows],
-            longer=self.longer[rows],
-        )
+        columns: dict[str, Any] = {
+            name: getattr(self, name)[rows] for name in ("first", "second", "label", "longer")
+        }
+        for name in ("question", "dimension"):
+            labels: Labels = getattr(self, name)
+            columns[name] = Labels(labels.names, labels.codes[rows])
+        return replace(self, **columns)
 
     def among(self, names: Sequence[str]) -> Calls:
         """The answers on pairs of these models."""

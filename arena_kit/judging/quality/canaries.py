@@ -4,8 +4,6 @@ They have prompts, responses and a `Material` of their own, so that a judge is a
 same ledger as for a tournament while none of their verdicts can become a battle.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -78,12 +76,8 @@ class Canary:
 
     @property
     def pair(self) -> Pair:
-        return Pair(
-            dimension=self.dimension,
-            prompt_id=self.prompt.prompt_id,
-            entrant_a=BETTER,
-            entrant_b=WORSE,
-        )
+        name = self.prompt.prompt_id
+        return Pair(dimension=self.dimension, prompt_id=name, entrant_a=BETTER, entrant_b=WORSE)
 
     @property
     def worse_is_longer(self) -> bool:
@@ -117,21 +111,18 @@ def canary_pairs(
     """
     dimensions = list(rubrics)
     chosen = tuple(_preflight(dimensions) if suite == "preflight" else _full(dimensions))
-    texts = [(c.prompt.prompt_id, who, text) for c in chosen for who, text in _texts(c)]
-    return Canaries(
-        suite=suite,
-        canaries=chosen,
-        material=Material(
-            prompts={canary.prompt.prompt_id: canary.prompt for canary in chosen},
-            responses={
-                (who, prompt): Response(entrant_id=who, prompt_id=prompt, response_text=text)
-                for prompt, who, text in texts
-            },
-            rubrics=rubrics,
-            salt=salt,
-            graded=graded,
-        ),
+    prompts = {canary.prompt.prompt_id: canary.prompt for canary in chosen}
+    responses = {
+        (who, c.prompt.prompt_id): Response(
+            entrant_id=who, prompt_id=c.prompt.prompt_id, response_text=text
+        )
+        for c in chosen
+        for who, text in ((BETTER, c.better), (WORSE, c.worse))
+    }
+    material = Material(
+        prompts=prompts, responses=responses, rubrics=rubrics, salt=salt, graded=graded
     )
+    return Canaries(suite=suite, canaries=chosen, material=material)
 
 
 @cache
@@ -141,10 +132,6 @@ def attacks() -> tuple[Attack, ...]:
         Attack(attack_id=row["id"], kind=row["kind"], text=row["text"], hide=row.get("hide", ""))
         for row in _rows("attacks")
     )
-
-
-def _texts(canary: Canary) -> tuple[tuple[str, str], tuple[str, str]]:
-    return (BETTER, canary.better), (WORSE, canary.worse)
 
 
 def _preflight(dimensions: Sequence[str]) -> Iterator[Canary]:
@@ -215,12 +202,9 @@ def _contrasted(row: Mapping[str, Any], dimensions: Sequence[str]) -> list[Canar
 
 def _canary(row: Mapping[str, Any], name: str, dimension: str, better: str, worse: str) -> Canary:
     prompt = Prompt(
-        prompt_id=PREFIX + name,
-        text=row["question"],
-        source="canary",
-        gold_answer=row.get("gold_answer"),
-        expected_behavior=row.get("expected_behavior"),
-    )
+        prompt_id=PREFIX + name, text=row["question"], source="canary",
+        gold_answer=row.get("gold_answer"), expected_behavior=row.get("expected_behavior"),
+    )  # fmt: skip
     return Canary(dimension=dimension, prompt=prompt, better=better.strip(), worse=worse.strip())
 
 
@@ -243,12 +227,8 @@ def _rows(name: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def _hidden(text: str, how: Hide) -> str:
-    match how:
-        case "zero-width":
-            return _ZERO_WIDTH_SPACE.join(text)
-        case "tags":
-            return "".join(chr(_TAG_BLOCK + ord(letter)) for letter in text)
-        case "bidi":
-            return f"{_RIGHT_TO_LEFT}{text[::-1]}{_POP}"
-        case _:
-            return text
+    if how == "zero-width":
+        return _ZERO_WIDTH_SPACE.join(text)
+    if how == "tags":
+        return "".join(chr(_TAG_BLOCK + ord(letter)) for letter in text)
+    return f"{_RIGHT_TO_LEFT}{text[::-1]}{_POP}" if how == "bidi" else text

@@ -91,10 +91,8 @@ class CanaryReport:
     def of(cls, judge: str, canaries: Canaries, judgments: Iterable[Judgment]) -> CanaryReport:
         """Put judgments, as `judge_pairs` gives them, beside their canaries."""
         by_pair = {judgment.pair: judgment for judgment in judgments}
-        results = (
-            CanaryResult(canary=canary, judgment=by_pair[canary.pair])
-            for canary in canaries.canaries
-        )
+        asked = canaries.canaries
+        results = (CanaryResult(canary=each, judgment=by_pair[each.pair]) for each in asked)
         return cls(judge=judge, suite=canaries.suite, results=tuple(results))
 
     @property

@@ -145,7 +145,8 @@ def share_of(flags: ArrayLike, clusters: ArrayLike | None = None) -> Estimate:
     bound). By default each row is a cluster of its own.
     """
     hits = np.asarray(flags, bool)
-    parts = sums(np.stack([hits, np.ones(len(hits))], axis=1), _clusters(clusters, len(hits)))
+    groups = np.arange(len(hits)) if clusters is None else np.asarray(clusters)
+    parts = sums(np.stack([hits, np.ones(len(hits))], axis=1), groups)
     share = jackknifed(parts, lambda total: total[:, 0] / total[:, 1], n=len(hits))
     if share.low is None:
         return share
@@ -195,8 +196,9 @@ def logistic_shift(x: Floats, y: Floats, clusters: Clusters, column: int, *, n: 
     value, groups = float(coefficients[column]), len(np.unique(clusters))
     if groups < 2:
         return Estimate(value=float(expit(value)), n=n)
-    scores = sums(x * (y - expit(x @ coefficients))[:, None], clusters)
-    bread = np.linalg.inv(_information(x, coefficients))
+    p = expit(x @ coefficients)
+    scores = sums(x * (y - p)[:, None], clusters)
+    bread = np.linalg.inv(_information(x, p))
     covariance = groups / (groups - 1) * bread @ (scores.T @ scores) @ bread
     half = t_quantile(groups - 1) * sqrt(covariance[column, column])
     middle, low, high = map(float, expit([value, value - half, value + half]))
@@ -209,8 +211,8 @@ def fit_logistic(x: Floats, y: Floats) -> Floats:
 
     beta = np.zeros(x.shape[1])
     for _ in range(_STEPS):
-        score = x.T @ (y - expit(x @ beta)) - _RIDGE * beta
-        step = np.linalg.solve(_information(x, beta), score)
+        p = expit(x @ beta)
+        step = np.linalg.solve(_information(x, p), x.T @ (y - p) - _RIDGE * beta)
         step *= min(1.0, 2.0 / max(1e-12, float(np.abs(step).max())))
         beta += step
         if np.abs(step).max() < 1e-9:
@@ -225,13 +227,6 @@ def t_quantile(freedom: int) -> float:
     return float(stdtrit(freedom, 0.975))
 
 
-def _clusters(clusters: ArrayLike | None, n: int) -> Clusters:
-    return np.arange(n) if clusters is None else np.asarray(clusters)
-
-
-def _information(x: Floats, beta: Floats) -> Floats:
-    from scipy.special import expit
-
-    p = expit(x @ beta)
+def _information(x: Floats, p: Floats) -> Floats:
     information: Floats = (x * (p * (1 - p))[:, None]).T @ x + _RIDGE * np.eye(x.shape[1])
     return information

@@ -4,8 +4,6 @@ Whatever is measured of a judge (order effects, canaries, agreement with people 
 table; those that name a rule are held against it. A judge is as good as its worst finding.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
@@ -55,8 +53,7 @@ class Rule:
             raise ValueError(
                 f"trusted and usable must be from 0 to 1, not {self.trusted:g} and {self.usable:g}"
             )
-        stricter = self.trusted >= self.usable if self.least else self.trusted <= self.usable
-        if not stricter:
+        if not self.keeps(self.trusted, self.usable):
             raise ValueError(
                 f"trusted ({self.trusted:g}) must ask for no less than usable ({self.usable:g})"
             )
@@ -108,7 +105,14 @@ class Gate:
     @property
     def sentence(self) -> str:
         """The first line of a report: the level, and its first reasons."""
-        return f"{_sentence(self)} {self.note}".rstrip()
+        if self.level is Level.TRUSTED:
+            missing = f"; not measured: {', '.join(self.unmeasured)}" if self.unmeasured else ""
+            why = f"all {len(self.findings)} checks are met{missing}"
+        else:
+            reasons = list(_by_rule(self)) or ["nothing was measured"]
+            more = f"; {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+            why = f"{'; '.join(reasons[:_REASONS])}{more}"
+        return f"The judge {self.judge} is {self.level}: {why}. {self.note}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -174,16 +178,6 @@ def _level(measure: Measure, rule: Rule) -> tuple[Level, str]:
     if worst is not None and not rule.keeps(worst, rule.usable):
         return Level.CAUTION, f"{shown}, but {worst:.1%} is possible and {usable}"
     return Level.TRUSTED, f"{shown}, {word} {rule.trusted:.0%} is trusted"
-
-
-def _sentence(gate: Gate) -> str:
-    if gate.level is Level.TRUSTED:
-        missing = f"; not measured: {', '.join(gate.unmeasured)}" if gate.unmeasured else ""
-        n = len(gate.findings)
-        return f"The judge {gate.judge} is trusted: all {n} checks are met{missing}."
-    reasons = list(_by_rule(gate)) or ["nothing was measured"]
-    more = f"; {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
-    return f"The judge {gate.judge} is {gate.level}: {'; '.join(reasons[:_REASONS])}{more}."
 
 
 def _by_rule(gate: Gate) -> Iterator[str]:

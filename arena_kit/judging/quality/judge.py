@@ -7,22 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.judging.quality import measures
 from arena_kit.judging.quality.agreement import between, people
 from arena_kit.judging.quality.calls import Calls, Lengths
 from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.estimates import Estimate, Measure, find
 from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
-from arena_kit.judging.quality.measures import (
-    Families,
-    family_preference,
-    length_preference,
-    position,
-    rubric_findings,
-    rubric_use,
-    settled,
-    stability,
-    statuses,
-)
+from arena_kit.judging.quality.measures import Families
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 
@@ -84,10 +75,10 @@ class JudgeQuality:
             labelled = _labels(labels, name)
             own += _named(
                 name,
-                *statuses([j for j in judgments if j.pair.dimension == name]),
-                *position(each).measures(),
+                *measures.statuses([j for j in judgments if j.pair.dimension == name]),
+                *measures.position(each).measures(),
                 *_preferences(each, families, labelled),
-                *stability(twice[name]),
+                *measures.stability(twice[name]),
             )
             log = logs.get(name, logs.get(""))
             if log is not None and labelled is not None:
@@ -112,7 +103,7 @@ class JudgeQuality:
         own, compared = [], []
         for name, log in _by_dimension(judged).items():
             calls, labelled = Calls.from_battles(log), _labels(labels, name)
-            bias = settled(log) if both_orders else position(calls)
+            bias = measures.settled(log) if both_orders else measures.position(calls)
             known = [row for row in bias.measures() if row.value is not None]
             own += _named(name, *known, *_preferences(calls, families, labelled))
             if labelled is not None:
@@ -133,11 +124,11 @@ class JudgeQuality:
         """The table of a judge from its own rows and those about people, which are said to be
         missing where nothing was compared: nothing else shows that verdicts are right.
         """
-        rows, unread = [*own, *rubric_use(calls)], tuple(unread)
+        rows, unread = [*own, *measures.rubric_use(calls)], tuple(unread)
         nobody = Measure(measure="agreement", rule="people", value=None)
-        rubrics = rubric_findings(dimensions, rows, unread)
-        measures = (*rows, *rubrics, *(compared or [nobody]))
-        return cls(judge=judge, dimensions=tuple(dimensions), measures=measures, unread=unread)
+        rubrics = measures.rubric_findings(dimensions, rows, unread)
+        table = (*rows, *rubrics, *(compared or [nobody]))
+        return cls(judge=judge, dimensions=tuple(dimensions), measures=table, unread=unread)
 
     def find(self, measure: str, dimension: str = "", stratum: str = "") -> Estimate:
         """One of the measures; without a value where it was not measured."""
@@ -193,16 +184,11 @@ class Judged:
         verdicts = [verdict for judgment in judgments for verdict in judgment.verdicts]
         n, took = len(verdicts), timing or {}
         return cls(
-            judge=quality.judge,
-            source=source,
-            quality=quality,
-            gate=gate,
-            battles=to_battles(judgments),
-            canaries=canaries,
-            n_verdicts=n,
+            judge=quality.judge, source=source, quality=quality, gate=gate,
+            battles=to_battles(judgments), canaries=canaries, n_verdicts=n,
             usd=1000 * sum(v.cost_usd for v in verdicts) / n if n else None,
             seconds=1000 * took["seconds"] / took["asked"] if took.get("asked") else None,
-        )
+        )  # fmt: skip
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -237,9 +223,9 @@ def _named(dimension: str, *rows: Measure) -> list[Measure]:
 
 
 def _preferences(calls: Calls, families: Families, labels: BattleLog | None) -> list[Measure]:
-    rows = length_preference(calls)
+    rows = measures.length_preference(calls)
     if families.own and labels is not None:
-        rows += family_preference(calls, families, Calls.from_battles(labels))
+        rows += measures.family_preference(calls, families, Calls.from_battles(labels))
     return rows
 
 

@@ -11,18 +11,9 @@ from math import nan, sqrt
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.judging.quality import estimates
 from arena_kit.judging.quality.calls import Calls, Floats, Ints, Orders
-from arena_kit.judging.quality.estimates import (
-    NOTHING,
-    Estimate,
-    Measure,
-    find,
-    fit_logistic,
-    jackknifed,
-    logistic_shift,
-    share_of,
-    sums,
-)
+from arena_kit.judging.quality.estimates import Estimate, Measure, find, share_of
 from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 
 #: Why a judge that compares words fails on a rubric that nobody programmed.
@@ -79,17 +70,11 @@ class PositionBias:
 
     def as_dict(self) -> dict[str, float | int | None]:
         """Plain values, for JSON."""
-        flips, slot_a = self.flips, self.slot_a
-        return {
-            "n_pairs": flips.n,
-            "flip_rate": flips.value,
-            "flip_low": flips.low,
-            "flip_high": flips.high,
-            "n_decisive_verdicts": slot_a.n,
-            "slot_a_rate": slot_a.value,
-            "slot_a_low": slot_a.low,
-            "slot_a_high": slot_a.high,
-        }
+        rates = {"flip": self.flips, "slot_a": self.slot_a}
+        counts = {"n_pairs": self.flips.n, "n_decisive_verdicts": self.slot_a.n}
+        ends = {"rate": "value", "low": "low", "high": "high"}
+        return counts | {f"{n}_{end}": getattr(e, of) for n, e in rates.items()
+                         for end, of in ends.items()}  # fmt: skip
 
     def measures(self) -> list[Measure]:
         """The same as rows of the table of measures."""
@@ -109,7 +94,7 @@ def position(calls: Calls) -> PositionBias:
 def settled(log: BattleLog) -> PositionBias:
     """Order effects of battles that were settled from both orders; which slot won is not known."""
     clusters = None if log.question_id is None else log.question_id.codes
-    return PositionBias(flips=share_of(log.flags(), clusters), slot_a=NOTHING)
+    return PositionBias(flips=share_of(log.flags(), clusters), slot_a=estimates.NOTHING)
 
 
 def position_bias(judgments: Sequence[Judgment]) -> dict[str, PositionBias]:
@@ -133,7 +118,7 @@ def length_preference(calls: Calls) -> list[Measure]:
         return []
     named_longer = (rows.label == 0) == (rows.longer > 0)
     x = np.column_stack([rows.longer, np.ones(len(rows)), rows.model_columns(rows.models)])
-    doubled = logistic_shift(x, rows.won, rows.clusters, 0, n=int(differs.sum()))
+    doubled = estimates.logistic_shift(x, rows.won, rows.clusters, 0, n=int(differs.sum()))
     return [
         share_of(named_longer[decisive], rows.clusters[decisive]).named("longer_named"),
         doubled.named("twice_as_long", rule="length"),
@@ -176,12 +161,12 @@ def family_preference(calls: Calls, families: Families, others: Calls) -> list[M
     if not n or not len(theirs):
         return []
     slot = np.ones((len(theirs), 1))
-    strengths = fit_logistic(np.hstack([their_models, slot]), theirs.won)[: len(names)]
+    strengths = estimates.fit_logistic(np.hstack([their_models, slot]), theirs.won)[: len(names)]
     mine = np.column_stack([side, np.ones(len(judge)), models @ strengths, np.zeros(len(judge))])
     x = np.block([[mine, models], [np.zeros((len(theirs), 3)), slot, their_models]])
     y = np.concatenate([judge.won, theirs.won])
     questions = np.concatenate([each.question.values() for each in (judge, theirs)]).astype(str)
-    share = logistic_shift(x, y, np.unique(questions, return_inverse=True)[1], 0, n=n)
+    share = estimates.logistic_shift(x, y, np.unique(questions, return_inverse=True)[1], 0, n=n)
     return [share.named("own_family", rule="family")]
 
 
@@ -260,7 +245,7 @@ def _two_dimensions(one: str, other: str, first: Orders, second: Orders) -> list
 
 def _correlation(x: Floats, y: Floats, questions: Ints) -> Estimate:
     parts = np.stack([np.ones(len(x)), x, y, x * x, y * y, x * y], axis=1)
-    return jackknifed(sums(parts, questions), _pearson, n=len(x))
+    return estimates.jackknifed(estimates.sums(parts, questions), _pearson, n=len(x))
 
 
 def _pearson(moments: Floats) -> Floats:

@@ -1,7 +1,5 @@
 """Several judges as one: a panel that votes on every pair, each judge with one vote."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 

@@ -3,8 +3,6 @@
 Each form counts only in its place, and prose is not read: see design/verdict-parser.md.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from typing import NamedTuple
@@ -21,11 +19,8 @@ _MOST_OBJECTS = 50
 
 #: What a label names; C is the third choice of three.
 _PLAIN: dict[str, tuple[Slot, Margin | None]] = {
-    "A": (Slot.A, None),
-    "B": (Slot.B, None),
-    "C": (Slot.TIE, None),
-    "TIE": (Slot.TIE, None),
-}
+    "A": (Slot.A, None), "B": (Slot.B, None), "C": (Slot.TIE, None), "TIE": (Slot.TIE, None)
+}  # fmt: skip
 _GRADED: dict[str, tuple[Slot, Margin | None]] = {
     "A>>B": (Slot.A, Margin.MUCH),
     "A>B": (Slot.A, Margin.BETTER),

@@ -4,8 +4,6 @@ A run creates hundreds of thousands of them, so garbage collection can be disabl
 they are named tuples, which are made faster than frozen dataclasses.
 """
 
-from __future__ import annotations
-
 import gc
 import hashlib
 import json

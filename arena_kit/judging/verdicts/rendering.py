@@ -4,8 +4,6 @@ Candidate responses are data: they stand between tags that carry an unguessable 
 look-alike tags inside them are escaped, and no entrant's name appears anywhere.
 """
 
-from __future__ import annotations
-
 import hashlib
 import hmac
 import re

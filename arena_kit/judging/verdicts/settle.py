@@ -1,7 +1,5 @@
 """From answers to verdicts, from verdicts to judgments, from judgments to battles."""
 
-from __future__ import annotations
-
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
@@ -10,12 +8,11 @@ from arena_kit.battles.battle import Battle, Outcome, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_text
 from arena_kit.judging.pairs.prompts import Pair
+from arena_kit.judging.verdicts import records
 from arena_kit.judging.verdicts.parsing import Reading, read_verdict
 from arena_kit.judging.verdicts.records import (
     Answer,
-    JudgeRequest,
     Judgment,
-    Margin,
     Presentation,
     Settlement,
     Status,
@@ -30,15 +27,13 @@ def presentations(pair: Pair) -> tuple[Presentation, Presentation]:
 
 
 def verdict_of(
-    request: JudgeRequest, answer: Answer | None, *, judge_model: str, cached: bool = False
+    request: records.JudgeRequest, answer: Answer | None, *, judge_model: str, cached: bool = False
 ) -> Verdict:
     """Read an answer; one that is absent or unreadable gets a status, never a winner."""
     if answer is None:
+        nothing = "the judge returned no answer"
         return Verdict(
-            presentation=request.presentation,
-            status=Status.MISSING,
-            judge_model=judge_model,
-            detail="the judge returned no answer",
+            request.presentation, Status.MISSING, judge_model=judge_model, detail=nothing
         )
     text, status = whole_text(answer.text), answer.status
     reading = Reading(winner=None)
@@ -46,20 +41,11 @@ def verdict_of(
         reading = read_verdict(text, graded=request.graded)
         status = Status.OK if reading.winner else Status.UNPARSABLE
     return Verdict(
-        presentation=request.presentation,
-        status=status,
-        winner=reading.winner,
-        margin=reading.margin,
-        justification=whole_text(reading.justification),
-        raw_text=text,
-        judge_model=judge_model,
-        served_model=answer.served_model,
-        usage=answer.usage,
-        cost_usd=answer.cost_usd,
-        cached=cached,
-        attempt=request.attempt,
-        detail=answer.detail,
-    )
+        request.presentation, status, reading.winner, reading.margin,
+        justification=whole_text(reading.justification), raw_text=text, judge_model=judge_model,
+        served_model=answer.served_model, usage=answer.usage, cost_usd=answer.cost_usd,
+        cached=cached, attempt=request.attempt, detail=answer.detail,
+    )  # fmt: skip
 
 
 def settle(forward: Verdict, backward: Verdict) -> Judgment:
@@ -107,7 +93,7 @@ def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
 #: What a graded verdict gives the better response of a win: five labels at equal steps from 0
 #: to 1. The order of entrants is that of any even steps; how far apart they are is a judge's own
 #: scale, as it is without grades, and `rating.calibration` puts it on people's.
-SHARES = {Margin.MUCH: 1.0, Margin.BETTER: 0.75, Margin.NONE: 0.5}
+SHARES = {records.Margin.MUCH: 1.0, records.Margin.BETTER: 0.75, records.Margin.NONE: 0.5}
 
 
 def share_of_first(judgment: Judgment) -> float | None:
@@ -126,18 +112,14 @@ def _battle(judgment: Judgment) -> Battle:
     others = {verdict.other_model for verdict in judgment.verdicts} - {""}
     won = {pair.entrant_a: Outcome.MODEL_A, pair.entrant_b: Outcome.MODEL_B}
     return Battle(
-        battle_id=pair.pair_id,
-        model_a=pair.entrant_a,
-        model_b=pair.entrant_b,
+        battle_id=pair.pair_id, model_a=pair.entrant_a, model_b=pair.entrant_b,
         winner=won[judgment.winner] if judgment.winner else Outcome.TIE,
         inconsistent=judgment.settlement is Settlement.INCONSISTENT,
-        source=Source.LLM_JUDGE,
-        question_id=pair.prompt_id,
-        dimension=pair.dimension,
+        source=Source.LLM_JUDGE, question_id=pair.prompt_id, dimension=pair.dimension,
         judge_model=judgment.forward.judge_model,
         served_model=" + ".join(sorted(others)) or None,
         share_a=None if share in (0.0, 0.5, 1.0) else share,  # else it says what the winner does
-    )
+    )  # fmt: skip
 
 
 def status_counts(judgments: Sequence[Judgment]) -> dict[str, dict[str, int]]:

@@ -10,8 +10,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import partial
 from itertools import pairwise
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 from arena_kit.fanout import fan_out
 from arena_kit.rating.base import RatingError, strong_groups
 from arena_kit.rating.bradley_terry.clusters import Votes
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted, gradient, moved
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted, gradient
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.compiled import Kernel, numba_pays
 from arena_kit.rating.resampling import LANES
@@ -57,13 +58,13 @@ def replicates(
     """
     refit: Callable[[Floats], Floats]
     if votes.cells.x.shape[1] or fit.ties.start is not None:
-        refit = _General(fit, votes.cells, priors)
+        refit = partial(_refit_cells, fit, votes.cells, priors)
     else:
         pairs = Pairs.of(votes.cells, fit.n_models)
         if compiled is None:
             compiled = numba_pays(n * len(pairs.low), COMPILED_FROM)
         votes = votes.added_up(_sides(votes.cells, pairs))
-        refit = CountRefit.of(fit, pairs, priors, compiled=compiled)
+        refit = CountRefit(fit, pairs, priors, compiled=compiled)
     width = min(_WIDTH, max(LANES, _MOST_HELD // votes.held // LANES * LANES))
     blocks = [slice(first, min(n, first + width)) for first in range(0, n, width)]
     return np.concatenate([*fan_out(lambda some: refit(votes.drawn(some)), blocks)])
@@ -76,73 +77,46 @@ def _sides(cells: Cells, pairs: Pairs) -> csr_array:
     from scipy.sparse import csr_array
 
     met, cell = len(pairs.low), np.arange(len(cells.a))
-    won, lost = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
-    by_low, by_high = np.where(pairs.turned, [lost, won], [won, lost])
+    by_low, by_high = np.where(pairs.turned, cells.wins[::-1], cells.wins)
     side = np.append(pairs.of_cell, pairs.of_cell + met)
     sides = csr_array((np.append(by_low, by_high), (side, np.append(cell, cell))))
     sides.eliminate_zeros()
     return sides
 
 
-@dataclass(frozen=True, slots=True)
-class _General:
+def _refit_cells(fit: Fit, cells: Cells, priors: Priors, drawn: Floats) -> Floats:
     """Refit cells, or their sums over pairs where there are no covariates."""
-
-    fit: Fit
-    cells: Cells
-    priors: Priors
-
-    def __call__(self, drawn: Floats) -> Floats:
-        inverse = self.fit.inverse()
-        return np.stack([self._refit(times, inverse) for times in drawn.T])
-
-    def _refit(self, times: Floats, inverse: Floats) -> Floats:
-        cells, n = self.cells.with_weights(times), self.fit.n_models
-        if not cells.x.shape[1]:
-            cells = Pairs.of(cells, n).pooled(cells)
-        cells = cells.and_also(self.priors.always)
-        pairs = Pairs.of(cells, n)
-        divided = pairs.divided(pairs.pooled(cells), half=self.fit.ties.start is None)
-        if not divided.any():
-            return refitted(self.fit, cells, inverse)
-        if not len(self.priors.spare.a):
-            return np.full(len(self.fit.theta), np.nan)
-        return _newton(self.fit, cells.and_also(self.priors.spare.at(divided)))
+    inverse = fit.inverse()
+    return np.stack([_refit(fit, cells.with_weights(t), priors, inverse) for t in drawn.T])
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+def _refit(fit: Fit, cells: Cells, priors: Priors, inverse: Floats) -> Floats:
+    if not cells.x.shape[1]:
+        cells = Pairs.of(cells, fit.n_models).pooled(cells)
+    cells = cells.and_also(priors.always)
+    pairs = Pairs.of(cells, fit.n_models)
+    divided = pairs.divided(pairs.pooled(cells), half=fit.ties.start is None)
+    if not divided.any():
+        return refitted(fit, cells, inverse)
+    if not len(priors.spare.a):
+        return np.full(len(fit.theta), np.nan)
+    return _newton(fit, cells.and_also(priors.spare.at(divided)))
+
+
 class CountRefit:
     """Refit what the lower and then what the higher side of each pair won, a column per resample.
 
     `always` and `spare` are such wins of the prior. `winner` adds them up to models, `ends` pairs.
     """
 
-    fit: Fit
-    pairs: Pairs
-    always: Floats
-    spare: Floats
-    winner: csr_array
-    ends: csr_array
-    inverse: Floats
-    compiled: bool
-
-    @classmethod
-    def of(cls, fit: Fit, pairs: Pairs, priors: Priors, *, compiled: bool) -> Self:
+    def __init__(self, fit: Fit, pairs: Pairs, priors: Priors, *, compiled: bool) -> None:
         from scipy.sparse import csr_array
 
-        met = len(pairs.low)
-        models = np.append(pairs.low, pairs.high)
-        winner = csr_array((np.ones(2 * met), (models, np.arange(2 * met))))
-        return cls(
-            fit=fit,
-            pairs=pairs,
-            always=_prior_wins(priors.always, pairs),
-            spare=_prior_wins(priors.spare, pairs),
-            winner=winner,
-            ends=winner[:, :met] + winner[:, met:],
-            inverse=fit.inverse(),
-            compiled=compiled,
-        )
+        self.fit, self.pairs, self.inverse, self.compiled = fit, pairs, fit.inverse(), compiled
+        self.always, self.spare = (_prior_wins(p, pairs) for p in (priors.always, priors.spare))
+        met, models = len(pairs.low), np.append(pairs.low, pairs.high)
+        self.winner = csr_array((np.ones(2 * met), (models, np.arange(2 * met))))
+        self.ends = self.winner[:, :met] + self.winner[:, met:]
 
     def __call__(self, drawn: Floats) -> Floats:
         wins = drawn + self.always[:, None]
@@ -171,10 +145,8 @@ class CountRefit:
         if np.isnan(wins).any():
             return np.full(self.fit.n_models, np.nan)
         won, lost = np.split(wins, 2)
-        none = np.zeros(len(won))
-        low, high = self.pairs.low, self.pairs.high
-        cells = Cells(a=low, b=high, won=won, tied=none, lost=lost, x=np.zeros((len(won), 0)))
-        return _newton(self.fit, cells)
+        outcomes = np.stack([won, np.zeros(len(won)), lost])
+        return _newton(self.fit, Cells.plain(self.pairs.low, self.pairs.high, outcomes))
 
     @np.errstate(over="ignore", divide="ignore", invalid="ignore")  # on a way that leads nowhere
     def _climb(self, wins: Floats) -> tuple[Floats, NDArray[np.bool_], NDArray[np.bool_]]:
@@ -238,7 +210,7 @@ def _prior_wins(prior: Cells, pairs: Pairs) -> Floats:
     """The pseudo-wins of either side of every pair."""
     n, wins = pairs.n_models, np.zeros((2, len(pairs.low)))
     at = np.searchsorted(pairs.low * n + pairs.high, prior.a * n + prior.b)
-    wins[0, at], wins[1, at] = prior.won, prior.lost
+    wins[:, at] = prior.wins
     return wins.ravel()
 
 
@@ -268,7 +240,7 @@ def refitted(fit: Fit, cells: Cells, inverse: Floats) -> Floats:
         if not largest <= _FAR * abs(shrink) or not shrink:
             break
         step = step / shrink
-        theta = moved(theta, step, fit.n_models, fit.ties)
+        theta = theta + step
         if largest < _TOLERANCE * abs(shrink):
             return theta
         taken.append(step)

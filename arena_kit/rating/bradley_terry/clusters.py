@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TYPE_CHECKING, Literal, NamedTuple
@@ -74,7 +74,8 @@ class Evidence:
     With `clusters`, battles of one cluster are one piece of evidence; without, each battle is.
     `voters` are a second way to cut them, where both count. `counts` says how many votes alike a
     row stands for: its weight where it has neither question nor voter, as in a table of pair
-    counts, else 1. `seen` is how many pieces each model takes part in, by the way that has fewer.
+    counts, else 1. `pieces` is how many there are, and `seen` how many each model takes part in,
+    by the way that has fewer.
     """
 
     rows: Cells
@@ -82,6 +83,7 @@ class Evidence:
     voters: Ints | None = None
     counts: Floats
     seen: Floats
+    pieces: float
 
     @classmethod
     def of(cls, log: BattleLog, x: Floats, cluster: Cluster) -> Evidence:
@@ -100,11 +102,19 @@ class Evidence:
             [questions_seen(log.a, log.b, way, len(log.models)) + extra for way in ways]
             or [log.per_model(counts)]
         ).min(axis=0)
-        first, second = (*(way for way in ways if way.max() + 1 < len(log)), None, None)[:2]
+        cuts: list[Ints | None] = [way for way in ways if way.max() + 1 < len(log)]
+        first, second = (*cuts, None, None)[:2]
         alike = first is None and not x.shape[1] and log.share_a is None
         if alike and np.array_equal(counts, log.weights()):
             return replace(cls._counted(log), seen=seen)
-        return cls(rows=Cells.of(log, x), clusters=first, voters=second, counts=counts, seen=seen)
+        return cls(
+            rows=Cells.of(log, x),
+            clusters=first,
+            voters=second,
+            counts=counts,
+            seen=seen,
+            pieces=min(_pieces(way, counts) for way in cuts or [None]),
+        )
 
     @classmethod
     def _counted(cls, log: BattleLog) -> Evidence:
@@ -112,30 +122,19 @@ class Evidence:
         single, counts = Cells.summed(log).single_votes()
         n = len(log.models)
         seen = np.bincount(np.append(single.a, single.b), np.tile(counts, 2), n).astype(float)
-        return cls(rows=single.with_weights(counts), clusters=None, counts=counts, seen=seen)
+        rows, pieces = single.with_weights(counts), float(counts.sum())
+        return cls(rows=rows, clusters=None, counts=counts, seen=seen, pieces=pieces)
 
-    @property
-    def pieces(self) -> float:
-        """How many pieces there are, by the way that has fewer."""
-        ways = (self.clusters, self.clusters if self.voters is None else self.voters)
-        return min(self._pieces(way) for way in ways)
-
-    def partitions(self) -> Iterator[Partition]:
+    def partitions(self) -> list[Partition]:
         """The ways to cut the battles: by two of them, pieces that share both count twice and are
         taken off once (Cameron, Gelbach and Miller 2011).
         """
-        yield Partition(1, self.clusters, self._pieces(self.clusters))
+        ways = [(1, self.clusters)]
         if self.clusters is not None and self.voters is not None:
-            yield Partition(1, self.voters, self._pieces(self.voters))
             cells = self.clusters.astype(np.int64) * (int(self.voters.max()) + 1) + self.voters
             both = np.unique(cells, return_inverse=True)[1].astype(np.int32)
-            way = both if both.max() + 1 < len(both) else None
-            yield Partition(-1, way, self._pieces(way))
-
-    def _pieces(self, clusters: Ints | None) -> float:
-        if clusters is None:
-            return float(self.counts.sum())
-        return float(clusters.max()) + 1 + float((self.counts - 1).sum())
+            ways += [(1, self.voters), (-1, both if both.max() + 1 < len(both) else None)]
+        return [Partition(sign, way, _pieces(way, self.counts)) for sign, way in ways]
 
     def votes(self, seed: int, n: int) -> Votes:
         """What `n` resamples draw from. Of a cluster that counts several votes alike, each is drawn
@@ -153,6 +152,11 @@ class Evidence:
             counts=None if np.all(counts == 1) else counts,
         )
         return Votes(cells, csr_array((np.ones(len(of_row)), (of_row, clusters))), times)
+
+
+def _pieces(clusters: Ints | None, counts: Floats) -> float:
+    whole = 0.0 if clusters is None else float(clusters.max()) + 1 - len(counts)
+    return whole + float(counts.sum())
 
 
 def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:

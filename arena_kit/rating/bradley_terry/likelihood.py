@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from math import log1p
 from typing import Any
 
@@ -27,44 +27,34 @@ _SAME = 1e-9  # a share of the whole that counts as nothing left
 _ROUNDING = 1e-6  # steps below it that shrink no more are rounding
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Cells:
     """Comparisons as the likelihood sees them: who met whom, and the weight of each outcome.
 
-    A cell is one battle, or all battles of a pair. `x` has a row per cell and a column per
+    A cell is one battle, or all battles of a pair. `outcomes` has a row each for wins, ties and
+    losses of the first side and a column per cell; `x` has a row per cell and a column per
     covariate.
     """
 
     a: Codes
     b: Codes
-    won: Floats
-    tied: Floats
-    lost: Floats
+    outcomes: Floats
     x: Floats
 
     @classmethod
     def of(cls, log: BattleLog, covariates: Floats) -> Cells:
         """A cell per battle, in the log's order, with the battle's weight."""
-        weight = log.weights()
-        named = [(log.outcome == side).astype(float) for side in (A_WINS, B_WINS)]
-        won, lost = named
+        won, lost = ((log.outcome == side).astype(float) for side in (A_WINS, B_WINS))
         if log.share_a is not None:
-            soft = ~np.isnan(log.share_a)
-            share = scores(log)
+            soft, share = ~np.isnan(log.share_a), scores(log)
             won, lost = np.where(soft, share, won), np.where(soft, 1 - share, lost)
-        return cls(
-            a=log.a.astype(np.intp),
-            b=log.b.astype(np.intp),
-            won=weight * won,
-            tied=weight * (1 - won - lost),
-            lost=weight * lost,
-            x=covariates,
-        )
+        outcomes = log.weights() * np.stack([won, 1 - won - lost, lost])
+        return cls(log.a.astype(np.intp), log.b.astype(np.intp), outcomes, covariates)
 
-    @property
-    def outcomes(self) -> tuple[Floats, Floats, Floats]:
-        """The weights of wins, ties and losses of the first side."""
-        return self.won, self.tied, self.lost
+    @classmethod
+    def plain(cls, a: Codes, b: Codes, outcomes: Floats) -> Cells:
+        """Cells without covariates."""
+        return cls(a, b, outcomes, np.zeros((len(a), 0)))
 
     @classmethod
     def summed(cls, log: BattleLog) -> Cells:
@@ -77,54 +67,54 @@ class Cells:
         wins, ties = table[A_WINS] + table[B_WINS].T, table[TIE] + table[BOTH_BAD]
         ties = ties + ties.T
         low, high = np.nonzero(np.triu(wins + wins.T + ties, 1))
-        return cls(
-            a=low,
-            b=high,
-            won=wins[low, high],
-            tied=ties[low, high],
-            lost=wins[high, low],
-            x=np.zeros((len(low), 0)),
-        )
+        return cls.plain(low, high, np.stack([wins[low, high], ties[low, high], wins[high, low]]))
+
+    @property
+    def games(self) -> Floats:
+        """The weight of all outcomes of each cell."""
+        return np.asarray(self.outcomes.sum(axis=0))
+
+    @property
+    def wins(self) -> Floats:
+        """What the first and what the second side won, ties as half."""
+        won, tied, lost = self.outcomes
+        return np.stack([won + tied / 2, lost + tied / 2])
 
     def with_weights(self, weights: Floats) -> Cells:
         """The same cells, each outcome times a weight."""
-        won, tied, lost = (weights * each for each in self.outcomes)
-        return replace(self, won=won, tied=tied, lost=lost)
+        return replace(self, outcomes=weights * self.outcomes)
 
     def and_also(self, other: Cells) -> Cells:
         """These cells and those."""
-        names = [field.name for field in fields(self)]
-        return Cells(**{n: np.concatenate([getattr(self, n), getattr(other, n)]) for n in names})
+        a, b, x = ([getattr(each, name) for each in (self, other)] for name in ("a", "b", "x"))
+        outcomes = np.concatenate([self.outcomes, other.outcomes], axis=1)
+        return Cells(np.concatenate(a), np.concatenate(b), outcomes, np.concatenate(x))
 
     def single_votes(self) -> tuple[Cells, Floats]:
         """A cell for a single vote of each outcome that a cell has, and how many there were."""
-        counts = np.concatenate(self.outcomes)
+        counts = self.outcomes.ravel()
         there = np.flatnonzero(counts > 0)
         ended, cell = np.divmod(there, len(self.a))
-        won, tied, lost = ((ended == each).astype(float) for each in range(3))
-        a, b, x = self.a[cell], self.b[cell], self.x[cell]
-        return Cells(a=a, b=b, won=won, tied=tied, lost=lost, x=x), counts[there]
+        return replace(self.at(cell), outcomes=np.eye(3)[:, ended]), counts[there]
 
     def alike(self, n_models: int) -> tuple[Cells, NDArray[np.int32]]:
         """A cell for each kind of vote among cells of a single one, and the kind of each; cells
         with covariates, or with parts of votes, stay what they are.
         """
-        whole = np.isin(np.concatenate([self.won, self.lost]), (0.0, 1.0)).all()
-        if self.x.shape[1] or not whole or np.any(self.won + self.tied + self.lost != 1):
+        whole = np.isin(self.outcomes, (0.0, 1.0)).all() and np.all(self.games == 1)
+        if self.x.shape[1] or not whole:
             return self, np.arange(len(self.a), dtype=np.int32)
-        pairs = Pairs.of(self, n_models)
-        ended = np.where(self.tied > 0, 1, np.where((self.won > 0) == pairs.turned, 2, 0))
+        pairs, (won, tied, _) = Pairs.of(self, n_models), self.outcomes
+        ended = np.where(tied > 0, 1, np.where((won > 0) == pairs.turned, 2, 0))
         met = len(pairs.low)
         kinds, of_row = _numbered(ended * met + pairs.of_cell, 3 * met)
         ended, pair = np.divmod(kinds, met)
-        won, tied, lost = ((ended == each).astype(float) for each in range(3))
-        x = np.zeros((len(kinds), 0))
-        cells = Cells(a=pairs.low[pair], b=pairs.high[pair], won=won, tied=tied, lost=lost, x=x)
+        cells = Cells.plain(pairs.low[pair], pairs.high[pair], np.eye(3)[:, ended])
         return cells, of_row.astype(np.int32)
 
-    def at(self, rows: NDArray[np.bool_]) -> Cells:
+    def at(self, rows: NDArray[Any]) -> Cells:
         """Some of the cells."""
-        return Cells(**{field.name: getattr(self, field.name)[rows] for field in fields(self)})
+        return Cells(self.a[rows], self.b[rows], self.outcomes[:, rows], self.x[rows])
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,29 +136,21 @@ class Pairs:
 
     def pooled(self, cells: Cells) -> Cells:
         """One cell per pair, with the sums of its cells; only for cells without covariates."""
-        n = len(self.low)
-        for_low = np.where(self.turned, cells.lost, cells.won)
-        for_high = np.where(self.turned, cells.won, cells.lost)
-        return Cells(
-            a=self.low,
-            b=self.high,
-            won=_sums(self.of_cell, for_low, n),
-            tied=_sums(self.of_cell, cells.tied, n),
-            lost=_sums(self.of_cell, for_high, n),
-            x=np.zeros((n, 0)),
-        )
+        won, tied, lost = cells.outcomes
+        by_low, by_high = np.where(self.turned, [lost, won], [won, lost])
+        sums = [_sums(self.of_cell, each, len(self.low)) for each in (by_low, tied, by_high)]
+        return Cells.plain(self.low, self.high, np.array(sums))
 
     def taken(self, pooled: Cells, *, half: bool) -> tuple[Codes, Codes]:
         """Who took a win from whom, or part of one. Where ties are an outcome of their own rather
         than `half` a win, they hold two models together only if wins both ways somewhere say how
         rare ties are.
         """
-        if half:
-            return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
-        by_wins = self.winners(pooled.won, pooled.lost)
-        if np.bincount(strong_groups(self.n_models, *by_wins)).max() == 1:
+        won, tied, lost = pooled.outcomes
+        by_wins = self.winners(won, lost)
+        if not half and np.bincount(strong_groups(self.n_models, *by_wins)).max() == 1:
             return by_wins
-        return self.winners(pooled.won + pooled.tied, pooled.lost + pooled.tied)
+        return self.winners(won + tied, lost + tied)
 
     def winners(self, by_low: Floats, by_high: Floats) -> tuple[Codes, Codes]:
         """Who took something from whom, given what either side of each pair took."""
@@ -186,10 +168,8 @@ class Pairs:
     def prior(self, wins: float, n_covariates: int) -> Cells:
         """`wins` for either side of every pair; no cells where there are none to give."""
         n = len(self.low) if wins else 0
-        share = np.full(n, float(wins))
-        x = np.zeros((n, n_covariates))
-        low, high = self.low[:n], self.high[:n]
-        return Cells(a=low, b=high, won=share, tied=np.zeros(n), lost=share, x=x)
+        outcomes = np.outer([wins, 0.0, wins], np.ones(n))
+        return Cells(self.low[:n], self.high[:n], outcomes, np.zeros((n, n_covariates)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -242,7 +222,7 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
         if number == 0 and start is None and not largest < _FAR:
             theta = _level(cells, n_models, ties)
             continue
-        theta = moved(theta, step * damping(largest), n_models, ties)
+        theta = theta + step * damping(largest)
         next_step = largest * (largest / before) ** 2  # as Newton's method converges
         done = largest < _TOLERANCE or (largest < _NEAR and next_step < _TOLERANCE / 100)
         if done or before / 2 < largest < _ROUNDING:
@@ -276,7 +256,7 @@ def _start(cells: Cells, n_models: int, ties: TieModel) -> Floats:
     """Close to the peak: a few of Newman's (2023) iterations, each a pass over the cells where one
     of Newton's solves for all models at once.
     """
-    won, lost = cells.won + cells.tied / 2, cells.lost + cells.tied / 2
+    won, lost = cells.wins
     side, other = np.append(cells.a, cells.b), np.append(cells.b, cells.a)
     wins, losses = np.append(won, lost), np.append(lost, won)
     q = np.ones(n_models)
@@ -303,14 +283,6 @@ def damping(largest: float) -> float:
     logistic model's curvature changes no faster with gaps (Sun and Tran-Dinh 2019).
     """
     return 1.0 if largest < _SURE else log1p(2 * largest) / (2 * largest)
-
-
-def moved(theta: Floats, step: Floats, n_models: int, ties: TieModel) -> Floats:
-    """The parameters after a step, the tie parameter kept where it may be."""
-    new = theta + step
-    if ties.positive and new[n_models] <= 0:
-        new[n_models] = theta[n_models] / 4
-    return new
 
 
 def _terms(theta: Floats, cells: Cells, n_models: int, ties: TieModel) -> Terms:
@@ -340,8 +312,7 @@ def _numbered(keys: Codes, n: int) -> tuple[Codes, Codes]:
 
 
 def _sums(places: Codes, values: Floats, n: int) -> Floats:
-    total: Floats = np.bincount(places, values, n).astype(float)
-    return total
+    return np.bincount(places, values, n).astype(float)
 
 
 def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
@@ -383,7 +354,7 @@ def check_identified(cells: Cells, n_models: int) -> None:
     """Refuse covariates that are collinear, with each other or with the models: no battle could
     tell their coefficients apart, and only a prior would pretend to.
     """
-    weight = cells.won + cells.tied + cells.lost
+    weight = cells.games
     gram = cells.x.T @ (weight[:, None] * cells.x)
     if np.linalg.matrix_rank(gram, tol=_SAME * float(gram.max())) < len(gram):
         raise RatingError("the covariates say the same thing twice; leave one out")
@@ -401,8 +372,7 @@ def unanimous(cells: Cells, pairs: Pairs, pooled: Cells) -> NDArray[np.bool_]:
     nothing; and those that all, or none, of the largest group with wins both ways is above.
     """
     n_models = pairs.n_models
-    games = cells.won + cells.tied + cells.lost
-    share = np.divide(cells.won + cells.tied / 2, games)
+    share = np.divide(cells.wins[0], cells.games)
     side, value = np.append(cells.a, cells.b), np.append(share, 1 - share)
     some = np.zeros(n_models)
     some[side] = value

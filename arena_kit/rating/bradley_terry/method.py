@@ -2,30 +2,17 @@
 
 from __future__ import annotations
 
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, replace
 from functools import cache
 from math import log as ln
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    NORMAL_95,
-    Rating,
-    RatingError,
-    Ratings,
-    check_connected,
-    check_counted,
-    check_separation,
-    check_settings,
-    kinds,
-    ranked,
-)
+from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
 from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes
 from arena_kit.rating.bradley_terry.likelihood import (
@@ -75,7 +62,7 @@ class BradleyTerry:
         likelihood.
     ties
         A tie is `half` a win for each side, or an outcome of its own under the model of
-        `davidson` or of `rao-kupper`, whose parameter is fitted too (`fit["tie"]`).
+        `davidson`, whose parameter is fitted too (`fit["tie"]`).
     both_bad
         A both-bad vote counts as a `tie`, or is left out (`exclude`).
     inconsistent
@@ -85,8 +72,8 @@ class BradleyTerry:
         coefficient in `fit` is what a typical difference (its root mean square) is worth in
         rating points; a rating's `uncontrolled` is what it would be without them.
     interval
-        `sandwich` needs no resampling; `percentile` and `basic` draw whole questions again
-        (single votes where questions have one battle each) `resamples` times, from `seed`.
+        `sandwich` needs no resampling; `percentile` draws whole questions again (single votes
+        where questions have one battle each) `resamples` times, from `seed`.
     cluster
         What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; a log
         without voters, or with fewer than ten, goes by question), or each `battle` by itself.
@@ -99,11 +86,11 @@ class BradleyTerry:
     center_on: tuple[str, ...] = ()
     prior: float = 0.5
     prior_when: Literal["needed", "always"] = "needed"
-    ties: Literal["half", "davidson", "rao-kupper"] = "half"
+    ties: Literal["half", "davidson"] = "half"
     both_bad: BothBad = "tie"
     inconsistent: Inconsistent = "drop"
     covariates: tuple[str, ...] = ()
-    interval: Literal["sandwich", "percentile", "basic"] = "sandwich"
+    interval: Literal["sandwich", "percentile"] = "sandwich"
     cluster: Cluster = "both"
     resamples: int = 500
     seed: int = 0
@@ -113,51 +100,38 @@ class BradleyTerry:
             if isinstance(given := getattr(self, name), str):
                 raise ValueError(f"{name} must be several names, not {given!r}")  # noqa: TRY004
             object.__setattr__(self, name, tuple(given))
-        check_settings(
+        base.check_settings(
             self,
             ("scale", 0 < self.scale < float("inf"), "a finite number above 0"),
             ("center", abs(self.center) < float("inf"), "a finite number"),
             ("center_on", not (self.center_on and self.baseline), "empty beside a baseline"),
             ("prior", 0 <= self.prior < float("inf"), "a finite number, 0 or more"),
-            ("prior_when", self.prior_when in ("needed", "always"), "'needed' or 'always'"),
-            ("ties", self.ties in TIE_MODELS, "'half', 'davidson' or 'rao-kupper'"),
-            ("both_bad", self.both_bad in ("tie", "exclude"), "'tie' or 'exclude'"),
-            ("inconsistent", self.inconsistent in ("tie", "drop"), "'tie' or 'drop'"),
-            ("interval", self.interval in ("sandwich", "percentile", "basic"),
-             "'sandwich', 'percentile' or 'basic'"),
-            ("cluster", self.cluster in get_args(Cluster),
-             "'both', 'question', 'voter' or 'battle'"),
             ("resamples", self.resamples >= 100, "100 or more"),
             ("seed", self.seed >= 0, "0 or more"),
-        )  # fmt: skip
+        )
 
-    def __call__(self, battles: BattleLog) -> Ratings:
+    def __call__(self, battles: BattleLog) -> base.Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
         with one_thread():
             return self._rated(battles)
 
-    def _rated(self, battles: BattleLog) -> Ratings:
+    def _rated(self, battles: BattleLog) -> base.Ratings:
         log, dropped = self.kept(battles)
-        check_counted(battles, log, dropped)
+        base.check_counted(battles, log, dropped)
         evidence = Evidence.of(log, self._x(log), self.cluster)
         pairs = Pairs.of(evidence.rows, len(log.models))
         pooled = pairs.pooled(evidence.rows)
         same = unanimous(evidence.rows, pairs, pooled)
         if same.any():  # else wins connect all
-            check_connected(log.models, pairs.low, pairs.high)
+            base.check_connected(log.models, pairs.low, pairs.high)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
-        n, draws = fit.n_models, np.empty((0, fit.n_models))
-        if self.interval == "sandwich":
-            spread = covariance(fit, evidence, same)
-        else:
-            with ThreadPoolExecutor(1) as beside:
-                later = beside.submit(covariance, fit, evidence, same)
-                votes = evidence.votes(self.seed, self.resamples)
-                draws = self.resampled(fit, votes, priors)
-            spread = later.result()
+        draws = np.empty((0, fit.n_models))
+        spread = covariance(fit, evidence, same)
+        if self.interval != "sandwich":
+            draws = self.resampled(fit, evidence.votes(self.seed, self.resamples), priors)
         if len(draws) and evidence.voters is not None:
             one_way = covariance(fit, replace(evidence, voters=None), same)
-            draws = stretched(draws, fit.strength, one_way[:n, :n], spread[:n, :n])
+            draws = stretched(draws, fit.strength, one_way, spread)
         return self.in_points(log, dropped, evidence, pooled, fit, spread, draws, same)
 
     def in_points(
@@ -170,51 +144,61 @@ class BradleyTerry:
         spread: Floats,
         draws: Floats,
         same: NDArray[np.bool_],
-    ) -> Ratings:
+    ) -> base.Ratings:
         """A fit, its covariance and its resamples (none for a sandwich) as ratings; `same` are the
         models whose spread says nothing.
         """
         n = fit.n_models
-        unit, anchors = self.scale / ln(10), self._anchors(log)
+        unit = self.scale / ln(10)
+        anchors = [log.models.index(model) for model in self._named_anchors() or log.models]
         rating = self.center + unit * _beyond(fit.strength, anchors)
         shown_spread: Floats = unit**2 * _beyond(_beyond(spread[:n, :n], anchors).T, anchors)
         shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
-        return Ratings(
+        df = np.maximum(1.0, evidence.seen - 1)
+        hidden = (evidence.seen < base.MIN_QUESTIONS) | (evidence.pieces < 2)
+        if self.interval != "sandwich":
+            hidden |= same  # drawing the same again and again shows no spread
+        figures = [*self._interval(rating, shown_spread, shown_draws, df), df]
+        se, low, high, free = np.where(hidden, np.nan, figures)
+        extra = {"se": se, "df": free}
+        if self.covariates:
+            extra["uncontrolled"] = replace(self, covariates=())(log).values()
+        rows = evidence.rows
+        n_battles = np.bincount(np.append(rows.a, rows.b), np.tile(rows.games, 2))
+        return base.Ratings(
             method="bradley-terry",
             settings=asdict(self),
-            ratings=self._ranked(log, evidence, rating, shown_spread, shown_draws, same),
-            n_battles=round(sum(each.sum() for each in pooled.outcomes)),
+            ratings=base.ranked(log.models, rating, (low, high), n_battles, extra),
+            n_battles=round(pooled.outcomes.sum()),
             dropped=dropped,
             models=log.models,
-            traces=np.empty((0, len(log.models))),
+            traces=np.empty((0, n)),
             replicates=shown_draws,
             covariance=shown_spread,
-            fit=self._beside(evidence.rows if self.covariates else pooled, fit, spread),
+            fit=self._beside(rows if self.covariates else pooled, fit, spread),
         )
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
-        masks = kinds(battles)
-        out = {
-            "both_bad": masks["both_bad"] & (self.both_bad == "exclude"),
-            "inconsistent": masks["inconsistent"] & (self.inconsistent == "drop"),
-        }
-        dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
-        if not any(dropped.values()) and battles.all_take_part():
-            return battles, dropped
-        return battles.select(~(out["both_bad"] | out["inconsistent"])), dropped
+        dropping = {"both_bad"} if self.both_bad == "exclude" else set()
+        dropping |= {"inconsistent"} if self.inconsistent == "drop" else set()
+        keep, dropped = base.counted(battles, dropping)
+        whole = not any(dropped.values()) and battles.per_model().all()
+        return battles if whole else battles.select(keep), dropped
 
     def _check(self, log: BattleLog) -> None:
         for model in self._named_anchors():
             if model not in log.models:
                 what = "baseline" if self.baseline else "center_on:"
-                raise RatingError(
+                raise base.RatingError(
                     f"{what} {model!r} has no battle; models: {', '.join(log.models)}"
                 )
         if self.ties != "half" and log.share_a is not None:
-            raise RatingError(f"ties={self.ties!r} needs wins, losses and ties, not soft outcomes")
+            raise base.RatingError(
+                f"ties={self.ties!r} needs wins, losses and ties, not soft outcomes"
+            )
         if self.ties != "half" and log.decisive().all():
-            raise RatingError(f"ties={self.ties!r} cannot be fitted: no battle is a tie")
+            raise base.RatingError(f"ties={self.ties!r} cannot be fitted: no battle is a tie")
 
     def _x(self, log: BattleLog) -> Floats:
         """The covariates, each with a typical difference of 1; 0 stays no difference."""
@@ -223,9 +207,9 @@ class BradleyTerry:
         for name in self.covariates:
             if name not in given:
                 known = ", ".join(given) or "none"
-                raise RatingError(f"no covariate {name!r} in the battles; known: {known}")
+                raise base.RatingError(f"no covariate {name!r} in the battles; known: {known}")
             if not np.ptp(given[name]):
-                raise RatingError(f"covariate {name!r} is the same in every battle")
+                raise base.RatingError(f"covariate {name!r} is the same in every battle")
             columns.append(given[name] / np.sqrt(np.average(given[name] ** 2, weights=weight)))
         return np.array(columns).reshape(len(columns), len(log)).T
 
@@ -234,7 +218,7 @@ class BradleyTerry:
         self._check(log)
         n = len(log.models)
         if not self.prior:
-            check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
+            base.check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
         if self.covariates:
             check_identified(rows, n)
         priors = self.priors(pooled, pairs)
@@ -245,7 +229,9 @@ class BradleyTerry:
         """The strengths of each resample."""
         draws = replicates(fit, votes, priors, self.resamples)[:, : fit.n_models]
         if (lost := int(np.isnan(draws[:, 0]).sum())) > _MOST_LOST * self.resamples:
-            raise RatingError(f"{lost} of {self.resamples} resamples have no finite {self._why()}")
+            raise base.RatingError(
+                f"{lost} of {self.resamples} resamples have no finite {self._why()}"
+            )
         return draws
 
     def priors(self, pooled: Cells, pairs: Pairs) -> Priors:
@@ -275,11 +261,6 @@ class BradleyTerry:
             return f"fit: too few ties for ties={self.ties!r}"
         return "fit: the covariates decide nearly every battle; leave one out"
 
-    def _anchors(self, log: BattleLog) -> list[int]:
-        """The models whose mean is the center."""
-        named = self._named_anchors()
-        return [log.models.index(model) for model in named] or list(range(len(log.models)))
-
     def _named_anchors(self) -> tuple[str, ...]:
         """The models that are named as the center; none means all."""
         return (self.baseline,) if self.baseline else self.center_on
@@ -287,8 +268,7 @@ class BradleyTerry:
     def _beside(self, cells: Cells, fit: Fit, spread: Floats) -> dict[str, float]:
         """What was fitted beside the ratings, and how well the battles are explained."""
         unit, first = self.scale / ln(10), len(fit.theta) - len(self.covariates)
-        weight = sum(each.sum() for each in cells.outcomes)
-        figures = {"nll": -fit.log_likelihood(cells) / float(weight)}
+        figures = {"nll": -fit.log_likelihood(cells) / float(cells.outcomes.sum())}
         if fit.ties.start is not None:
             figures["tie"] = fit.tie
         for i, name in enumerate(self.covariates, first):
@@ -297,43 +277,16 @@ class BradleyTerry:
                 figures[f"{name}_se"] = unit * float(np.sqrt(spread[i, i]))
         return figures
 
-    def _ranked(
-        self,
-        log: BattleLog,
-        evidence: Evidence,
-        rating: Floats,
-        spread: Floats,
-        draws: Floats,
-        same: NDArray[np.bool_],
-    ) -> tuple[Rating, ...]:
-        """Ratings with their intervals, best first."""
-        df = np.maximum(1.0, evidence.seen - 1)
-        hidden = (evidence.seen < MIN_QUESTIONS) | (evidence.pieces < 2)
-        if self.interval != "sandwich":
-            hidden |= same  # drawing the same again and again shows no spread
-        figures = [*self._interval(rating, spread, draws, df), df]
-        cells = evidence.rows
-        weight = np.tile(cells.won + cells.tied + cells.lost, 2)
-        counts = np.bincount(np.append(cells.a, cells.b), weight)
-        se, low, high, free = np.where(hidden, np.nan, figures)
-        extra = {"se": se, "df": free}
-        if self.covariates:
-            without = replace(self, covariates=())(log)
-            extra["uncontrolled"] = np.array([without[model].rating for model in log.models])
-        return ranked(log.models, rating, (low, high), counts, extra)
-
     def _interval(
         self, rating: Floats, spread: Floats, draws: Floats, df: Floats
     ) -> tuple[Floats, Floats, Floats]:
         """Standard error and 95 % interval of every rating."""
         if self.interval == "sandwich":
             se = np.sqrt(np.maximum(0, np.diag(spread)))
-            half = t_score(NORMAL_95, df) * se
+            half = t_score(base.NORMAL_95, df) * se
             return se, rating - half, rating + half
         se, low, high = interval(draws)
         low, high = (rating + widening(df) * (end - rating) for end in (low, high))
-        if self.interval == "basic":
-            low, high = 2 * rating - high, 2 * rating - low
         pinned = np.diag(spread) == 0 if self.baseline else np.zeros(len(rating), bool)
         return (
             np.where(pinned, 0.0, se),

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from math import log as ln
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,9 +22,6 @@ from arena_kit.rating.bradley_terry.likelihood import (
 )
 from arena_kit.rating.bradley_terry.tie_models import Floats
 
-if TYPE_CHECKING:
-    from scipy.sparse import csr_array
-
 _CHUNK = 4096  # clusters summed at once
 _FEW = 8  # a cluster with fewer rows than this part of the models is summed by products
 _NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
@@ -42,8 +37,7 @@ def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
     """
     if evidence.pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    parts = list(evidence.partitions())
-    meat = [part.sign * _meat(fit, evidence, part) for part in parts]
+    meat = [part.sign * _meat(fit, evidence, part) for part in evidence.partitions()]
     return sandwiched(fit, meat, same)
 
 
@@ -52,7 +46,7 @@ def sandwiched(fit: Fit, meat: Sequence[Floats], same: NDArray[np.bool_]) -> Flo
     bread = fit.inverse()
     sandwich: Floats = bread @ sum(meat) @ bread
     if len(meat) > 1:
-        sandwich = _without_negative(sandwich)
+        sandwich = _power(sandwich, 1.0)  # negative eigenvalues become 0
     if same.any():
         n = fit.n_models
         missing = np.maximum(0, np.diag(bread)[:n] - np.diag(sandwich)[:n])
@@ -67,9 +61,9 @@ def stretched(draws: Floats, centre: Floats, narrow: Floats, wide: Floats) -> Fl
     A bootstrap that draws questions and voters at once counts what neither explains three times;
     this keeps the shape that drawing one of them gives, and the size of the two-way sandwich.
     """
-    root = _power(narrow, 0.5)
-    inverse = _power(narrow, -0.5)
-    moved = draws - centre
+    n = len(centre)  # of further parameters there are no draws
+    narrow, wide = narrow[:n, :n], wide[:n, :n]
+    root, inverse, moved = _power(narrow, 0.5), _power(narrow, -0.5), draws - centre
     missing = np.isnan(moved)
     moved = np.where(missing, 0.0, moved) @ (inverse @ _power(root @ wide @ root, 0.5) @ inverse)
     return np.where(missing, np.nan, centre + moved)
@@ -87,15 +81,11 @@ def _meat(fit: Fit, evidence: Evidence, part: Partition) -> Floats:
     cells = evidence.rows
     scores = scores_of(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
     small_sample = part.pieces / (part.pieces - 1)
-    if part.clusters is None:
-        return small_sample * _meat_of_rows(cells, scores, fit.n_models)
-    return small_sample * meat_of_clusters(cells, scores, part.clusters, fit.n_models)
-
-
-def _without_negative(matrix: Floats) -> Floats:
-    """The nearest positive semi-definite matrix: negative eigenvalues become 0."""
-    value, vector = np.linalg.eigh((matrix + matrix.T) / 2)
-    return np.asarray((vector * np.maximum(value, 0)) @ vector.T)
+    if part.clusters is not None:
+        return small_sample * meat_of_clusters(cells, scores, part.clusters, fit.n_models)
+    (gap, *_), rest, n = scores, scores[1:], fit.n_models
+    border = _border(cells, gap, rest, n)
+    return small_sample * bordered(laplacian(cells, gap**2, n), border, rest @ rest.T)
 
 
 def scores_of(fit: Fit, cells: Cells) -> Floats:
@@ -103,12 +93,6 @@ def scores_of(fit: Fit, cells: Cells) -> Floats:
     terms = fit.terms(cells)
     tie = [terms.t] if fit.ties.start is not None else []
     return np.stack([terms.eta, *tie, *(terms.eta * x for x in cells.x.T)])
-
-
-def _meat_of_rows(cells: Cells, scores: Floats, n: int) -> Floats:
-    """The sum over rows of the outer product of their scores."""
-    gap, rest = scores[0], scores[1:]
-    return bordered(laplacian(cells, gap**2, n), _border(cells, gap, rest, n), rest @ rest.T)
 
 
 def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
@@ -164,35 +148,24 @@ def _of_many(clusters: NDArray[np.int32], a: Codes, b: Codes, gap: Floats, n: in
     return meat
 
 
-@dataclass(frozen=True, slots=True)
 class Influence:
-    """How far each question moves each rating: `pulls` (questions × models) times `bread`."""
+    """How far each question moves each rating with ties as half a win: `pulls` (questions × models)
+    times `bread`.
+    """
 
-    models: tuple[str, ...]
-    questions: dict[str, int]
-    pulls: csr_array
-    bread: Floats
-
-    @classmethod
-    def of(cls, log: BattleLog, ratings: Ratings) -> Influence:
-        """The influence of a log's questions on its ratings with ties as half a win."""
+    def __init__(self, log: BattleLog, ratings: Ratings) -> None:
         from scipy.sparse import csr_array
 
+        self.models, self.questions = log.models, _questions(log)
         size, unit = len(log.models), ratings.settings["scale"] / ln(10)
         strength = ratings.values(log.models) / unit
         chance = 1 / (1 + np.exp(strength[log.b] - strength[log.a]))
-        weight = log.weights()
-        pull = weight * (scores(log) - chance)
-        rows = np.tile(log.clusters(), 2)
-        sides = np.concatenate([log.a, log.b])
+        pull = log.weights() * (scores(log) - chance)
+        rows, sides = np.tile(log.clusters(), 2), np.append(log.a, log.b)
         shape = (int(rows.max()) + 1, size)
-        information = laplacian(log, weight * chance * (1 - chance), size)
-        return cls(
-            models=log.models,
-            questions=_questions(log),
-            pulls=csr_array((np.concatenate([pull, -pull]), (rows, sides)), shape=shape),
-            bread=unit * np.linalg.pinv(information, hermitian=True),
-        )
+        self.pulls = csr_array((np.append(pull, -pull), (rows, sides)), shape=shape)
+        information = laplacian(log, log.weights() * chance * (1 - chance), size)
+        self.bread: Floats = unit * np.linalg.pinv(information, hermitian=True)
 
     def shared(self, other: Influence) -> Floats:
         """The covariance of these ratings (rows) with others (columns)."""

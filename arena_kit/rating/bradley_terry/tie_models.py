@@ -1,7 +1,5 @@
 """How a tie enters the likelihood of Bradley–Terry: as half a win, or as an outcome of its own."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -31,13 +29,12 @@ Values = Callable[[Floats, float, Floats, Floats, Floats], Floats]
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TieModel:
     """One treatment of ties: where its parameter starts (None: it has none), the log-likelihood
-    and its terms, and whether the parameter stays above 0.
+    and its terms.
     """
 
     start: float | None
     value: Values
     terms: Outcomes
-    positive: bool = False
 
 
 def _half(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
@@ -49,8 +46,7 @@ def _half(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Ter
 
 
 def _half_value(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
-    value: Floats = (won + tied + lost) * _log_sigmoid(eta) - (lost + tied / 2) * eta
-    return value
+    return np.asarray((won + tied + lost) * _log_sigmoid(eta) - (lost + tied / 2) * eta)
 
 
 def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
@@ -69,49 +65,24 @@ def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) ->
 
 def _davidson_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
     total = np.logaddexp(np.logaddexp(eta / 2, -eta / 2), t)
-    value: Floats = (won - lost) * eta / 2 + tied * t - (won + tied + lost) * total
-    return value
+    return np.asarray((won - lost) * eta / 2 + tied * t - (won + tied + lost) * total)
 
 
 def _davidson_chances(eta: Floats, t: float) -> Floats:
     """Win, tie and loss."""
     logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
-    chances: Floats = np.exp(logs - np.logaddexp.reduce(logs, axis=0))
-    return chances
-
-
-def _rao_kupper(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
-    """A side wins when it leads by more than the threshold `t`; between them lies a tie."""
-    u, v = _sigmoid(eta - t), _sigmoid(-eta - t)
-    not_lost, not_won = won + tied, lost + tied
-    curve_a, curve_b = not_lost * u * (1 - u), not_won * v * (1 - v)
-    room = -np.expm1(-2 * t)  # 1 - e^(-2t)
-    return Terms(
-        not_lost * (1 - u) - not_won * (1 - v),
-        tied * 2 / room - not_lost * (1 - u) - not_won * (1 - v),
-        curve_a + curve_b,
-        curve_b - curve_a,
-        curve_a + curve_b + tied * 4 * np.exp(-2 * t) / room**2,
-    )
-
-
-def _rao_kupper_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
-    value = (won + tied) * _log_sigmoid(eta - t) + (lost + tied) * _log_sigmoid(-eta - t)
-    return value + tied * (2 * t + float(np.log(-np.expm1(-2 * t))))
+    return np.asarray(np.exp(logs - np.logaddexp.reduce(logs, axis=0)))
 
 
 def _sigmoid(x: Floats) -> Floats:
-    share: Floats = 1 / (1 + np.exp(-np.clip(x, -700, 700)))
-    return share
+    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))
 
 
 def _log_sigmoid(x: Floats) -> Floats:
-    value: Floats = -np.logaddexp(0, -x)
-    return value
+    return np.asarray(-np.logaddexp(0, -x))
 
 
 TIE_MODELS = {
     "half": TieModel(start=None, value=_half_value, terms=_half),
     "davidson": TieModel(start=0.0, value=_davidson_value, terms=_davidson),
-    "rao-kupper": TieModel(start=0.5, value=_rao_kupper_value, terms=_rao_kupper, positive=True),
 }

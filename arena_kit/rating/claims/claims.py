@@ -10,12 +10,10 @@ and models far apart, of which there are many pairs to be wrong about, need more
 decided pairs through others is decided too. docs/claims.md has the level that was measured.
 """
 
-from __future__ import annotations
-
+import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import ceil
-from statistics import NormalDist
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -23,7 +21,14 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
-from arena_kit.rating.critical_values import normal_score, span_scores, t_score, widening
+from arena_kit.rating.critical_values import (
+    normal_cdf,
+    normal_score,
+    span_scores,
+    t_score,
+    widening,
+)
+from arena_kit.rating.resampling import percentiles
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -52,13 +57,12 @@ def gaps(ratings: Ratings) -> Gaps:
     gap, df = _gap(ratings), _freedom(ratings)
     if len(ratings.replicates):
         claims = _from_replicates(ratings.replicates, gap, df)
-        if ratings.settings.get("interval") == "basic":
-            claims = Gaps(gap, 2 * gap - claims.high, 2 * gap - claims.low, claims.above)
     elif ratings.covariance is not None:
         claims = _from_covariance(ratings.covariance, gap, df)
     else:
-        claims = Gaps(gap, *(np.full_like(gap, np.nan) for _ in range(3)))
-    return _only_known(claims, ratings)
+        claims = Gaps(gap, *np.full((3, *gap.shape), np.nan))
+    low, high, share = np.where(_unknown(ratings), np.nan, claims[1:])
+    return Gaps(gap, low, high, share)
 
 
 def above(ratings: Ratings) -> Floats:
@@ -260,14 +264,14 @@ def gap_errors(ratings: Ratings) -> Floats:
     """
     if len(ratings.replicates):
         draws = ratings.replicates
-        spread = np.stack([_deviation(draws[:, [i]] - draws) for i in range(draws.shape[1])])
-        spread = spread * np.sqrt(1 + 1 / _freedom(ratings))
+        with warnings.catch_warnings(action="ignore"):  # NaN without two values
+            rows = [np.nanstd(own[:, None] - draws, axis=0, ddof=1) for own in draws.T]
+        spread = np.stack(rows) * np.sqrt(1 + 1 / _freedom(ratings))
     elif ratings.covariance is not None:
         spread = _from_variances(ratings.covariance)
     else:
         spread = np.full((len(ratings.models),) * 2, np.nan)
-    unknown = _unknown(ratings)
-    return np.where(unknown[:, None] | unknown[None, :], np.nan, spread)
+    return np.where(_unknown(ratings), np.nan, spread)
 
 
 def shrinkage(ratings: Ratings, reference: Ratings) -> float:
@@ -286,13 +290,14 @@ def _gap(ratings: Ratings) -> Floats:
 def _freedom(ratings: Ratings) -> Floats:
     """The degrees of freedom of every gap: those of the model seen on fewer clusters."""
     given = [ratings[model].extra.get("df") for model in ratings.models]
-    df = np.array([np.inf if each is None else each for each in given])
+    df = np.nan_to_num(np.array(given, float), nan=np.inf)
     return np.asarray(np.minimum(df[:, None], df[None, :]))
 
 
 def _unknown(ratings: Ratings) -> Bools:
-    """Models whose evidence does not reach for an interval."""
-    return np.array([ratings[model].ci_low is None for model in ratings.models], bool)
+    """Pairs of models of which the evidence of one does not reach for an interval."""
+    unknown = np.array([ratings[model].ci_low is None for model in ratings.models], bool)
+    return np.asarray(unknown[:, None] | unknown[None, :])
 
 
 def _known_order(ratings: Ratings) -> tuple[str, ...]:
@@ -327,19 +332,9 @@ def two_digits(n: int) -> int:
 
 def _all(names: Sequence[str]) -> str:
     """Some names in words: all of them, or the first and how many more."""
-    shown = (
-        list(names) if len(names) <= _SHOWN else [*names[:_SHOWN], f"{len(names) - _SHOWN} more"]
-    )
+    more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
+    shown = [*names[:_SHOWN], *more]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
-def _deviation(lead: Floats) -> Floats:
-    """The standard deviation of each column, ignoring NaN; NaN without two values."""
-    counted = np.sum(~np.isnan(lead), axis=0)
-    centred = lead - np.nansum(lead, axis=0) / np.maximum(1, counted)
-    variance = np.full(len(counted), np.nan)
-    np.divide(np.nansum(centred**2, axis=0), counted - 1, out=variance, where=counted > 1)
-    return np.asarray(np.sqrt(variance))
 
 
 def _from_variances(covariance: Floats) -> Floats:
@@ -351,9 +346,8 @@ def _from_variances(covariance: Floats) -> Floats:
 def _from_covariance(covariance: Floats, gap: Floats, df: Floats) -> Gaps:
     spread = _from_variances(covariance)
     t = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
-    normal = np.vectorize(NormalDist().cdf, otypes=[float])
     half = t_score(NORMAL_95, df) * spread
-    return Gaps(gap, gap - half, gap + half, normal(normal_score(t, df)))
+    return Gaps(gap, gap - half, gap + half, normal_cdf(normal_score(t, df)))
 
 
 def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> Gaps:
@@ -361,25 +355,7 @@ def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> Gaps:
     wider = widening(df)
     for i in range(len(gap)):
         lead = gap[i] + wider[i] * (replicates[:, [i]] - replicates - gap[i])
-        low[i], high[i] = _percentiles(lead)
+        low[i], high[i] = percentiles(lead)
         counted = np.maximum(1, np.sum(~np.isnan(lead), axis=0))
         share[i] = (np.sum(lead > 0, axis=0) + 0.5 * np.sum(lead == 0, axis=0)) / counted
     return Gaps(gap, low, high, share)
-
-
-def _percentiles(lead: Floats) -> tuple[Floats, Floats]:
-    if not np.isnan(lead).any():
-        low, high = np.percentile(lead, [2.5, 97.5], axis=0)
-        return low, high
-    columns = [column[~np.isnan(column)] for column in lead.T]
-    limits = [np.percentile(c, [2.5, 97.5]) if len(c) else (np.nan, np.nan) for c in columns]
-    low, high = np.array(limits).T
-    return low, high
-
-
-def _only_known(claims: Gaps, ratings: Ratings) -> Gaps:
-    """Without claims about models whose evidence does not reach for an interval."""
-    unknown = _unknown(ratings)
-    hidden = unknown[:, None] | unknown[None, :]
-    low, high, share = (np.where(hidden, np.nan, each) for each in claims[1:])
-    return Gaps(claims.gap, low, high, share)

@@ -16,8 +16,6 @@ gaps that were estimated from little are too large, and are shrunk as empirical 
 and Morris 1975).
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -31,7 +29,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, RatingError, Ratings, check_kept, components
 from arena_kit.rating.bradley_terry.bootstrap import refitted
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted
+from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
 from arena_kit.rating.claims import claims
@@ -103,47 +101,30 @@ def fragility(battles: BattleLog, method: BradleyTerry | None = None) -> Fragili
     if len(log.models) < 2:
         raise RatingError(f"fragility needs two models or more, not {len(log.models)}")
     with one_thread():
-        board = _Board.of(log, method)
+        board = _Board(log, method)
         order = np.argsort(-board.fit.strength, kind="stable").tolist()
         pairs = [board.turned(above, below) for above, below in pairwise(order)]
         rivals = [board.turned(order[0], below) for below in board.rivals(order)]
-        return Fragility(first=_least([pairs[0], *rivals]), neighbours=tuple(pairs))
+        return Fragility(first=min([pairs[0], *rivals], key=_fewest_votes), neighbours=tuple(pairs))
 
 
-def _least(rivals: list[Fragile]) -> Fragile:
-    """The challenger that needs the fewest votes, one way or the other."""
-    never = float("inf")
-
-    def needed(each: Fragile) -> float:
-        return min(n if n is not None else never for n in (each.removed, each.added))
-
-    return min(rivals, key=needed)
+def _fewest_votes(pair: Fragile) -> float:
+    """How many votes an order rests on, one way or the other."""
+    return min((n for n in (pair.removed, pair.added) if n is not None), default=float("inf"))
 
 
-@dataclass(frozen=True, slots=True)
 class _Board:
     """A fit, the single votes behind it (a row for each pair and outcome), and their number."""
 
-    models: tuple[str, ...]
-    fit: Fit
-    inverse: Floats
-    votes: Cells
-    counts: Floats
-    slope: Floats
-    pairs: Pairs
-    pooled: Cells
-    prior: Cells
-
-    @classmethod
-    def of(cls, log: BattleLog, method: BradleyTerry) -> _Board:
-        votes, counts = Cells.summed(log).single_votes()
-        n = len(log.models)
-        pairs = Pairs.of(votes, n)
-        pooled = pairs.pooled(votes.with_weights(counts))
-        prior = method.priors(pooled, pairs).always
-        fit = fitted(pooled.and_also(prior), n, TIE_MODELS["half"])
-        slope = fit.terms(votes).eta
-        return cls(log.models, fit, fit.inverse(), votes, counts, slope, pairs, pooled, prior)
+    def __init__(self, log: BattleLog, method: BradleyTerry) -> None:
+        self.models = log.models
+        self.votes, self.counts = Cells.summed(log).single_votes()
+        self.pairs = Pairs.of(self.votes, len(log.models))
+        self.pooled = self.pairs.pooled(self.votes.with_weights(self.counts))
+        self.prior = method.priors(self.pooled, self.pairs).always
+        cells = self.pooled.and_also(self.prior)
+        self.fit = fitted(cells, len(log.models), TIE_MODELS["half"])
+        self.inverse, self.slope = self.fit.inverse(), self.fit.terms(self.votes).eta
 
     def influence(self, above: int, below: int) -> Floats:
         """How much one vote of each row adds to the gap."""
@@ -235,13 +216,8 @@ class _Board:
     def _changed(self, votes: Floats) -> Cells:
         """The pairs' cells with some votes more or fewer."""
         change = self.pairs.pooled(self.votes.with_weights(votes))
-        cells = replace(
-            self.pooled,
-            won=self.pooled.won + change.won,
-            tied=self.pooled.tied + change.tied,
-            lost=self.pooled.lost + change.lost,
-        )
-        return cells.and_also(self.prior)
+        outcomes = self.pooled.outcomes + change.outcomes
+        return replace(self.pooled, outcomes=outcomes).and_also(self.prior)
 
 
 def _fewest(gap_after: Callable[[int], float], gap: float, guess: int, most: int) -> int | None:

@@ -1,46 +1,23 @@
 """Elo averaged over many shuffled orders, with an interval that the evidence supports."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise
+from itertools import pairwise, takewhile
 from math import inf, isfinite
-from statistics import NormalDist
-from typing import Literal
+from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    Rating,
-    Ratings,
-    check_kept,
-    check_settings,
-    check_unweighted,
-    kinds,
-    ranked,
-    scores,
-    why_no_interval,
-)
+from arena_kit.rating import base, resampling
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import stretched
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import true_variance
-from arena_kit.rating.critical_values import widening
+from arena_kit.rating.critical_values import normal_cdf, widening
 from arena_kit.rating.elo.replay import EloRule, Engine, engine_for, replay_in_order, replay_orders
-from arena_kit.rating.resampling import (
-    ORDERS,
-    RESAMPLED_ORDERS,
-    Games,
-    denoised,
-    evidence_sets,
-    interval,
-    split_seed,
-)
 
 Floats = NDArray[np.float64]
 Treatment = Literal["drop", "half"]
@@ -98,7 +75,7 @@ class PermutationElo:
 
     def __post_init__(self) -> None:
         replicates = self.evidence_replicates
-        check_settings(
+        base.check_settings(
             self,
             ("k", 0 < self.k < inf, "a number above 0"),
             ("initial", isfinite(self.initial), "a finite number"),
@@ -108,46 +85,41 @@ class PermutationElo:
             ("n_perms", self.shuffle or self.n_perms == 1, "1 without shuffling"),
             ("evidence_replicates", replicates == 0 or replicates >= 20, "0, or 20 or more"),
             ("evidence_orders", self.evidence_orders >= 1, "1 or more"),
-            ("ties", self.ties in ("drop", "half"), "'drop' or 'half'"),
-            ("both_bad", self.both_bad in ("drop", "half"), "'drop' or 'half'"),
-            ("inconsistent", self.inconsistent in ("drop", "half"), "'drop' or 'half'"),
-        )
-        if (replays := replicates * self.evidence_orders) > MAX_EVIDENCE_REPLAYS:
-            raise ValueError(
-                "evidence_replicates times evidence_orders must be at most "
-                f"{MAX_EVIDENCE_REPLAYS:,}, not {replays}"
-            )
+            ("evidence_orders", replicates * self.evidence_orders <= MAX_EVIDENCE_REPLAYS,
+             f"at most {MAX_EVIDENCE_REPLAYS:,} / evidence_replicates"),
+        )  # fmt: skip
 
-    def __call__(self, battles: BattleLog) -> Ratings:
+    def __call__(self, battles: BattleLog) -> base.Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
         return k_sweep(self, battles, [self.k])[self.k]
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
-        keep = np.ones(len(battles), bool)
-        dropped = {}
-        treatments = (self.ties, self.both_bad, self.inconsistent)
-        for (kind, mask), treatment in zip(kinds(battles).items(), treatments, strict=True):
-            dropped[kind] = int(mask.sum()) if treatment == "drop" else 0
-            keep &= ~(mask & (treatment == "drop"))
+        kinds = ("tie", "both_bad", "inconsistent")
+        treatments = zip(kinds, (self.ties, self.both_bad, self.inconsistent), strict=True)
+        keep, dropped = base.counted(battles, [kind for kind, each in treatments if each == "drop"])
         return battles.select(keep), dropped
 
 
 def k_sweep(
     method: PermutationElo, battles: BattleLog, ks: Iterable[float]
-) -> dict[float, Ratings]:
+) -> dict[float, base.Ratings]:
     """The same rating for several K; every K sees the same orders and resamples."""
     methods = [replace(method, k=float(k)) for k in ks]
     log, dropped = method.kept(battles)
-    check_kept(battles, log, dropped)
-    check_unweighted(log, "permutation-elo")
-    games = Games(a=log.a, b=log.b, score=scores(log), n_models=len(log.models))
+    base.check_kept(battles, log, dropped)
+    base.check_unweighted(log, "permutation-elo")
+    games = resampling.Games(a=log.a, b=log.b, score=base.scores(log), n_models=len(log.models))
     rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
     replays = method.n_perms + method.evidence_replicates * method.evidence_orders
     engine = engine_for(len(log) * replays) if method.shuffle else "numpy"
-    traces = _traces(method, games, rules, engine)
+    if method.shuffle:
+        seeds = resampling.split_seed(method.seed, method.n_perms, resampling.ORDERS)
+        traces = replay_orders(games, rules, seeds, compiled=engine == "numba")
+    else:
+        traces = np.stack([replay_in_order(games, rule) for rule in rules])
     order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
-    replicates = denoised(
+    replicates = resampling.denoised(
         _replicates(method, games, rules, log.clusters(), engine),
         order_variance / method.evidence_orders,
     )
@@ -155,9 +127,9 @@ def k_sweep(
         replicates = _two_way(log, replicates, traces.mean(axis=1))
     reasons = [""] * len(log.models)
     if method.evidence_replicates:
-        reasons = why_no_interval(log, games.score, MIN_QUESTIONS)
+        reasons = base.why_no_interval(log, games.score, base.MIN_QUESTIONS)
     rated = {
-        each.k: Ratings(
+        each.k: base.Ratings(
             method="permutation-elo",
             settings=asdict(each),
             ratings=_ranked(log, traces[n], replicates[n], reasons),
@@ -170,30 +142,16 @@ def k_sweep(
         )
         for n, each in enumerate(methods)
     }
-    return _with_cautions(rated, method, log) if method.evidence_replicates else rated
-
-
-def _with_cautions(
-    rated: dict[float, Ratings], method: PermutationElo, log: BattleLog
-) -> dict[float, Ratings]:
-    """The same, each with a note where its intervals do not hold the truth."""
+    if not method.evidence_replicates:
+        return rated
     same = BradleyTerry(scale=method.scale, center=method.initial, inconsistent="tie")(log)
     notes = {k: caution(ratings, same) for k, ratings in rated.items()}
     return {k: replace(each, notes=(notes[k],) if notes[k] else ()) for k, each in rated.items()}
 
 
-def _traces(method: PermutationElo, games: Games, rules: list[EloRule], engine: Engine) -> Floats:
-    """Final ratings of every order, shaped (rules, orders, models)."""
-    if not method.shuffle:
-        return np.stack([replay_in_order(games, rule) for rule in rules])
-    return replay_orders(
-        games, rules, split_seed(method.seed, method.n_perms, ORDERS), compiled=engine == "numba"
-    )
-
-
 def _replicates(
     method: PermutationElo,
-    games: Games,
+    games: resampling.Games,
     rules: list[EloRule],
     clusters: NDArray[np.int32],
     engine: Engine,
@@ -201,9 +159,9 @@ def _replicates(
     """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
     n, orders = method.evidence_replicates, method.evidence_orders
     out = [np.empty((len(rules), 0, games.n_models))]
-    seeds = split_seed(method.seed, n * orders, RESAMPLED_ORDERS)
+    seeds = resampling.split_seed(method.seed, n * orders, resampling.RESAMPLED_ORDERS)
     done = 0
-    for sets, sizes, rated in evidence_sets(games, clusters, n, seed=method.seed):
+    for sets, sizes, rated in resampling.evidence_sets(games, clusters, n, seed=method.seed):
         some = seeds[done * orders : (done + len(sets)) * orders]
         ratings = replay_orders(
             games, rules, some, sets=sets, sizes=sizes, compiled=engine == "numba"
@@ -229,49 +187,46 @@ def _two_way(log: BattleLog, replicates: Floats, mean: Floats) -> Floats:
 
 def _ranked(
     log: BattleLog, traces: Floats, replicates: Floats, reasons: list[str]
-) -> tuple[Rating, ...]:
+) -> tuple[base.Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
-    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
     if len(replicates):
         reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
-    se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
+    se, low, high = np.where(
+        [bool(why) for why in reasons], np.nan, resampling.interval(replicates)
+    )
     df = np.maximum(1.0, seen - 1)
     low, high = (mean + widening(df) * (end - mean) for end in (low, high))
     extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
-    return ranked(log.models, mean, (low, high), n_battles, extra, reasons)
+    return base.ranked(log.models, mean, (low, high), log.per_model(), extra, reasons)
 
 
 def _few_voters(seen: float) -> str:
     """Why a model that enough questions saw has no interval all the same; empty where it has."""
-    return f"{seen:.0f} voters saw it, {MIN_QUESTIONS} needed" if seen < MIN_QUESTIONS else ""
+    return (
+        f"{seen:.0f} voters saw it, {base.MIN_QUESTIONS} needed"
+        if seen < base.MIN_QUESTIONS
+        else ""
+    )
 
 
-def holding(elo: Ratings, strengths: Ratings) -> Floats:
+def holding(elo: base.Ratings, strengths: base.Ratings) -> Floats:
     """How probable it is that Elo's interval of each model holds the truth, given Bradley–Terry's
     rating of the same battles on the same center; NaN where either has no interval.
     """
     rows = [(elo[model], strengths[model]) for model in elo.models]
-    low, high, center, error = (
-        np.array([np.nan if value is None else value for value in column])
-        for column in zip(
-            *((e.ci_low, e.ci_high, s.rating, s.extra["se"]) for e, s in rows), strict=True
-        )
-    )
+    figures = [(e.ci_low, e.ci_high, s.rating, s.extra["se"]) for e, s in rows]
+    low, high, center, error = np.array(figures, float).T  # None becomes NaN
     start, spread = center.mean(), true_variance(strengths)
     kept = spread / (spread + error**2)
     expected, deviation = start + kept * (center - start), np.sqrt(kept) * error
-    known = (deviation > 0) & ~np.isnan(low)
-    scores = [
-        np.divide(end - expected, deviation, out=np.full(len(rows), np.nan), where=known)
-        for end in (low, high)
-    ]
-    below, above = (np.array([NormalDist().cdf(z) for z in each]) for each in scores)
+    deviation = np.where(deviation > 0, deviation, np.nan)
+    below, above = (normal_cdf((end - expected) / deviation) for end in (low, high))
     return np.asarray(above - below)
 
 
-def caution(elo: Ratings, strengths: Ratings) -> str:
+def caution(elo: base.Ratings, strengths: base.Ratings) -> str:
     """That Elo's intervals hold the truth too seldom and why, in a sentence; empty where they do
     not.
     """
@@ -295,8 +250,7 @@ def caution(elo: Ratings, strengths: Ratings) -> str:
     )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Stability:
+class Stability(NamedTuple):
     """Does a ranking depend on K? Two neighbours of the default-K ranking at every K of a sweep.
 
     `gap` is how far `above` leads `below`, `low` and `high` its 95 % evidence interval,
@@ -320,7 +274,7 @@ class Stability:
 
 
 def neighbour_stability(
-    sweep: Mapping[float, Ratings], method: PermutationElo, battles: BattleLog
+    sweep: Mapping[float, base.Ratings], method: PermutationElo, battles: BattleLog
 ) -> list[Stability]:
     """Every pair of neighbours in the ranking at the method's own K.
 
@@ -337,27 +291,14 @@ def neighbour_stability(
         at_each_k = [[float(each[at(above), at(below)]) for each in four] for at, four in gaps]
         gap, low, high, share = zip(*at_each_k, strict=True)
         leads = {k: fine[k][above].rating > fine[k][below].rating for k in fine}
+        smallest = _down_to(leads, method.k)
         followed.append(
-            Stability(
-                above=above,
-                below=below,
-                ks=tuple(sweep),
-                gap=gap,
-                low=low,
-                high=high,
-                share_above=share,
-                lowest_k_tried=min(fine),
-                smallest_ordered_k=_down_to(leads, method.k),
-            )
+            Stability(above, below, tuple(sweep), gap, low, high, share, min(fine), smallest)
         )
     return followed
 
 
 def _down_to(holds: Mapping[float, bool], start: float) -> float | None:
     """The smallest K reached from `start` downwards without the property failing."""
-    reached = None
-    for k in sorted((k for k in holds if k <= start), reverse=True):
-        if not holds[k]:
-            break
-        reached = k
-    return reached
+    downwards = sorted((k for k in holds if k <= start), reverse=True)
+    return min(takewhile(holds.__getitem__, downwards), default=None)

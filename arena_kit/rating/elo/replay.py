@@ -6,8 +6,6 @@ compiler; above `COMPILED_FROM` updates a Numba kernel takes over where Numba is
 on the number of threads, and on the engine only by rounding (1e-9): a result names its own.
 """
 
-from __future__ import annotations
-
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, factorial
@@ -64,8 +62,27 @@ def replay_orders(
     if compiled is None:
         work = float(sizes.sum(dtype=float)) * (len(seeds) / len(sets))
         compiled = engine_for(work) == "numba"
-    engine = _compiled if compiled else _lockstep
-    return engine(games, rules, seeds, sets, sizes, row_of)
+    width = max(64, _BLOCK // max(1, sets.shape[1]))
+    blocks = [slice(start, start + width) for start in range(0, len(seeds), width)]
+    a, b, score, cell = _cells(games)
+    played = cell[sets]
+
+    def share(some: slice) -> NDArray[np.float64]:
+        rows = row_of[some]
+        if not compiled:
+            index = _shuffled(sets[rows].T, seeds[some], sizes[rows])
+            return _play(games, rules, index, sizes[rows])
+        q = np.ones((len(rules), len(rows), games.n_models))
+        order = np.empty((_LANES, sets.shape[1]), np.uint32)
+        for ratings, rule in zip(q, rules, strict=True):
+            step = rule.k * np.log(10.0) / rule.scale
+            replay(a, b, step * score, played, sizes, rows, seeds[some], step, order, ratings)
+            ratings[:] = rule.initial + rule.scale / np.log(10.0) * np.log(ratings)
+        return q
+
+    if compiled:
+        return np.concatenate([*fan_out(share, shares(len(seeds)))], axis=1)
+    return np.concatenate([*fan_out(share, blocks, by="here")], axis=1)
 
 
 def engine_for(updates: float) -> Engine:
@@ -76,8 +93,7 @@ def engine_for(updates: float) -> Engine:
 def replay_in_order(games: Games, rule: EloRule) -> NDArray[np.float64]:
     """Final ratings of one replay in the given order, as a single row."""
     index = np.arange(len(games.a), dtype=np.int32)[:, None]
-    rows: NDArray[np.float64] = _play(games, [rule], index, np.array([len(games.a)], np.int32))[0]
-    return rows
+    return np.asarray(_play(games, [rule], index, np.array([len(games.a)], np.int32))[0])
 
 
 def _shuffled(
@@ -92,24 +108,6 @@ def _shuffled(
         j = np.where(i < sizes, j, np.uint64(i)).astype(np.intp)
         index[i], index[j, column] = index[j, column], index[i].copy()
     return index
-
-
-def _lockstep(
-    games: Games,
-    rules: Sequence[EloRule],
-    seeds: NDArray[np.uint64],
-    sets: NDArray[np.int32],
-    sizes: NDArray[np.int32],
-    row_of: NDArray[np.intp],
-) -> NDArray[np.float64]:
-    def share(block: slice) -> NDArray[np.float64]:
-        rows = row_of[block]
-        index = _shuffled(sets[rows].T, seeds[block], sizes[rows])
-        return _play(games, rules, index, sizes[rows])
-
-    width = max(64, _BLOCK // max(1, sets.shape[1]))
-    blocks = [slice(start, start + width) for start in range(0, len(seeds), width)]
-    return np.concatenate([*fan_out(share, blocks, by="here")], axis=1)
 
 
 def _play(
@@ -134,31 +132,6 @@ def _play(
             ratings[first] = a + change
             ratings[second] = b - change
     return out.reshape(len(rules), n, games.n_models)
-
-
-def _compiled(
-    games: Games,
-    rules: Sequence[EloRule],
-    seeds: NDArray[np.uint64],
-    sets: NDArray[np.int32],
-    sizes: NDArray[np.int32],
-    row_of: NDArray[np.intp],
-) -> NDArray[np.float64]:
-    a, b, score, cell = _cells(games)
-    played = cell[sets]
-
-    def share(rows: slice) -> NDArray[np.float64]:
-        q = np.ones((len(rules), rows.stop - rows.start, games.n_models))
-        order = np.empty((_LANES, sets.shape[1]), np.uint32)
-        for n, rule in enumerate(rules):
-            step = rule.k * np.log(10.0) / rule.scale
-            replay(a, b, step * score, played, sizes, row_of[rows], seeds[rows], step, order, q[n])
-        return q
-
-    q = np.concatenate([*fan_out(share, shares(len(seeds)))], axis=1)
-    starts, points = np.array([(r.initial, r.scale / np.log(10.0)) for r in rules]).T
-    ratings: NDArray[np.float64] = starts[:, None, None] + points[:, None, None] * np.log(q)
-    return ratings
 
 
 def _cells(

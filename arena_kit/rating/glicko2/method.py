@@ -13,20 +13,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog, Strings
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    Rating,
-    RatingError,
-    Ratings,
-    check_counted,
-    check_kept,
-    check_settings,
-    check_unweighted,
-    kinds,
-    ranked,
-    scores,
-    why_no_interval,
-)
+from arena_kit.rating import base
 from arena_kit.rating.glicko2.replay import (
     SCALE,
     Limits,
@@ -127,7 +114,7 @@ class Glicko2:
 
     def __post_init__(self) -> None:
         replicates = self.evidence_replicates
-        check_settings(
+        base.check_settings(
             self,
             ("initial", isfinite(self.initial), "a finite number"),
             ("volatility", 0 < self.volatility < inf, "a finite number above 0"),
@@ -136,12 +123,11 @@ class Glicko2:
             ("rd_max", self.rd_min <= self.rd_max < inf, f"a finite number from {self.rd_min} on"),
             ("rd", self.rd_min <= self.rd <= self.rd_max, f"{self.rd_min} to {self.rd_max}"),
             ("period_days", 0 <= self.period_days < inf, "a finite number, 0 or more"),
-            ("inconsistent", self.inconsistent in ("drop", "half"), "'drop' or 'half'"),
             ("evidence_replicates", replicates == 0 or replicates >= 20, "0, or 20 or more"),
             ("seed", self.seed >= 0, "0 or more"),
         )
 
-    def __call__(self, battles: BattleLog) -> Ratings:
+    def __call__(self, battles: BattleLog) -> base.Ratings:
         """Rate a log; raises `RatingError` where no rating exists."""
         log, dropped = self.kept(battles)
         self._check(battles, log, dropped)
@@ -150,10 +136,13 @@ class Glicko2:
             replay(games, self.start(games.n_models), self.limits(), period=period)
         )
         replicates = self._replicates(log, games, period)
-        return Ratings(
+        reasons = [""] * games.n_models
+        if self.evidence_replicates:
+            reasons = base.why_no_interval(log, games.score, base.MIN_QUESTIONS)
+        return base.Ratings(
             method="glicko2",
             settings=asdict(self),
-            ratings=_ranked(log, final, replicates, self._reasons(log, games)),
+            ratings=_ranked(log, final, replicates, reasons),
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
@@ -163,9 +152,7 @@ class Glicko2:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count, in the order of replay, and how many of each kind do not."""
-        out = self._left_out(battles)
-        dropped = {"tie": 0, **{kind: int(mask.sum()) for kind, mask in out.items()}}
-        keep = ~(out["both_bad"] | out["inconsistent"])
+        keep, dropped = base.counted(battles, self._dropping("both_bad"))
         return battles.select(replay_order(battles, keep)), dropped
 
     def history(self, battles: BattleLog) -> GlickoHistory:
@@ -173,41 +160,34 @@ class Glicko2:
         where models never met: each then stands where its own votes took it.
         """
         self._check(battles, *self.kept(battles), connected=False)
-        rows = replay_order(battles, ~self._left_out(battles)["inconsistent"])
+        rows = replay_order(battles, base.counted(battles, self._dropping())[0])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
         states = replay(
             games, self.start(games.n_models), self.limits(), period=period, traced=True
         )
-        rating, rd, volatility = self.in_points(states)
-        return GlickoHistory(
-            models=log.models,
-            battle=rows,
-            sides=np.stack([log.a, log.b], axis=1),
-            rating=rating,
-            rd=rd,
-            volatility=volatility,
-        )
+        sides = np.stack([log.a, log.b], axis=1)
+        points = dict(zip(("rating", "rd", "volatility"), self.in_points(states), strict=True))
+        return GlickoHistory(models=log.models, battle=rows, sides=sides, **points)
 
     def running(self) -> RunningGlicko2:
         """An arena without votes yet, to be rated as they come."""
         return RunningGlicko2(self)
 
-    def _left_out(self, battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
-        masks = kinds(battles)
-        inconsistent = masks["inconsistent"] & (self.inconsistent == "drop")
-        return {"both_bad": masks["both_bad"], "inconsistent": inconsistent}
+    def _dropping(self, *kinds: str) -> tuple[str, ...]:
+        """These kinds of battles, and inconsistent ones where they do not count."""
+        return (*kinds, "inconsistent") if self.inconsistent == "drop" else kinds
 
     def _check(
         self, given: BattleLog, kept: BattleLog, dropped: dict[str, int], *, connected: bool = True
     ) -> None:
-        (check_kept if connected else check_counted)(given, kept, dropped)
-        check_unweighted(kept, "glicko2")
+        (base.check_kept if connected else base.check_counted)(given, kept, dropped)
+        base.check_unweighted(kept, "glicko2")
         if self.period_days:
             times = given.timestamp
             missing = len(given) if times is None else int(np.isnat(times).sum())
             if missing:
-                raise RatingError(
+                raise base.RatingError(
                     "rating periods need a timestamp on every battle, "
                     f"but {missing} of {len(given)} have none"
                 )
@@ -218,7 +198,8 @@ class Glicko2:
 
     def start(self, n_models: int) -> States:
         """Models that have not played."""
-        return States.fresh(n_models, var=(self.rd / SCALE) ** 2, s=self.volatility**2)
+        new = (0.0, (self.rd / SCALE) ** 2, self.volatility**2)
+        return States(*(np.full(n_models, each) for each in new))
 
     def in_points(self, states: States) -> tuple[Floats, Floats, Floats]:
         """Rating, RD and volatility as people read them."""
@@ -247,12 +228,6 @@ class Glicko2:
             out.append(np.where(rated, self.initial + SCALE * mu, np.nan))
         return np.concatenate(out)
 
-    def _reasons(self, log: BattleLog, games: Games) -> list[str]:
-        """For each model why it has no interval where others have one."""
-        if not self.evidence_replicates:
-            return [""] * games.n_models
-        return why_no_interval(log, games.score, MIN_QUESTIONS)
-
 
 class RunningGlicko2:
     """Every model's state vote by vote: what `Glicko2.history` says after the same votes, to the
@@ -270,15 +245,15 @@ class RunningGlicko2:
 
     def play(self, votes: Iterable[tuple[str, str, float]]) -> None:
         """Take in votes in their order: two models, and what the first got; NaN moves nothing."""
-        counted = [vote for vote in votes if not isnan(vote[2])]
-        names = dict.fromkeys(name for a, b, _ in counted for name in (a, b))
+        rated = [vote for vote in votes if not isnan(vote[2])]
+        names = dict.fromkeys(name for a, b, _ in rated for name in (a, b))
         for name in (name for name in names if name not in self._numbers):
             self._numbers[name] = len(self._numbers)
             for column, value in zip(self._state, self._new, strict=True):
                 column.append(value)
-        a = [self._numbers[first] for first, _, _ in counted]
-        b = [self._numbers[second] for _, second, _ in counted]
-        played = (list(range(len(a))), a, b, [vote[2] for vote in counted])
+        a = [self._numbers[first] for first, _, _ in rated]
+        b = [self._numbers[second] for _, second, _ in rated]
+        played = (list(range(len(a))), a, b, [vote[2] for vote in rated])
         replay_votes(played, self._method.limits(), self._state, ([], [], []))
         self.states |= {name: self._in_points(self._numbers[name]) for name in names}
 
@@ -317,15 +292,14 @@ def _by_name(names: Strings) -> NDArray[np.intp]:
 
 def _games(log: BattleLog) -> Games:
     """The battles as games; NaN is the score of one that moves nothing."""
-    score = np.where(log.outcome == BOTH_BAD, np.nan, scores(log))
+    score = np.where(log.outcome == BOTH_BAD, np.nan, base.scores(log))
     return Games(a=log.a, b=log.b, score=score, n_models=len(log.models))
 
 
 def _ranked(
     log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats, reasons: list[str]
-) -> tuple[Rating, ...]:
+) -> tuple[base.Rating, ...]:
     rating, rd, volatility = final
-    n_battles = np.bincount(np.concatenate([log.a, log.b]), minlength=len(log.models))
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
-    return ranked(log.models, rating, (low, high), n_battles, extra, reasons)
+    return base.ranked(log.models, rating, (low, high), log.per_model(), extra, reasons)

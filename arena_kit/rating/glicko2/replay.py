@@ -10,14 +10,11 @@ logarithm, and `damp` the paper's g(RD). The paper's v and delta appear as `info
 `pull` = delta/v, which stay finite however one-sided a game is.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict
 from collections.abc import Callable
-from dataclasses import dataclass
 from itertools import groupby
 from math import copysign, exp, inf, log, pi, sqrt
-from typing import Any, Self, TypeAlias
+from typing import Any, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -174,18 +171,12 @@ def replay_periods(
 _votes_kernel = Kernel(replay_votes, parts=(damping, evidence, settled, move))
 
 
-@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
-class States:
+class States(NamedTuple):
     """Where models stand, one entry of each array per model (or per side of a vote)."""
 
     mu: NDArray[np.float64]
     var: NDArray[np.float64]
     s: NDArray[np.float64]
-
-    @classmethod
-    def fresh(cls, n_models: int, *, var: float, s: float) -> Self:
-        """Models that have not played."""
-        return cls(mu=np.zeros(n_models), var=np.full(n_models, var), s=np.full(n_models, s))
 
 
 Play = Callable[[NDArray[Any], States, int], tuple[States, States]]
@@ -209,10 +200,7 @@ def replay(
     n = len(games.a)
     play = _engine(games, limits, period, _compiled(n, period, compiled))
     final, trace = play(np.arange(n, dtype=np.int32), start, n if traced else 0)
-    if not traced:
-        return final
-    both = (each.reshape(-1, 2) for each in (trace.mu, trace.var, trace.s))
-    return States(**dict(zip(("mu", "var", "s"), both, strict=True)))
+    return States(*(each.reshape(-1, 2) for each in trace)) if traced else final
 
 
 def replay_sets(
@@ -249,9 +237,7 @@ def _compiled(votes: int, period: NDArray[np.int64] | None, wanted: bool | None)
 
 def _engine(games: Games, limits: Limits, period: NDArray[np.int64] | None, compiled: bool) -> Play:
     """A function that plays some of the games from a start, and gives (final, traced) states."""
-    box: Callable[[NDArray[Any]], Any] = np.ndarray.tolist
-    if compiled:
-        box = _plain_array
+    box: Any = _plain_array if compiled else np.ndarray.tolist
     votes: Callable[..., None] = _votes_kernel if compiled else replay_votes
     games_columns = tuple(box(column) for column in (games.a, games.b, games.score))
 
@@ -280,4 +266,4 @@ def _plain_array(column: NDArray[Any]) -> NDArray[Any]:
 
 
 def _states(mu: Floats, var: Floats, s: Floats) -> States:
-    return States(mu=np.asarray(mu, float), var=np.asarray(var, float), s=np.asarray(s, float))
+    return States(*(np.asarray(each, float) for each in (mu, var, s)))

@@ -1,7 +1,5 @@
 """What a judge's verdict is worth in people's votes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, replace
 from math import log as ln
 
@@ -9,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, check_connected, scores
+from arena_kit.rating.base import NORMAL_95, RatingError, check_connected, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import Influence, covariance_of
 from arena_kit.rating.with_judge.fay_herriot import judge_variance
@@ -163,17 +161,10 @@ def judge_error(
         return None
     people, judge = plain(votes), plain(verdicts)
     gap = judge.values(votes.models) - people.values(votes.models)
-    noise = _noise(Influence.of(votes, people), Influence.of(verdicts, judge), people, judge)
+    both = Influence(votes, people).shared(Influence(verdicts, judge))
+    noise = covariance_of(people) + covariance_of(judge) - both - both.T  # they share battles
     half = judge_variance(gap, noise).half_width(models=len(gap))
     return JudgeError(sd=half / NORMAL_95, n_models=len(gap), n_shared=len(votes))
-
-
-def _noise(ours: Influence, theirs: Influence, people: Ratings, judge: Ratings) -> Floats:
-    """The sampling covariance of the difference of both ratings: people and judge see the same
-    battles, so what moves one moves the other.
-    """
-    both = ours.shared(theirs)
-    return covariance_of(people) + covariance_of(judge) - both - both.T
 
 
 def _softened(judged: BattleLog, temperature: float) -> BattleLog:
@@ -209,8 +200,5 @@ def _shared(human: BattleLog, judged: BattleLog) -> tuple[BattleLog, BattleLog]:
 
 def _first_rows(log: BattleLog) -> dict[tuple[str, str, str], int]:
     """The first row of each question and pair of models."""
-    first_row: dict[tuple[str, str, str], int] = {}
-    for row, (question, first, second) in enumerate(log.compared()):
-        if question is not None:
-            first_row.setdefault((question, first, second), row)
-    return first_row
+    rows = reversed(list(enumerate(log.compared())))
+    return {(q, first, second): row for row, (q, first, second) in rows if q is not None}

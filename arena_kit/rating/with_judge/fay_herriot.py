@@ -117,55 +117,39 @@ def judge_variance(gap: Floats, noise: Floats) -> JudgeVariance:
 
 def combined(pair: TwoRatings) -> Combined:
     """Both ratings together, the judge's error integrated over its posterior."""
-    line = JudgeLine.of(pair, 0.0)
+    line = JudgeLine(pair, 0.0)
     for _ in range(_ROUNDS):
-        line = JudgeLine.of(pair, line.slope()[0])
+        line = JudgeLine(pair, line.slope()[0])
     return line.combined()
 
 
-@dataclass(frozen=True, slots=True)
 class JudgeLine:
-    """The judge's line through people's ratings, for each possible variance of its error.
+    """The judge's line through people's ratings, for each possible variance of its error, where the
+    judge's noise counts `slope` times.
 
     In the basis, contrasts of people's ratings have independent noise; `ours` and `theirs` are
     people's and the judge's ratings there. `known` is what is known of ratings off the line before
     people are asked, the judge's error apart.
     """
 
-    pair: TwoRatings
-    basis: Floats
-    spread: Floats
-    ours: Floats
-    theirs: Floats
-    known: Floats
-    overlap: Floats
-    grid: Floats
-    log_weight: Floats
-
-    @property
-    def error(self) -> JudgeVariance:
-        """The posterior of the judge's error variance."""
-        return JudgeVariance.of(self.grid, self.log_weight)
-
-    @classmethod
-    def of(cls, pair: TwoRatings, slope: float) -> JudgeLine:
-        """The line where the judge's noise counts `slope` times."""
+    def __init__(self, pair: TwoRatings, slope: float) -> None:
         far = _UNKNOWN * float(np.var(pair.people[pair.voted]))
-        known = slope**2 * pair.judge_noise + np.diag(np.where(pair.judged, 0.0, far))
-        overlap = slope * pair.shared
+        self.pair, self.overlap = pair, slope * pair.shared
+        self.known = slope**2 * pair.judge_noise + np.diag(np.where(pair.judged, 0.0, far))
         floor = _NEGLIGIBLE * float(np.trace(pair.people_noise))
-        noise = known + pair.people_noise - overlap - overlap.T
-        basis, spread = _eigen(noise, pair.voted, floor)
-        ours = basis.T @ np.where(pair.voted, pair.people, 0.0)
-        theirs = basis.T @ np.where(pair.judged, pair.judge, pair.judge[pair.judged].mean())
+        noise = self.known + pair.people_noise - self.overlap - self.overlap.T
+        self.basis, self.spread = basis, spread = _eigen(noise, pair.voted, floor)
+        self.ours = ours = basis.T @ np.where(pair.voted, pair.people, 0.0)
+        seen = np.where(pair.judged, pair.judge, pair.judge[pair.judged].mean())
+        self.theirs = theirs = basis.T @ seen
         within = spread < far / 100
-        grid = _grid(spread[within], float(np.sum(ours[within] ** 2)))
+        self.grid = grid = _grid(spread[within], float(np.sum(ours[within] ** 2)))
         wide = grid[:, None] + spread
         slopes, doubts = _slopes(ours, theirs, wide)
         rest = ((ours - slopes[:, None] * theirs) ** 2 / wide).sum(axis=1)
         fit = -0.5 * (np.log(wide).sum(axis=1) - np.log(doubts) + rest)
-        log_weight = _log_posterior(grid, fit, spread)
-        return cls(pair, basis, spread, ours, theirs, known, overlap, grid, log_weight)
+        self.log_weight = _log_posterior(grid, fit, spread)
+        self.error = JudgeVariance.of(grid, self.log_weight)
 
     def slope(self) -> tuple[float, float]:
         """The slope and its standard error."""

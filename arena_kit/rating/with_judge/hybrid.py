@@ -1,7 +1,5 @@
 """People and judge together: few votes and many verdicts become one board."""
 
-from __future__ import annotations
-
 from dataclasses import asdict, dataclass, field, replace
 from typing import Any
 
@@ -9,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings, some
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, ranked, some
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.sandwich import Influence, covariance_of
 from arena_kit.rating.with_judge.calibration import MIN_MODELS
@@ -167,10 +165,10 @@ class Hybrid:
         plain = replace(self.method, center_on=())
         people, judge = plain(votes), plain(judged)
         with one_thread():
-            shared = Influence.of(votes, people).shared(Influence.of(verdicts, judge))
+            shared = Influence(votes, people).shared(Influence(verdicts, judge))
             pair = _pair(people, judge, shared, self.method.center_on or people.models)
             found = combined(pair)
-        names, alone = _names(people, judge), _on(people, self.method.center_on)
+        names, alone = _names(people, judge), self.method(votes)
         return HybridRatings(
             ratings=self._ratings(names, found, alone, judge),
             people=alone,
@@ -213,30 +211,24 @@ class Hybrid:
     def _ratings(
         self, names: tuple[str, ...], found: Combined, people: Ratings, judge: Ratings
     ) -> Ratings:
-        """The board, best first."""
-        se = np.sqrt(np.maximum(0.0, np.diag(found.covariance)))
-        rows = []
-        for i, model in enumerate(names):
-            low, rating, high = (
-                self.method.center + float(each[i])
-                for each in (found.low, found.rating, found.high)
-            )
-            low, high = _no_wider(low, rating, high, _width(people, model))
-            votes, verdicts = _battles(people, model), _battles(judge, model)
-            rows.append(
-                Rating(
-                    model=model,
-                    rating=rating,
-                    ci_low=low,
-                    ci_high=high,
-                    n_battles=votes + verdicts,
-                    extra={"se": float(se[i]), "votes": votes, "verdicts": verdicts},
-                )
-            )
+        """The board, best first. An interval is no wider than by votes alone: where people and
+        judge disagree, doubt about the judge can make it so, by a few percent.
+        """
+        votes, verdicts = (
+            np.array([each[m].n_battles if m in each.models else 0 for m in names])
+            for each in (people, judge)
+        )
+        alone = np.array([_width(people, model) for model in names], float)
+        share = np.fmin(1.0, alone / (found.high - found.low))  # NaN: people did not rate it
+        low, high = (found.rating + share * (end - found.rating) for end in (found.low, found.high))
+        se, center = np.sqrt(np.maximum(0.0, np.diag(found.covariance))), self.method.center
+        extra = {"se": se, "votes": votes, "verdicts": verdicts}
         return Ratings(
             method="hybrid",
             settings=asdict(self.method) | {"min_battles": self.min_battles},
-            ratings=tuple(sorted(rows, key=lambda row: (-row.rating, row.model))),
+            ratings=ranked(
+                names, center + found.rating, (center + low, center + high), votes + verdicts, extra
+            ),
             n_battles=people.n_battles + judge.n_battles,
             dropped={kind: n + judge.dropped[kind] for kind, n in people.dropped.items()},
             models=names,
@@ -247,10 +239,6 @@ class Hybrid:
         )
 
 
-def _battles(ratings: Ratings, model: str) -> int:
-    return ratings[model].n_battles if model in ratings.models else 0
-
-
 def _width(ratings: Ratings, model: str) -> float | None:
     """The width of a model's interval; None where there is none."""
     row = ratings[model] if model in ratings.models else None
@@ -259,43 +247,8 @@ def _width(ratings: Ratings, model: str) -> float | None:
     return row.ci_high - row.ci_low
 
 
-def _no_wider(low: float, rating: float, high: float, alone: float | None) -> tuple[float, float]:
-    """An interval no wider than by votes alone: where people and judge disagree, doubt about the
-    judge can make it so, by a few percent.
-    """
-    share = 1.0 if alone is None else min(1.0, alone / (high - low))
-    return rating + share * (low - rating), rating + share * (high - rating)
-
-
 def _names(people: Ratings, judge: Ratings) -> tuple[str, ...]:
     return tuple(sorted({*people.models, *judge.models}))
-
-
-def _on(ratings: Ratings, models: tuple[str, ...]) -> Ratings:
-    """The ratings relative to the mean of some models; as they are where none is named."""
-    if not models:
-        return ratings
-    weight = np.isin(np.array(ratings.models, object), models) / len(models)
-    shown = np.eye(len(weight)) - weight
-    covariance = shown @ covariance_of(ratings) @ shown.T
-    se = dict(zip(ratings.models, np.sqrt(np.maximum(0.0, np.diag(covariance))), strict=True))
-    middle = float(ratings.values(models).mean())
-    by = ratings.settings["center"] - middle
-    return replace(
-        ratings,
-        settings=ratings.settings | {"center_on": models},
-        ratings=tuple(_moved(r, r.rating + by, float(se[r.model])) for r in ratings.ratings),
-        covariance=covariance,
-    )
-
-
-def _moved(row: Rating, rating: float, se: float) -> Rating:
-    """The row at another rating, its interval as much narrower as the standard error is smaller."""
-    before = row.extra["se"]
-    if row.ci_low is None or row.ci_high is None or not before:
-        return replace(row, rating=rating)
-    low, high = (rating + (end - row.rating) * se / before for end in (row.ci_low, row.ci_high))
-    return replace(row, rating=rating, ci_low=low, ci_high=high, extra=row.extra | {"se": se})
 
 
 def _pair(people: Ratings, judge: Ratings, shared: Floats, center: tuple[str, ...]) -> TwoRatings:

@@ -1,7 +1,5 @@
 """Placing one new model, known by a judge's verdicts, among models known by people's votes."""
 
-from __future__ import annotations
-
 from dataclasses import dataclass, field, replace
 from math import log as ln
 from statistics import NormalDist
@@ -230,18 +228,18 @@ def _anchored(people: Ratings, ours: BattleLog, model: str, method: BradleyTerry
     log, dropped = method.kept(ours)
     if not len(log):
         raise RatingError(f"no battle of {model!r} counts: all are dropped")
-    spot = _Spot.of(log, people, model, method)
-    rows = sorted([*people.ratings, spot.rating], key=lambda row: (-row.rating, row.model))
+    placed, variance, pull = _spot(log, people, model, method)
+    rows = sorted([*people.ratings, placed], key=lambda row: (-row.rating, row.model))
     return replace(
         people,
         settings=people.settings | {"anchored": True},
         ratings=tuple(rows),
         models=tuple(sorted([*people.models, model])),
-        n_battles=people.n_battles + spot.rating.n_battles,
+        n_battles=people.n_battles + placed.n_battles,
         dropped={kind: n + dropped[kind] for kind, n in people.dropped.items()},
         traces=np.empty((0, len(rows))),
         replicates=np.empty((0, len(rows))),
-        covariance=_extended(people, spot, model),
+        covariance=_extended(people, model, variance, pull),
     )
 
 
@@ -259,95 +257,70 @@ def _moved(
     for sign in (-1, 1):
         moved = calibration.temperature * np.exp(sign * calibration.log_error)
         soft = replace(calibration, temperature=float(moved)).applied(verdicts)
-        places.append(_Spot.of(method.kept(soft)[0], people, model, method).rating.rating)
+        places.append(_spot(method.kept(soft)[0], people, model, method)[0].rating)
     return abs(places[1] - places[0]) / 2
 
 
-def _extended(people: Ratings, spot: _Spot, model: str) -> Floats:
+def _extended(people: Ratings, model: str, variance: float, pull: Floats) -> Floats:
     """The arena's covariance with the placed model's row and column in its place."""
-    arena = _covariance(people)
-    pulled = spot.pull @ arena
+    arena = np.asarray(people.covariance, float)
     at = sorted([*people.models, model]).index(model)
     wider = np.insert(np.insert(arena, at, 0.0, axis=0), at, 0.0, axis=1)
-    wider[at, :] = wider[:, at] = np.insert(pulled, at, spot.variance)
+    wider[at, :] = wider[:, at] = np.insert(pull @ arena, at, variance)
     return wider
 
 
-def _covariance(people: Ratings) -> Floats:
-    if people.covariance is None:
-        raise TypeError("the arena was rated without a covariance")
-    return people.covariance
+def _spot(
+    log: BattleLog, people: Ratings, model: str, method: BradleyTerry
+) -> tuple[Rating, float, Floats]:
+    """Where the model stands with the arena held fixed, its variance, and how far each anchor pulls
+    it.
+    """
+    unit = method.scale / ln(10)
+    evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
+    games = _Games(evidence.rows, log, people, model, method)
+    theta = games.solved(model)
+    weight = games.weight(theta)
+    pull = np.bincount(games.opponent, weight, len(people.models)) / weight.sum()
+    meat = games.spread(theta, evidence) / weight.sum() ** 2
+    variance = unit**2 * meat + float(pull @ np.asarray(people.covariance) @ pull)
+    rating = method.center + unit * theta
+    se = float(np.sqrt(variance))
+    seen = evidence.seen[log.models.index(model)]
+    enough = evidence.pieces >= 2 and seen >= MIN_QUESTIONS and bool(np.isfinite(variance))
+    df = max(1.0, float(seen) - 1)
+    half = float(t_score(NORMAL_95, df)) * se
+    placed = Rating(
+        model=model,
+        rating=rating,
+        ci_low=rating - half if enough else None,
+        ci_high=rating + half if enough else None,
+        n_battles=round(log.weights().sum()),
+        extra={"se": se if enough else None, "df": df if enough else None},
+    )
+    return placed, variance, pull
 
 
-@dataclass(frozen=True, slots=True)
-class _Spot:
-    """Where the model stands with the arena held fixed, and how far each anchor pulls it."""
-
-    rating: Rating
-    variance: float
-    pull: Floats
-
-    @classmethod
-    def of(cls, log: BattleLog, people: Ratings, model: str, method: BradleyTerry) -> _Spot:
-        unit = method.scale / ln(10)
-        evidence = Evidence.of(log, np.empty((len(log), 0)), method.cluster)
-        games = _Games.of(evidence.rows, log.models, people, model, method)
-        theta = games.solved(model)
-        weight = games.weight(theta)
-        pull = np.bincount(games.opponent, weight, len(people.models)) / weight.sum()
-        meat = games.spread(theta, evidence) / weight.sum() ** 2
-        variance = unit**2 * meat + float(pull @ _covariance(people) @ pull)
-        rating = method.center + unit * theta
-        se = float(np.sqrt(variance))
-        seen = evidence.seen[log.models.index(model)]
-        enough = evidence.pieces >= 2 and seen >= MIN_QUESTIONS and bool(np.isfinite(variance))
-        df = max(1.0, float(seen) - 1)
-        half = float(t_score(NORMAL_95, df)) * se
-        placed = Rating(
-            model=model,
-            rating=rating,
-            ci_low=rating - half if enough else None,
-            ci_high=rating + half if enough else None,
-            n_battles=round(log.weights().sum()),
-            extra={"se": se if enough else None, "df": df if enough else None},
-        )
-        return cls(placed, variance, pull)
-
-
-@dataclass(frozen=True, slots=True)
 class _Games:
     """The model's games against anchors: opponent, its strength, the share won, the weight. The
     prior's games stand behind those of the log.
     """
 
-    opponent: NDArray[np.intp]
-    strength: Floats
-    won: Floats
-    games: Floats
-    n_real: int
-
-    @classmethod
-    def of(
-        cls, rows: Cells, models: tuple[str, ...], people: Ratings, model: str, method: BradleyTerry
-    ) -> _Games:
-        first = rows.a == models.index(model)
+    def __init__(
+        self, rows: Cells, log: BattleLog, people: Ratings, model: str, method: BradleyTerry
+    ) -> None:
+        first = rows.a == log.models.index(model)
         place = {name: i for i, name in enumerate(people.models)}
-        codes = np.array([place.get(name, -1) for name in models])
+        codes = np.array([place.get(name, -1) for name in log.models])
         opponent = codes[np.where(first, rows.b, rows.a)]
-        won = np.where(first, rows.won, rows.lost) + rows.tied / 2
-        games = rows.won + rows.tied + rows.lost
+        won, games = np.where(first, rows.wins[0], rows.wins[1]), rows.games
         needed = method.prior_when == "always" or not 0 < won.sum() < games.sum()
         met = np.unique(opponent) if method.prior and needed else np.empty(0, np.intp)
+        self.n_real, self.opponent = len(rows.a), np.append(opponent, met)
         strength = people.values() - method.center
-        everyone = np.concatenate([opponent, met])
-        prior = np.full(len(met), method.prior)
-        return cls(
-            everyone,
-            strength[everyone] * ln(10) / method.scale,
-            np.concatenate([won, prior]),
-            np.concatenate([games, 2 * prior]),
-            len(rows.a),
-        )
+        self.strength = strength[self.opponent] * ln(10) / method.scale
+        self.won = np.append(won, np.full(len(met), method.prior))
+        self.games = np.append(games, np.full(len(met), 2 * method.prior))
 
     def chance(self, theta: float) -> Floats:
         return np.asarray(1 / (1 + np.exp(self.strength - theta)))

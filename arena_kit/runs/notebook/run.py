@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import importlib
 import logging
 import os
 import sys
@@ -28,29 +29,15 @@ from arena_kit.runs.record.record import (
     recorded_parameters,
     runs_folder,
 )
+from arena_kit.runs.settings import parameters as settings
 from arena_kit.runs.settings.files import is_text
-from arena_kit.runs.settings.parameters import (
-    JudgeReportParams,
-    PlacementParams,
-    ReviewParams,
-    RunParams,
-    SeasonParams,
-    parameters_of,
-    resolve_parameters,
-)
 from arena_kit.runs.tournament.judge import refuse_unready
 from arena_kit.runs.tournament.plan import Plan
 
 #: What an error inside a notebook means to scripts; anything else is a failed run.
-EXIT_CODES = {
-    "DataError": 2,
-    "OfflineError": 3,
-    "LockedError": 3,
-    "CostError": 3,
-    "UnfitJudgeError": 3,
-    "PausedError": 3,
-    "RatingError": 2,
-}
+EXIT_CODES = {"DataError": 2, "RatingError": 2} | dict.fromkeys(
+    ("OfflineError", "LockedError", "CostError", "UnfitJudgeError", "PausedError"), 3
+)
 FAILED = 1
 _GRAMMAR = "rfc3987_syntax"
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
@@ -113,16 +100,12 @@ class NotebookRun:
         overrides: Mapping[str, str],
     ) -> NotebookRun:
         name, defaults = notebook.stem, notebook_defaults(notebook)
-        values, known = _nested(given), {*defaults}
-        changes = _nested({key: _typed(key, text, defaults) for key, text in overrides.items()})
-        for key in [*values, *changes]:
-            if key not in known:
-                where = "-p" if key in changes else source
-                listed = ", ".join(sorted(known))
-                raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
-        dotted = values.get("overrides", {}) | changes.pop("overrides", {})
-        values |= changes | ({"overrides": dotted} if dotted else {})
-        params = resolve_parameters(name, defaults | values)
+        changes = {key: _typed(key, text, defaults) for key, text in overrides.items()}
+        values = _merged(given, changes)
+        for key in sorted(values.keys() - defaults.keys()):
+            where, listed = "-p" if key in changes else source, ", ".join(sorted(defaults))
+            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
+        params = settings.resolve_parameters(name, defaults | values)
         return cls(notebook=notebook, root=root, given=values, params=params)
 
     @property
@@ -136,9 +119,9 @@ class NotebookRun:
 
     def plan(self) -> Plan | None:
         """The plan of what is judged; None where no judge is asked."""
-        if isinstance(self.params, RunParams):
+        if isinstance(self.params, settings.RunParams):
             return self.tournament()
-        if not isinstance(self.params, PlacementParams):
+        if not isinstance(self.params, settings.PlacementParams):
             return None
         with chdir(self.root):
             sampled = placement_plan(self.params, self.root).tournament
@@ -253,11 +236,14 @@ def notebook_defaults(notebook: Path) -> dict[str, Any]:
     return {}
 
 
-def _nested(values: Mapping[str, Any]) -> dict[str, Any]:
-    """Parameters, those with dotted names under `overrides`."""
-    plain = {name: value for name, value in values.items() if "." not in name}
-    dotted = {name: value for name, value in values.items() if "." in name}
-    return plain | ({"overrides": plain.get("overrides", {}) | dotted} if dotted else {})
+def _merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
+    """Parameters of several layers, of which the last wins; dotted names go under `overrides`."""
+    plain: dict[str, Any] = {}
+    dotted: dict[str, Any] = {}
+    for layer in layers:
+        dotted |= layer.get("overrides", {}) | {n: v for n, v in layer.items() if "." in n}
+        plain |= {n: v for n, v in layer.items() if "." not in n}
+    return plain | ({"overrides": dotted} if dotted else {})
 
 
 def _typed(name: str, text: str, defaults: Mapping[str, Any]) -> Any:
@@ -279,7 +265,7 @@ def _given(
     """Parameters by file and by the record that is repeated, and where they come from."""
     replayed: dict[str, Any] = {}
     if from_record is not None:
-        if parameters_of(notebook.stem) is not RunParams:
+        if settings.parameters_of(notebook.stem) is not settings.RunParams:
             raise DataError(f"--from-record repeats verdicts, and {notebook.stem} asks no judge")
         known = notebook_defaults(notebook)
         taken = replay_parameters(from_record).items()
@@ -288,20 +274,22 @@ def _given(
             return replayed, f"{from_record}/manifest.json"
     file = params_file or Path("params") / f"{notebook.stem}.yaml"
     file = file if file.is_file() else root / file
-    given = _nested(read_yaml(file))
-    dotted = replayed.get("overrides", {}) | given.pop("overrides", {})
-    return replayed | given | ({"overrides": dotted} if dotted else {}), str(file)
+    return _merged(replayed, read_yaml(file)), str(file)
 
 
 def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     """What is known of a notebook's inputs, which are read and checked."""
-    if isinstance(params, PlacementParams):
-        return _placement(params, root)
-    if isinstance(params, SeasonParams):
-        return _policy(params, root)
-    if isinstance(params, ReviewParams):
-        return _review(params, root)
-    if isinstance(params, JudgeReportParams) and params.reads:
+    if isinstance(params, settings.PlacementParams):
+        placement = placement_plan(params, root)
+        if placement.tournament is not None:
+            placement.tournament.refuse_unready()
+        logs = {"votes": (placement.human, params.human)}
+        if placement.verdicts is not None:
+            logs["verdicts"] = (placement.verdicts, params.judged)
+        return placement.facts | {n: f"{len(log):,} of {file}" for n, (log, file) in logs.items()}
+    if isinstance(params, settings.SeasonParams | settings.ReviewParams):
+        return _votes(params, root)
+    if isinstance(params, settings.JudgeReportParams) and params.reads:
         from arena_kit.runs.tournament.judge_report import JudgeSources
 
         return JudgeSources.of(params).facts
@@ -310,34 +298,24 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     return plan.facts
 
 
-def _placement(params: PlacementParams, root: Path) -> dict[str, str]:
-    plan = placement_plan(params, root)
-    if plan.tournament is not None:
-        plan.tournament.refuse_unready()
-    files = {"votes": (plan.human, params.human), "verdicts": (plan.verdicts, params.judged)}
-    read = {n: f"{len(log):,} of {file}" for n, (log, file) in files.items() if log is not None}
-    return plan.facts | read
-
-
-def _policy(params: SeasonParams, root: Path) -> dict[str, str]:
+def _votes(params: settings.SeasonParams | settings.ReviewParams, root: Path) -> dict[str, str]:
+    """What is known of people's votes."""
     from arena_kit.runs.policy import read_inputs
-
-    policy, battles = read_inputs(params, root)
-    return {
-        "votes": f"{len(battles):,} of {params.battles}",
-        "models": f"{len(battles.models)}",
-        "prompts": f"{len(battles.prompts)}",
-        "policy": f"{params.policy}, phase {int(policy.phase)}",
-    }
-
-
-def _review(params: ReviewParams, root: Path) -> dict[str, str]:
     from arena_kit.runs.record.battles import voted
 
-    if "://" in params.battles:
+    more = {}
+    if isinstance(params, settings.SeasonParams):
+        policy, battles = read_inputs(params, root)
+        more = {
+            "prompts": f"{len(battles.prompts)}",
+            "policy": f"{params.policy}, phase {int(policy.phase)}",
+        }
+    elif "://" in params.battles:
         return {"votes": f"of {params.battles.rpartition('@')[2]}"}
-    battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
-    return {"votes": f"{len(battles):,} of {params.battles}", "models": f"{len(battles.models)}"}
+    else:
+        battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
+    read = {"votes": f"{len(battles):,} of {params.battles}", "models": f"{len(battles.models)}"}
+    return read | more
 
 
 def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError:
@@ -364,55 +342,54 @@ def import_papermill() -> Any:
     """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar
     of addresses on the way, for more than a second; no notebook needs it.
     """
-    hidden = _GRAMMAR not in sys.modules
-    if hidden:
-        sys.modules[_GRAMMAR] = None  # type: ignore[assignment]  # as if it were not installed
+    if _GRAMMAR in sys.modules:
+        return importlib.import_module("papermill")
+    sys.modules[_GRAMMAR] = None  # type: ignore[assignment]  # as if it were not installed
     try:
-        import papermill
+        return importlib.import_module("papermill")
     finally:
-        if hidden:
-            del sys.modules[_GRAMMAR]
-    return papermill
+        del sys.modules[_GRAMMAR]
 
 
 def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
     """Run a notebook's cells with these parameters, in the workspace; leaves report.ipynb."""
     from traitlets.config import Config
 
+    os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"  # the kernel is this environment's Python
     folder = tempfile.TemporaryDirectory(prefix="arena-kit-")
-    with _kernel_environment(record), folder as private, _kernel_errors(Path(private)) as quiet:
+    with folder as private, _quiet_kernel(Path(private), record) as kernel:
         short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
         manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
-        papermill = import_papermill()
-        papermill.execute_notebook(
+        import_papermill().execute_notebook(
             str(notebook),
             str(record.path / "report.ipynb"),
             parameters=parameters,
             cwd=str(root),
             progress_bar=False,
             config=Config({"KernelManager": manager}),
-            kernel_manager_class=quiet,
+            kernel_manager_class=kernel,
             log_output=False,
         )
 
 
 @contextmanager
-def _kernel_errors(private: Path) -> Iterator[str | type]:
-    """A kernel manager whose kernel writes its own errors into a file, of which the last line is
-    told when the kernel dies: on Ctrl-C, kernel, client and event loop would each print a
-    traceback besides the sentence that we print.
+def _quiet_kernel(private: Path, record: Record) -> Iterator[str | type]:
+    """A kernel manager whose kernel joins this record and writes its own errors into a file, of
+    which the last line is told when the kernel dies: on Ctrl-C, kernel, client and event loop
+    would each print a traceback besides the sentence that we print.
     """
     from jupyter_client.manager import AsyncKernelManager
     from nbclient.exceptions import DeadKernelError
 
+    joined = os.environ | {TOKEN_VARIABLE: record.pass_on()}
+    loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
+    before = [logger.level for logger in loggers]
     with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
 
         class QuietKernelManager(AsyncKernelManager):
             async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
-                await super().start_kernel(**options, stderr=log)
+                await super().start_kernel(**options, stderr=log, env=joined)
 
-        loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
-        before = [logger.level for logger in loggers]
         for logger in loggers:
             logger.setLevel(logging.CRITICAL)
         try:
@@ -427,19 +404,3 @@ def _kernel_errors(private: Path) -> Iterator[str | type]:
         finally:
             for logger, level in zip(loggers, before, strict=True):
                 logger.setLevel(level)
-
-
-@contextmanager
-def _kernel_environment(record: Record) -> Iterator[None]:
-    """Variables for the kernel: it joins this record and is this environment's Python."""
-    changes = {TOKEN_VARIABLE: record.pass_on(), "JUPYTER_PREFER_ENV_PATH": "1"}
-    before = {name: os.environ.get(name) for name in changes}
-    os.environ.update(changes)
-    try:
-        yield
-    finally:
-        for name, value in before.items():
-            if value is None:
-                os.environ.pop(name, None)
-            else:
-                os.environ[name] = value

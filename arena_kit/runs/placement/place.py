@@ -17,6 +17,7 @@ from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, write_csv, write_json, write_jsonl, write_text
+from arena_kit.judging.asking import cost
 from arena_kit.judging.asking.cost import Spending, dollars
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.judges.baseline import unread_rubrics
@@ -25,7 +26,7 @@ from arena_kit.judging.quality.calls import lengths_of
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.verdicts.settle import to_battles
-from arena_kit.rating.base import Rating, RatingError, Ratings, some
+from arena_kit.rating.base import RatingError, Ratings, some
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
@@ -34,15 +35,26 @@ from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import QUESTIONS, RunAnswer
 from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown, facts
-from arena_kit.runs.placement.plan import MODE, PlacementPlan, Responses, SampleTournament
+from arena_kit.runs.placement.plan import (
+    MODE,
+    PlacementPlan,
+    Responses,
+    SampleTournament,
+    forecast_values,
+)
 from arena_kit.runs.record.artifacts import rows_with_ranks, write_pairs
 from arena_kit.runs.record.battles import arena_name, battles_file
 from arena_kit.runs.record.inputs import NAMES, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.generate import Job
-from arena_kit.runs.tournament.judge import Judgments, ask_canaries, booked, judge
-from arena_kit.runs.tournament.judge_gate import concerns, write_gate
+from arena_kit.runs.tournament.judge import (
+    Judgments,
+    ask_canaries,
+    booked,
+    concerns,
+    judge,
+    write_gate,
+)
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 from arena_kit.runs.tournament.publish import asked_at
 
@@ -79,7 +91,7 @@ class PlacementVerdicts:
             made,
             labels=plan.human,
             battles=self.battles,
-            lengths=lengths_of(made.plan.responses),
+            lengths=lengths_of(made.plan.material.responses),
             families=made.plan.families,
             unread=unread_rubrics(model, made.plan.material.rubrics.values()),
         )
@@ -102,9 +114,9 @@ class PlacementVerdicts:
         if self.judgments is None or self.plan.tournament is None:
             elsewhere = "The verdicts were made elsewhere; their texts are not at hand."
             return Shown(f"<p>{elsewhere}</p>", elsewhere)
-        entrant, plan = self.plan.tournament.sample.entrant, self.judgments.plan
+        entrant, own = self.plan.tournament.sample.entrant, self.judgments.plan.material
         mine = [j for j in self.judgments if entrant in (j.pair.entrant_a, j.pair.entrant_b)]
-        return tournament_tables.examples(mine, plan.material.prompts, plan.responses)
+        return tournament_tables.examples(mine, own.prompts, own.responses)
 
     @property
     def spent(self) -> str:
@@ -145,11 +157,11 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     record = Record.begin(MODE, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         _describe(plan, record)
-    if tournament is None:
-        if plan.verdicts is None:
-            raise TypeError("neither verdicts nor a judge")
+    if plan.verdicts is not None:
         return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
-    forecast = record.read().get("cost", {}).get("forecast") or tournament.forecast.as_dict()
+    if tournament is None:
+        raise TypeError("neither verdicts nor a judge")
+    forecast = record.read().get("cost", {}).get("forecast") or forecast_values(tournament.forecast)
     judgments = _judge_sample(tournament, record, forecast)
     settled = tournament.sample.renamed(to_battles(judgments))
     battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)
@@ -177,23 +189,18 @@ def _judge_sample(
 
 
 def _answers(tournament: SampleTournament, record: Record) -> Responses:
-    """The model's answers to the sampled prompts, read or made."""
-    if tournament.job is not None:
-        answers = _made(tournament.job, record)
-    else:
+    """The model's answers to the sampled prompts, read, or made into the ledger and the record."""
+    job = tournament.job
+    if job is None:
         ids = {prompt.prompt_id for prompt in tournament.sample.asked}
         answers = {cell: each for cell, each in tournament.given.items() if cell[1] in ids}
+    else:
+        with TemporaryDirectory(prefix="arena-kit-") as scratch:
+            made = job.fill(responses_file(Path(scratch), job.entrant), record)
+            answers = read_responses(Path(scratch), [job.entrant], job.answers())
+        record.update(answers=made)
     if not answers:
         raise ServiceError(f"not one answer of {tournament.params.model} was made")
-    return answers
-
-
-def _made(job: Job, record: Record) -> Responses:
-    """The model's answers as they are made, in the ledger and then in the record."""
-    with TemporaryDirectory(prefix="arena-kit-") as scratch:
-        made = job.fill(responses_file(Path(scratch), job.entrant), record)
-        answers = read_responses(Path(scratch), [job.entrant], job.answers())
-    record.update(answers=made)
     return answers
 
 
@@ -205,47 +212,35 @@ def _describe(plan: PlacementPlan, record: Record) -> None:
         placement=settings.model_dump(mode="json"),
         arena=arena_name(params.human, params.arena),
         judge={"model": plan.judge_model},
-        human_battles={
-            "file": params.human,
-            "sha256": _digest(plan.root / params.human),
-            "inlined": settings.inline_human,
-            "note": plan.note,
-        },
-        judged_battles=None
-        if plan.tournament
-        else {"file": params.judged, "sha256": _digest(plan.root / params.judged)},
+        human_battles=_pin(plan.root, params.human) | {"note": plan.note},
+        judged_battles=None if plan.tournament else _pin(plan.root, params.judged),
         seeds={"resamples": params.seed},
     )
     if plan.tournament is not None:
-        record.update(**_sample_facts(plan.tournament))
+        record.update(**_manifest(plan.tournament))
         _keep_inputs(plan.tournament, record)
 
 
-def _digest(path: Path) -> str:
-    return file_hash(battles_file(path))
+def _pin(root: Path, file: str) -> dict[str, Any]:
+    return {"file": file, "sha256": file_hash(battles_file(root / file))}
 
 
-def _sample_facts(tournament: SampleTournament) -> dict[str, Any]:
+def _manifest(tournament: SampleTournament) -> dict[str, Any]:
     """What a manifest says of the sample: how it was drawn, by whom it is answered and judged."""
     sample, rubric, job = tournament.sample, tournament.rubric, tournament.job
-    judge, settings = tournament.judge, tournament.tournament.placement
+    judge, file = tournament.judge, str(tournament.tournament.placement.rubric)
+    text = {"file": file, "version": rubric.version, "sha256": rubric.digest}
     return {
         "tournament": tournament.tournament.model_dump(mode="json"),
         "judge": {"model": judge.model, "settings": dict(judge.settings)},
         "dimensions": [rubric.dimension],
-        "rubrics": {
-            rubric.dimension: {
-                "file": str(settings.rubric),
-                "version": rubric.version,
-                "sha256": rubric.digest,
-            }
-        },
+        "rubrics": {rubric.dimension: text},
         "sample": {
             "battles": len(sample.battles),
             "shared": len(sample.shared),
             "prompts": len(sample.prompts),
             "opponents": sample.opponents,
-            "left_out": dict(tournament.left_out),
+            "left_out": dict(sample.left_out),
             "seed": tournament.params.seed,
         },
         "generator": job and job.definition.model_dump(mode="json") | {"entrant": sample.entrant},
@@ -305,15 +300,14 @@ def _keep_cost(
 ) -> None:
     """Keep what the run paid for both, held against the forecast and the cap."""
     ledger, cap = tournament.expected.ledger, tournament.params.max_cost_usd
-    spent, unknown = ledger.spent(record.token), ledger.usd_unknown(record.token)
     record.update(
         cost={
             "forecast": forecast,
-            "usd_spent": spent,
-            "usd_unknown": unknown,
+            "usd_spent": ledger.spent(record.token),
+            "usd_unknown": ledger.usd_unknown(record.token),
             "answers_paid": {name: each.as_dict() for name, each in spending.items()},
             "attempts": ledger.outcomes(record.token),
-            "over_cap": bool(cap) and spent + unknown > cap,
+            "over_cap": 0 < cap < cost.booked(ledger, record.token),
         }
     )
 
@@ -425,36 +419,33 @@ def publish_placement(
     """
     record = model.verdicts.record
     with record.failing():
-        _write(model, answer or model.answer())
-        for plot in figures:
-            record.keep_figure(plot)
-    return record.close()
+        files = _write(model, answer or model.answer())
+    return record.publish(files, figures)
 
 
-def _write(model: PlacedModel, answer: RunAnswer) -> None:
+def _write(model: PlacedModel, answer: RunAnswer) -> dict[str, Any]:
+    """Write battles, board and manifest; returns what else the record has to hold, by file."""
     verdicts, placed = model.verdicts, model.placed
     plan, record, folder = verdicts.plan, verdicts.record, verdicts.record.path
     write_gate(record, verdicts.gate, verdicts.quality)
     if verdicts.judgments is not None:
         write_battles(folder / "judged.jsonl", verdicts.battles)
-    every = placed.battles  # of the joint fit; people's votes may be pinned only
-    inlined = plan.settings.inline_human
-    write_battles(folder / "battles.jsonl", every if inlined else judged_battles(every))
-    write_json(folder / "elo_ratings.json", elo_ratings(placed, plan))
+    write_battles(folder / "battles.jsonl", placed.battles)
     in_votes = placement.in_votes(placed.model, model.together, model.apart)
     both = {"together": model.together and hybrid_summary(model.together), "in_votes": in_votes}
-    write_json(folder / "placement.json", placement_summary(placed) | both)
     gate = JudgeGate(**verdicts.gate.as_dict())
     board = placement_board(placed, plan.arena, in_votes)
     board.model_copy(update={"gate": gate}).write(folder)
     joint = placed.joint
-    write_csv(folder / "bootstrap_ratings.csv", bootstrap_rows(joint), joint.models)
-    write_json(folder / ANSWER_FILE, answer.as_dict())
-    record.update(
-        rating={"method": joint.method, "settings": joint.settings},
-        left_out=placed.left_out,
-        unused=placed.unused,
-    )
+    resamples = [dict(zip(joint.models, row, strict=True)) for row in joint.replicates.tolist()]
+    write_csv(folder / "bootstrap_ratings.csv", resamples, joint.models)
+    made = {"method": joint.method, "settings": joint.settings}
+    record.update(rating=made, left_out=placed.left_out, unused=placed.unused)
+    return {
+        "elo_ratings.json": elo_ratings(placed, plan),
+        "placement.json": placement_summary(placed) | both,
+        ANSWER_FILE: answer.as_dict(),
+    }
 
 
 def _worth(placed: Placed, *, wanted: bool) -> str:
@@ -493,15 +484,14 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
     hold for all models at once, `ranks_alone` for the placed model, named beforehand.
     """
     ways = {"joint": placed.joint, "anchored": placed.anchored, "board": placed.shown}
+    above = {way: _above(rated, placed.model) for way, rated in ways.items()}
+    rows = {way: rows_with_ranks(rated) for way, rated in ways.items()}
     return {
         "model": placed.model,
-        "joint": rows_with_ranks(placed.joint),
-        "anchored": rows_with_ranks(placed.anchored),
+        "joint": rows["joint"],
+        "anchored": rows["anchored"],
         "ranks_alone": {way: claims.single_rank_ranges(r)[placed.model] for way, r in ways.items()},
-        "above": {
-            "joint": _above(placed.joint, placed.model),
-            "anchored": _above(placed.anchored, placed.model),
-        },
+        "above": {way: above[way] for way in ("joint", "anchored")},
         "hidden_human_rating": placed.hidden and placed.hidden.as_dict(),
         "calibration": placed.calibration and asdict(placed.calibration),
         "calibration_error": placed.calibration_error,
@@ -511,8 +501,8 @@ def placement_summary(placed: Placed) -> dict[str, Any]:
         "board": {
             "heading": placement.heading(placed),
             "caution": placement.caution(placed),
-            "ratings": rows_with_ranks(placed.shown),
-            "above": _above(placed.shown, placed.model),
+            "ratings": rows["board"],
+            "above": above["board"],
         },
         "left_out": placed.left_out,
         "unused": placed.unused,
@@ -540,7 +530,7 @@ def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
 
 def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
     """elo_ratings.json: every model's rating, and how it was made."""
-    names = ("model", "rating", "ci_low", "ci_high", "n_battles")
+    names, cautious = ("model", "rating", "ci_low", "ci_high", "n_battles"), placed.cautious
     return {
         "arena": plan.arena,
         "model": placed.model,
@@ -548,7 +538,7 @@ def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
         "n_bootstraps": plan.settings.n_bootstraps,
         "seed": plan.params.seed,
         "interval": _INTERVAL,
-        "with_judge_error": _interval(placed.cautious),
+        "with_judge_error": cautious and {"ci_low": cautious.ci_low, "ci_high": cautious.ci_high},
         "ratings": [
             {name: getattr(row, name) for name in names}
             | {"source": "evaluated" if row.model == placed.model else "human"}
@@ -557,24 +547,8 @@ def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
     }
 
 
-def bootstrap_rows(ratings: Ratings) -> list[dict[str, object]]:
-    """bootstrap_ratings.csv: every model's rating in each resample."""
-    return [dict(zip(ratings.models, row, strict=True)) for row in ratings.replicates.tolist()]
-
-
-def judged_battles(battles: BattleLog) -> BattleLog:
-    """The battles that the judge decided, of those of the joint fit."""
-    if battles.source is None:
-        raise TypeError("battles without a source")
-    return battles.select(battles.source.values() == str(Source.LLM_JUDGE))
-
-
 def _above(ratings: Ratings, model: str) -> dict[str, float]:
     """How probable it is that the model is above each other one."""
     row = claims.above(ratings)[ratings.models.index(model)]
     pairs = zip(ratings.models, row, strict=True)
     return {m: float(p) for m, p in pairs if m != model and not isnan(p)}
-
-
-def _interval(row: Rating | None) -> dict[str, float | None] | None:
-    return None if row is None else {"ci_low": row.ci_low, "ci_high": row.ci_high}

@@ -4,8 +4,6 @@ Verdicts are read, or made here: then a sample of the arena is a tournament of o
 and judged as any other.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -17,16 +15,8 @@ from arena_kit.battles.battle import Source, check_id
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import DataError, read_text
-from arena_kit.judging.asking.cost import (
-    Estimator,
-    Forecast,
-    booked,
-    refuse_above_cap,
-    refuse_without_cap,
-)
-from arena_kit.judging.asking.judge_pairs import Material
-from arena_kit.judging.judges.base import BatchJudge, Judge, PaidJudge
-from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.asking import cost
+from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Response, read_prompts, read_responses
 from arena_kit.judging.quality.gate import Rule
@@ -34,78 +24,31 @@ from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.rating.with_judge.calibration import MIN_SHARED
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting import placement, tables
-from arena_kit.runs.placement.sample import (
-    ArenaSample,
-    RecordedTexts,
-    draw,
-    entrant_id,
-    prompt_id,
-    question_ids,
-    with_question_ids,
-)
-from arena_kit.runs.record.battles import (
-    arena_name,
-    arena_note,
-    battles_file,
-    battles_of,
-    human_votes,
-    judges_of,
-)
+from arena_kit.runs.placement import sample as sampling
+from arena_kit.runs.record import battles as votes
 from arena_kit.runs.record.inputs import InputFiles
 from arena_kit.runs.record.record import find_root
-from arena_kit.runs.settings.files import (
-    DimensionSettings,
-    PlacementSettings,
-    TournamentFile,
-    read_gate,
-    read_tournament,
-)
+from arena_kit.runs.settings import files
 from arena_kit.runs.settings.judges import make_judge
 from arena_kit.runs.settings.parameters import PlacementParams, resolve_parameters
 from arena_kit.runs.tournament.generate import Job
-from arena_kit.runs.tournament.plan import Plan, is_lexical
+from arena_kit.runs.tournament.plan import Plan, is_lexical, material_of
 
 MODE = "placement"
 Responses = Mapping[tuple[str, str], Response]
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PlacementForecast:
-    """What the model's answers and the verdicts on them would cost; None for what is free.
+#: What the model's `answers` and the `verdicts` on them would cost, without what is free. Verdicts
+#: on answers that are not made yet are priced with answers of the expected length, and at the very
+#: most with the longest that the model may give.
+Forecasts = Mapping[str, cost.Forecast]
 
-    Verdicts on answers that are not made yet are priced with answers of the expected length, and
-    at the very most with the longest that the model may give. `usd_at_least` is what asking costs
-    with every prompt-cache hit and next to no answer.
-    """
 
-    answers: Forecast | None = None
-    verdicts: Forecast | None = None
-    usd_at_least: float = 0.0
-
-    @property
-    def parts(self) -> dict[str, Forecast]:
-        """The forecasts that there are, by what they pay for."""
-        both = {"answers": self.answers, "verdicts": self.verdicts}
-        return {name: part for name, part in both.items() if part is not None}
-
-    def _total(self, name: str) -> float:
-        return sum(float(getattr(part, name)) for part in self.parts.values())
-
-    @property
-    def together(self) -> dict[str, float]:
-        """Dollars for both, by when they are paid."""
-        return {
-            "at the very least": self.usd_at_least,
-            "with all prompt-cache hits": self._total("usd_all_hits"),
-            "without one, which is held against max_cost_usd": self._total("usd_no_hits"),
-            "at the very most": self._total("usd_at_most"),
-        }
-
-    def as_dict(self) -> dict[str, Any]:
-        sums = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
-        parts = {name: part.as_dict() for name, part in self.parts.items()}
-        total = {name: self._total(name) for name in sums}
-        return parts | {"total": {"usd_at_least": self.usd_at_least} | total}
+def forecast_values(parts: Forecasts) -> dict[str, Any]:
+    """The forecasts of a placement and their sums as plain values, for JSON."""
+    names = ("usd_all_hits", "usd_no_cache", "usd_no_hits", "usd_at_most")
+    total = {name: sum(getattr(part, name) for part in parts.values()) for name in names}
+    return {name: part.as_dict() for name, part in parts.items()} | {"total": total}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,14 +56,12 @@ class SampleTournament:
     """A sample of the arena to be judged: who answers it, who judges it, and for how much.
 
     `given` are the model's answers where they are read; `job` makes them where they are not.
-    `left_out` counts the battles of the arena that cannot be drawn, by the reason.
     """
 
     root: Path
     params: PlacementParams
-    tournament: TournamentFile
-    sample: ArenaSample
-    left_out: Mapping[str, int]
+    tournament: files.TournamentFile
+    sample: sampling.ArenaSample
     rubric: Rubric = field(repr=False)
     judge: Judge
     given: Responses = field(repr=False)
@@ -136,7 +77,7 @@ class SampleTournament:
         """Raise when somebody who is asked must be paid without a cap, or lacks a key."""
         if self.params.offline:
             return
-        refuse_without_cap(self.paid, self.params.max_cost_usd)
+        cost.refuse_without_cap(self.paid, self.params.max_cost_usd)
         if self.job is not None and self.job.fresh():
             self.job.judge.ready()
         if isinstance(self.judge, PaidJudge) and self.plan(self.answers_at_hand()).buys:
@@ -148,20 +89,17 @@ class SampleTournament:
         """
         if self.params.offline or all(each.price.free for each in self.paid):
             return
-        spent = booked(self.expected.ledger, run)
-        refuse_above_cap(self.forecast.parts, self.params.max_cost_usd, spent)
+        spent = cost.booked(self.expected.ledger, run)
+        cost.refuse_above_cap(self.forecast, self.params.max_cost_usd, spent)
 
     @cached_property
-    def forecast(self) -> PlacementForecast:
+    def forecast(self) -> Forecasts:
         """What would be sent and what that costs, after all that the ledger already answers."""
-        answers, verdicts = None, self._verdicts_forecast()
-        least = _at_least(verdicts, self.judge)
-        if self.job is not None:
-            answers = self.job.forecast()
-            least += _at_least(answers, self.job.judge)
-        return PlacementForecast(answers=answers, verdicts=verdicts, usd_at_least=least)
+        parts = {"answers": self.job.forecast()} if self.job else {}
+        verdicts = self._verdicts_forecast()
+        return parts | ({"verdicts": verdicts} if verdicts else {})
 
-    def _verdicts_forecast(self) -> Forecast | None:
+    def _verdicts_forecast(self) -> cost.Forecast | None:
         usual = self.expected.forecast
         if self.job is None or usual is None:
             return usual
@@ -183,7 +121,6 @@ class SampleTournament:
         sample, dimension = self.sample, self.rubric.dimension
         there = [p for p in sample.battles if (sample.entrant, p.prompt_id) in answers]
         absent = [p.prompt_id for p in sample.asked if (sample.entrant, p.prompt_id) not in answers]
-        responses = {**sample.recorded, **answers}
         prompts = list(sample.prompts)
         path = self.root / self.params.tournament
         return Plan(
@@ -192,21 +129,19 @@ class SampleTournament:
             params=self.params,
             tournament=self.tournament,
             files=InputFiles.in_workspace(path, self.tournament, self.root),
-            bank=prompts,
             prompts=prompts,
-            responses=responses,
             pairing=Pairing(
                 pairs=(*there, *sample.shared),
                 missing=tuple((sample.entrant, q) for q in absent),
                 dropped_prompts=(),
                 dropped_pairs={dimension: len(sample.battles) - len(there)},
             ),
-            material=Material(
-                prompts={p.prompt_id: p for p in prompts},
-                responses=responses,
-                rubrics={dimension: self.rubric},
-                salt=Ledger(self.root / self.tournament.verdicts).salt(),
-                graded=self.tournament.judge.graded,
+            material=material_of(
+                prompts,
+                {**sample.recorded, **answers},
+                {dimension: self.rubric},
+                self.tournament,
+                self.root,
             ),
             judge=self.judge,
         )
@@ -250,7 +185,7 @@ class PlacementPlan:
 
     root: Path
     params: PlacementParams
-    settings: PlacementSettings
+    settings: files.PlacementSettings
     human: BattleLog = field(repr=False)
     verdicts: BattleLog | None = field(repr=False)
     tournament: SampleTournament | None
@@ -263,9 +198,9 @@ class PlacementPlan:
         return self.settings.method(params.model, params.min_battles, params.seed)
 
     @property
-    def forecast(self) -> PlacementForecast:
+    def forecast(self) -> Forecasts:
         """What answers and verdicts would cost; nothing where both were made before."""
-        return self.tournament.forecast if self.tournament else PlacementForecast()
+        return self.tournament.forecast if self.tournament else {}
 
     @property
     def judge_model(self) -> str:
@@ -273,19 +208,19 @@ class PlacementPlan:
         if self.tournament is not None:
             return self.tournament.judge.model
         column, judged = self.settings.judged_winner, self.verdicts
-        judges = [] if judged is None else judges_of(judged)
+        judges = [] if judged is None else votes.judges_of(judged)
         named = self.params.judge_model or next(iter(judges), "")
         return named or ("a judge without a name" if column == "winner" else column)
 
     @property
     def note(self) -> str:
         """What is to be known about the votes: as the settings say, else as the sessions do."""
-        return arena_note(self.human, self.settings.human_note)
+        return votes.arena_note(self.human, self.settings.human_note)
 
     @property
     def arena(self) -> str:
         """The arena's name with what must be said of it: as the parameters say, else its file's."""
-        return arena_name(self.params.human, self.params.arena, self.note)
+        return votes.arena_name(self.params.human, self.params.arena, self.note)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -312,7 +247,7 @@ class PlacementPlan:
         return " (judges its own answers, which judges tend to favour)" if own else ""
 
     def _repr_html_(self) -> str:
-        forecast = placement.forecast(self.forecast.parts, self.forecast.together)
+        forecast = placement.forecast(self.forecast)
         return tables.facts(self.facts, name="plan").html + forecast.html
 
 
@@ -328,12 +263,12 @@ def read_placement(**parameters: Any) -> PlacementPlan:
 def placement_plan(params: PlacementParams, root: Path | None = None) -> PlacementPlan:
     """The plan of valid parameters: all inputs read, the judge ready to be asked."""
     root = root or find_root()
-    file = params.override(read_tournament(root / params.tournament))
+    file = params.override(files.read_tournament(root / params.tournament))
     settings = file.placement
     _refuse_contradictions(params, settings)
     verdicts, sampled = None, None
     if params.judged:
-        human = human_votes(params.human, root, winner=settings.human_winner)
+        human = votes.human_votes(params.human, root, winner=settings.human_winner)
         verdicts = _read_verdicts(params, settings, root)
     else:
         human, sampled = _sample_tournament(params, file, root)
@@ -344,11 +279,11 @@ def placement_plan(params: PlacementParams, root: Path | None = None) -> Placeme
         human=human,
         verdicts=verdicts,
         tournament=sampled,
-        rules=read_gate(root, file.judge.gate),
+        rules=files.read_gate(root, file.judge.gate),
     )
 
 
-def _refuse_contradictions(params: PlacementParams, settings: PlacementSettings) -> None:
+def _refuse_contradictions(params: PlacementParams, settings: files.PlacementSettings) -> None:
     """Refuse settings that cannot stand together."""
     made = settings.generate is not None
     if params.judged:
@@ -377,18 +312,18 @@ def _refuse_contradictions(params: PlacementParams, settings: PlacementSettings)
 
 
 def _sample_tournament(
-    params: PlacementParams, file: TournamentFile, root: Path
+    params: PlacementParams, file: files.TournamentFile, root: Path
 ) -> tuple[BattleLog, SampleTournament]:
     """People's votes, and the sample of their arena, with judge and generator ready."""
     file, rubric = _with_rubric(file, root)
     settings = file.placement
     human, texts, known = _read_arena(params.human, settings, root)
-    entrant = entrant_id(params.model)
+    entrant = sampling.entrant_id(params.model)
     given: Responses = {}
     if params.responses:
         given = read_responses(root / params.responses, [entrant], known)
     answered = [q for q, p in texts.prompts.items() if (entrant, p.prompt_id) in given]
-    sample = draw(
+    sample = sampling.draw(
         texts,
         params.model,
         settings.method(params.model, params.min_battles, params.seed).arena(human).models,
@@ -404,7 +339,6 @@ def _sample_tournament(
         params=params,
         tournament=file,
         sample=sample,
-        left_out=texts.left_out,
         rubric=rubric,
         judge=make_judge(MODE, params, file, root),
         given=given,
@@ -412,7 +346,7 @@ def _sample_tournament(
     )
 
 
-def _with_rubric(file: TournamentFile, root: Path) -> tuple[TournamentFile, Rubric]:
+def _with_rubric(file: files.TournamentFile, root: Path) -> tuple[files.TournamentFile, Rubric]:
     """The tournament file with the one rubric of this placement in place of its own."""
     settings = file.placement
     heading = read_text(root / settings.rubric).partition("\n")[0].strip()
@@ -424,7 +358,7 @@ def _with_rubric(file: TournamentFile, root: Path) -> tuple[TournamentFile, Rubr
     dimension = check_id(settings.dimension or settings.rubric.stem, "dimension")
     if "/" in dimension:
         raise DataError(f"dimension {dimension!r} must not hold a slash")
-    own = DimensionSettings(
+    own = files.DimensionSettings(
         rubric=settings.rubric, version=version[1], reference=settings.reference
     )
     file = file.model_copy(update={"dimensions": {dimension: own}})
@@ -432,34 +366,35 @@ def _with_rubric(file: TournamentFile, root: Path) -> tuple[TournamentFile, Rubr
 
 
 def _read_arena(
-    path: str, settings: PlacementSettings, root: Path
-) -> tuple[BattleLog, RecordedTexts, set[str]]:
+    path: str, settings: files.PlacementSettings, root: Path
+) -> tuple[BattleLog, sampling.RecordedTexts, set[str]]:
     """People's votes, the texts that can be used, and the ids of all prompts of the arena."""
-    human = human_votes(path, root, winner=settings.human_winner)
+    human = votes.human_votes(path, root, winner=settings.human_winner)
     if settings.texts:
-        file = read_tournament(root / settings.texts)
+        file = files.read_tournament(root / settings.texts)
         bank = read_prompts(root / file.prompts)
         known = {prompt.prompt_id for prompt in bank}
         voted = [entrant for entrant in file.entrants if entrant in human.models]
         responses = read_responses(root / file.responses, voted, known)
-        return human, RecordedTexts.of_bank(human, bank, responses), known
-    battles, written = read_battle_texts(battles_file(root / path))
+        return human, sampling.RecordedTexts.of_bank(human, bank, responses), known
+    battles, written = read_battle_texts(votes.battles_file(root / path))
     if human.question_id is None and len(human) == len(written):
-        if not settings.inline_human:
-            raise DataError(
-                f"{path}: battles without a question_id are known by their prompts, so they must "
-                "stand in the record: set placement.inline_human to true"
-            )
-        human = with_question_ids(human, written)
-    texts = RecordedTexts.of_file(
+        human = sampling.with_question_ids(human, written)
+    texts = sampling.RecordedTexts.of_file(
         battles, written, languages=settings.languages, single_turn=settings.single_turn
     )
-    return human, texts, {prompt_id(question) for question in question_ids(battles, written)}
+    return (
+        human,
+        texts,
+        {sampling.prompt_id(question) for question in sampling.question_ids(battles, written)},
+    )
 
 
-def _read_verdicts(params: PlacementParams, settings: PlacementSettings, root: Path) -> BattleLog:
+def _read_verdicts(
+    params: PlacementParams, settings: files.PlacementSettings, root: Path
+) -> BattleLog:
     """The verdicts of one judge on one dimension, which is then forgotten: votes have none."""
-    verdicts = battles_of(
+    verdicts = votes.battles_of(
         params.judged,
         root,
         winner=settings.judged_winner,
@@ -467,37 +402,23 @@ def _read_verdicts(params: PlacementParams, settings: PlacementSettings, root: P
         dimension=settings.dimension,
         judge_model=params.judge_model,
     )
-    judge = params.judge_model or next(iter(judges_of(verdicts)), None)
+    judge = params.judge_model or next(iter(votes.judges_of(verdicts)), None)
     return replace(verdicts, dimension=None).of_source(Source.LLM_JUDGE, judge)
 
 
 def _job(
-    params: PlacementParams, file: TournamentFile, sample: ArenaSample, root: Path
+    params: PlacementParams, file: files.TournamentFile, sample: sampling.ArenaSample, root: Path
 ) -> Job | None:
     """How the model's answers are made; they are expected to be as long as the recorded ones."""
     definition = file.placement.generate
     if definition is None:
         return None
-    job = Job.of(
-        sample.entrant,
-        definition,
-        sample.asked,
-        file,
-        root,
-        cap_usd=params.max_cost_usd,
-        offline=params.offline,
-    )
-    lengths = [Estimator.local().tokens(each.response_text) for each in sample.recorded.values()]
+    job = Job.of(sample.entrant, definition, sample.asked, file, root, params)
+    lengths = [
+        cost.Estimator.local().tokens(each.response_text) for each in sample.recorded.values()
+    ]
     usual = round(sum(lengths) / len(lengths))
     return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))
-
-
-def _at_least(forecast: Forecast | None, judge: Judge) -> float:
-    """Dollars with every prompt-cache hit and without the answers' tokens."""
-    if forecast is None or not isinstance(judge, PaidJudge):
-        return 0.0
-    usage = {"output_tokens": forecast.output_tokens}
-    return forecast.usd_all_hits - judge.price.usd(usage, batch=isinstance(judge, BatchJudge))
 
 
 def _of_length(text: str, n_bytes: int) -> str:

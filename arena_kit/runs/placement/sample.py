@@ -62,24 +62,31 @@ class RecordedTexts:
             Leaves out battles of which the file says that the user wrote more than once: people
             then voted on more than the first answer.
         """
-        gathered, left_out = _Gathered(), Counter[str]()
+        prompts: dict[str, Prompt] = {}
+        answers: dict[tuple[str, str], str] = {}
+        recorded: dict[RecordedBattle, None] = {}
+        left_out = Counter[str]()
         for row, question in enumerate(question_ids(battles, texts)):
-            sides = (battles.models[battles.a[row]], battles.models[battles.b[row]])
-            why = _unusable(texts, row, languages, single_turn=single_turn)
-            if not why:
-                answers = dict(
-                    zip(sides, (texts.response_a[row], texts.response_b[row]), strict=True)
-                )
-                why = gathered.add(question, texts.prompt[row], answers)
-            if why:
+            prompt = texts.prompt[row]
+            written = {
+                (battles.models[battles.a[row]], question): texts.response_a[row],
+                (battles.models[battles.b[row]], question): texts.response_b[row],
+            }
+            known = prompts.get(question)
+            if why := _unusable(texts, row, languages, single_turn=single_turn):
                 left_out[why] += 1
-        _refuse_nothing(gathered.battles, left_out, texts)
-        return cls(
-            prompts=gathered.prompts,
-            answers=gathered.answers,
-            battles=list(gathered.battles),
-            left_out=left_out,
-        )
+            elif known is not None and known.text != prompt:
+                left_out["another prompt under the same question id"] += 1
+            elif any(answers.get(cell, text) != text for cell, text in written.items()):
+                left_out["another answer of the same model to the same question"] += 1
+            else:
+                prompts[question] = known or Prompt(
+                    prompt_id=prompt_id(question), text=prompt, source=SOURCE
+                )
+                answers.update(written)
+                recorded[RecordedBattle(question, *sorted(model for model, _ in written))] = None
+        _refuse_nothing(recorded, left_out, texts)
+        return cls(prompts=prompts, answers=answers, battles=list(recorded), left_out=left_out)
 
     @classmethod
     def of_bank(
@@ -103,34 +110,11 @@ class RecordedTexts:
         return cls(prompts=prompts, answers=answers, battles=list(recorded), left_out=left_out)
 
 
-@dataclass(frozen=True, slots=True)
-class _Gathered:
-    """Texts of an arena's battles as they come; the first prompt and answer under an id count."""
-
-    prompts: dict[str, Prompt] = field(default_factory=dict)
-    answers: dict[tuple[str, str], str] = field(default_factory=dict)
-    battles: dict[RecordedBattle, None] = field(default_factory=dict)
-
-    def add(self, question: str, prompt: str, said: Mapping[str, str]) -> str:
-        """Take in a battle; returns why it cannot be, where it cannot."""
-        known = self.prompts.get(question)
-        if known is not None and known.text != prompt:
-            return "another prompt under the same question id"
-        if any(self.answers.get((model, question), text) != text for model, text in said.items()):
-            return "another answer of the same model to the same question"
-        if known is None:
-            self.prompts[question] = Prompt(
-                prompt_id=prompt_id(question), text=prompt, source=SOURCE
-            )
-        self.answers.update({(model, question): text for model, text in said.items()})
-        self.battles[RecordedBattle(question, *sorted(said))] = None
-        return ""
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ArenaSample:
     """What is to be judged: the model against recorded answers (`battles`), and recorded battles
-    that people decided too (`shared`), from which the judge's own error is known.
+    that people decided too (`shared`), from which the judge's own error is known. `left_out` counts
+    the battles of the arena that could not be drawn, by the reason.
 
     Prompts and responses have ids that are safe in files; `models` and `questions` give the
     arena's own names back where those were not.
@@ -144,6 +128,7 @@ class ArenaSample:
     shared: tuple[Pair, ...] = field(repr=False)
     models: Mapping[str, str] = field(repr=False)
     questions: Mapping[str, str] = field(repr=False)
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @property
     def asked(self) -> tuple[Prompt, ...]:
@@ -338,6 +323,7 @@ def _sample(
                      for q, a, b in shared),
         models={entrant: name for name, entrant in entrants.items() if entrant != name},
         questions={safe: q for q, safe in questions.items() if safe != q},
+        left_out=texts.left_out,
     )  # fmt: skip
 
 

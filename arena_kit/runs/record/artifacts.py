@@ -1,7 +1,5 @@
 """The files of a tournament record, made from its judgments, battles and ratings."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,7 +10,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_file, write_csv, write_json, write_jsonl
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment
-from arena_kit.rating.base import Rating, Ratings, known
+from arena_kit.rating.base import Ratings, known
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.method import Stability
 from arena_kit.reporting import tournament_tables
@@ -162,17 +160,16 @@ def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
 
 
 def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
-    return {rating.model: _entry(rating) for rating in ratings.ratings}
-
-
-def _entry(rating: Rating) -> dict[str, Any]:
     return {
-        "entrant_id": rating.model,
-        "mean": rating.rating,
-        "order_sem": rating.extra["order_sem"],
-        "se": rating.extra["evidence_se"],
-        "ci95_low": rating.ci_low,
-        "ci95_high": rating.ci_high,
+        rating.model: {
+            "entrant_id": rating.model,
+            "mean": rating.rating,
+            "order_sem": rating.extra["order_sem"],
+            "se": rating.extra["evidence_se"],
+            "ci95_low": rating.ci_low,
+            "ci95_high": rating.ci_high,
+        }
+        for rating in ratings.ratings
     }
 
 

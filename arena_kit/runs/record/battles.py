@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -13,8 +13,7 @@ from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battles
 from arena_kit.battles.readers.format import Columns
-from arena_kit.files import DataError, file_hash
-from arena_kit.runs.record.record import open_record
+from arena_kit.files import DataError
 
 if TYPE_CHECKING:
     from arena_kit.runs.settings.files import JudgeSettings
@@ -23,12 +22,6 @@ if TYPE_CHECKING:
 def battles_file(path: Path) -> Path:
     """A battles file, or the one in a run record."""
     return path / "battles.jsonl" if path.is_dir() else path
-
-
-def manifest_of(file: Path) -> dict[str, Any]:
-    """The manifest of the run record that a battles file belongs to; empty for any other file."""
-    in_record = file.name == "battles.jsonl" and (file.parent / "manifest.json").is_file()
-    return open_record(file.parent) if in_record else {}
 
 
 def battles_of(
@@ -43,7 +36,7 @@ def battles_of(
     dimension: str | None = None,
     judge_model: str | None = None,
 ) -> BattleLog:
-    """The battles of a file or a run record, with the human votes that the record only pins.
+    """The battles of a file or a run record.
 
     Parameters
     ----------
@@ -58,9 +51,6 @@ def battles_of(
     battles = read_battles(
         path, winner=winner, covariates=covariates, format=format, columns=columns
     )
-    pin = manifest_of(path).get("human_battles", {})
-    if source is not Source.LLM_JUDGE and not pin.get("inlined", True):
-        battles = BattleLog.joined(_pinned_votes(path.parent), battles)
     if source is not None:
         battles = _decided_by(battles, source, file)
     if dimension is not None:
@@ -78,9 +68,7 @@ def battles_by_judge(path: str, root: Path, columns: Sequence[str] = ()) -> dict
     if not path or columns:
         return {column: battles_of(path, root, winner=column) for column in columns}
     log = battles_of(path, root, source=Source.LLM_JUDGE)
-    if log.judge_model is None or not (names := judges_of(log)):
-        return {battles_file(root / path).stem: log}
-    return {name: log.select(log.judge_model.values() == name) for name in names}
+    return _by_judge(log) or {battles_file(root / path).stem: log}
 
 
 def judges_of(battles: BattleLog) -> list[str]:
@@ -97,24 +85,6 @@ def arena_name(file: str, given: str, note: str = "") -> str:
     """The arena's name: as the parameters say, else its file's; with what must be said of it."""
     name = given or Path(file).name.partition(".")[0]
     return f"{name} ({note})" if note else name
-
-
-def _pinned_votes(record: Path) -> BattleLog:
-    """The votes of a placement record that stand in a file of their own; refused when that file
-    has changed.
-    """
-    from arena_kit.runs.settings.files import PlacementSettings, validated
-
-    manifest = manifest_of(record / "battles.jsonl")
-    root, pin = _workspace_of(record), manifest["human_battles"]
-    if (now := file_hash(battles_file(root / pin["file"]))) != pin["sha256"]:
-        raise DataError(
-            f"{root / pin['file']}: changed since {record} was made: "
-            f"its SHA-256 was {pin['sha256'][:12]}…, now {now[:12]}…"
-        )
-    settings = validated(PlacementSettings, manifest["placement"], f"{record}/manifest.json")
-    method = settings.method(manifest["model"], manifest["parameters"]["min_battles"], seed=0)
-    return method.arena(human_votes(pin["file"], root, winner=settings.human_winner))
 
 
 def human_votes(file: str, root: Path, *, winner: str) -> BattleLog:
@@ -139,16 +109,6 @@ def labels_of(root: Path, judge: JudgeSettings) -> BattleLog | None:
     labels = battles_of(judge.labels, root, winner=judge.labels_winner)
     judged = labels.source is not None and labels.source.values() == str(Source.LLM_JUDGE)
     return labels if np.all(judged) or not np.any(judged) else labels.select(~judged)
-
-
-def _workspace_of(record: Path) -> Path:
-    """The workspace that a record stands in, else the current one."""
-    from arena_kit.runs.record.record import find_root
-
-    try:
-        return find_root(record)
-    except DataError:
-        return find_root()
 
 
 def _decided_by(battles: BattleLog, source: Source, file: str | Path) -> BattleLog:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, Literal
@@ -179,12 +180,9 @@ def _two(values: Sequence[Any]) -> str:
 
 
 def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
-    flat_a, flat_b = (_flat({k: m.get(k) for k in _COMPARED}) for m in (a, b))
-    return {
-        key: (flat_a.get(key), flat_b.get(key))
-        for key in sorted(flat_a.keys() | flat_b.keys())
-        if flat_a.get(key) != flat_b.get(key) and key not in _IGNORED
-    }
+    flat = [_flat({k: m.get(k) for k in _COMPARED}) for m in (a, b)]
+    both = {key: (flat[0].get(key), flat[1].get(key)) for key in sorted({*flat[0], *flat[1]})}
+    return {key: two for key, two in both.items() if two[0] != two[1] and key not in _IGNORED}
 
 
 def _flat(value: Any, name: str = "") -> dict[str, Any]:
@@ -215,11 +213,9 @@ def _deltas(both: Shared, flips: Mapping[str, int]) -> list[Delta]:
     """Every shared entrant's change on the dimensions that both records rate, best first."""
     deltas = []
     for dimension, (old, new) in both.items():
-        try:
+        with suppress(RatingError):
             rated = _Rated.of(*old, "before"), _Rated.of(*new, "after")
-        except RatingError:
-            continue
-        deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
+            deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
     return deltas
 
 
@@ -235,7 +231,7 @@ class _Rated:
     @classmethod
     def of(cls, battles: BattleLog, method: BradleyTerry, side: str) -> _Rated:
         ratings, log = method(battles), method.kept(battles)[0]
-        influence = Influence.of(log, ratings)
+        influence = Influence(log, ratings)
         moves = np.asarray(influence.pulls @ influence.bread)
         names = {row: ("", name) for name, row in influence.questions.items()}
         return cls(ratings, {names.get(row, (side, row)): each for row, each in enumerate(moves)})
@@ -262,9 +258,8 @@ def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[De
     n = len(questions)
     error = np.sqrt((moves**2).sum(axis=0) * n / max(1, n - 1))
     rows = []
-    for entrant, before, after, se in zip(
-        entrants, old.gaps(entrants), new.gaps(entrants), error, strict=True
-    ):
+    gaps = old.gaps(entrants), new.gaps(entrants)
+    for entrant, before, after, se in zip(entrants, *gaps, error, strict=True):
         known = [df for each in (old, new) if (df := each.ratings[entrant].extra["df"])]
         change = float(after - before)
         half = float(t_score(NORMAL_95, min(known)) * se) if len(known) == 2 else None
@@ -283,29 +278,23 @@ def decided_orders(before: Board, after: Board) -> list[Orders]:
             rated = [{row.model for row in board.rows(dimension)} for board in (before, after)]
             among = set.intersection(*filter(None, rated)) if any(rated) else set()
             old, new = (_decided(board[dimension], among) for board in (before, after))
-            rows.append(_changed_orders(dimension, old, new))
+            rows.append(
+                Orders(
+                    dimension=dimension,
+                    kept=[order for order in new if order in old],
+                    lost=[o for o in old if o not in new and o[::-1] not in new],
+                    gained=[o for o in new if o not in old and o[::-1] not in old],
+                    reversed=[order for order in new if order[::-1] in old],
+                )
+            )
     return rows
-
-
-def _changed_orders(dimension: str, old: list[Order], new: list[Order]) -> Orders:
-    return Orders(
-        dimension=dimension,
-        kept=[order for order in new if order in old],
-        lost=[order for order in old if order not in new and order[::-1] not in new],
-        gained=[order for order in new if order not in old and order[::-1] not in old],
-        reversed=[order for order in new if order[::-1] in old],
-    )
 
 
 def shared_battles(before: tuple[Path, Board], after: tuple[Path, Board]) -> Shared:
     """The battles of the dimensions that two records have, with the methods of their boards."""
-    old, new = (_by_dimension(*each) for each in (before, after))
-    return {name: (old[name], new[name]) for name in old if name in new}
-
-
-def _by_dimension(record: Path, board: Board) -> dict[str, Side]:
-    method = BradleyTerry(**board.settings)
-    return {name: (log, method) for name, log in battles_of(record).by_dimension().items()}
+    methods = [BradleyTerry(**board.settings) for _, board in (before, after)]
+    old, new = (battles_of(record).by_dimension() for record, _ in (before, after))
+    return {n: ((old[n], methods[0]), (new[n], methods[1])) for n in old if n in new}
 
 
 def _decided(dimension: Dimension, among: set[str]) -> list[Order]:

@@ -5,8 +5,6 @@ Fields as in https://github.com/evaleval/every_eval_ever (`every_eval_ever/schem
 its datastore has them: `<collection>/<developer>/<model>/<uuid>.json`.
 """
 
-from __future__ import annotations
-
 import hashlib
 import json
 import re
@@ -56,34 +54,31 @@ class RatingRow:
 def rating_rows(board: Board) -> Iterator[RatingRow]:
     """The ratings of a board by its own method, then by each beside it."""
     for row in board.ratings:
-        more = {"ranks": row.ranks, "n_battles": row.n_battles}
         error = row.se if row.evidence_se is None else row.evidence_se
-        yield _rating_row(row, row, error, board.method, board.settings, **more)
+        own = {"se": error, "ranks": row.ranks, "n_battles": row.n_battles}
+        yield _rating_row(row, row, board.method, board.settings, **own)
     for name, beside in board.beside.items():
         method = f"placement-{name}" if name in _WAYS else beside.method
         for row in board.ratings:
             if figures := row.beside.get(name):
-                yield _rating_row(row, figures, figures.se, method, beside.settings)
+                yield _rating_row(row, figures, method, beside.settings, se=figures.se)
 
 
 def _rating_row(
     row: BoardRow,
     figures: BoardRow | MethodRating,
-    error: float | None,
     method: str,
     settings: Mapping[str, Any],
     **more: Any,
 ) -> RatingRow:
+    same = {name: getattr(figures, name) for name in ("rating", "ci_low", "ci_high")}
     return RatingRow(
         dimension=row.dimension,
         model=row.model,
         method=method,
         settings=settings,
-        rating=figures.rating,
-        ci_low=figures.ci_low,
-        ci_high=figures.ci_high,
-        se=error,
         interval="" if figures.ci_low is None else _interval(settings),
+        **same,
         **more,
     )
 
@@ -117,16 +112,12 @@ _NAMES = {
     "conservative-score": "Glicko-2 rating less two rating deviations",
 }
 _INPUTS = ("prompt_set", "human_battles", "judged_battles", "battles")
+_LEVEL = {"confidence_level": 0.95}
 _UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Judging:
-    """The judges of one dimension and what they were told; `prompt` is the rubric."""
-
-    models: tuple[str, ...]
-    prompt: str
-    details: Mapping[str, str] = field(default_factory=dict)
+#: The judges of a dimension and what they were told, as the schema's `llm_scoring` says it.
+Judging = Mapping[str, Any]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -138,7 +129,6 @@ class Provenance:
     """
 
     collection: str
-    dataset: str
     token: str
     details: Mapping[str, str] = field(default_factory=dict)
     judging: Mapping[str, Judging] = field(default_factory=dict)
@@ -162,7 +152,6 @@ def record_provenance(record: Path) -> Provenance:
     pins = {name: (manifest.get(name) or {}).get("sha256") for name in _INPUTS}
     return Provenance(
         collection=arena,
-        dataset=arena,
         token=f"{manifest.get('mode')}_{manifest.get('started_at')}",
         details={f"{name}_sha256": pin for name, pin in pins.items() if pin},
         judging=_judging(record, manifest),
@@ -177,11 +166,10 @@ def file_provenance(file: Path, battles: BattleLog) -> Provenance:
     judges = {dimension: judges_of(log) for dimension, log in battles.by_dimension().items()}
     return Provenance(
         collection=name,
-        dataset=name,
         token=digest[:12],
         details={"battles_sha256": digest},
         judging={
-            dimension: Judging(models=tuple(models), prompt="not in the file")
+            dimension: _scoring(models, "not in the file", {})
             for dimension, models in judges.items()
             if models
         },
@@ -204,7 +192,7 @@ def write_documents(
     replaces it.
     """
     source = {
-        "source_name": provenance.dataset,
+        "source_name": provenance.collection,
         "source_type": "evaluation_run",
         "source_organization_name": organization,
         "evaluator_relationship": relationship,
@@ -244,7 +232,7 @@ def _result(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
         "evaluation_result_id": "::".join(filter(None, (name, row.method, variant))),
         "evaluation_name": name,
         "source_data": {
-            "dataset_name": provenance.dataset,
+            "dataset_name": provenance.collection,
             "source_type": "other",
             "additional_details": dict(provenance.details),
         },
@@ -271,40 +259,24 @@ def _metric(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
         "max_score": "Infinity",
     }
     judging = provenance.judge_of(row)
-    if judging is not None:
-        config["llm_scoring"] = {
-            "judges": [{"model_info": _model_info(model)} for model in judging.models],
-            "input_prompt": judging.prompt,
-            "additional_details": dict(judging.details),
-        }
-    return config
+    return config | ({"llm_scoring": judging} if judging else {})
 
 
 def _score(row: RatingRow) -> dict[str, Any]:
-    details = {}
-    if row.n_battles is not None:
-        details["n_battles"] = str(row.n_battles)
-    if row.ranks is not None:
-        details["possible_ranks"] = "{} to {}".format(*row.ranks)
-    score: dict[str, Any] = {"score": row.rating, "details": details}
-    if row.ci_low is not None:
-        score["uncertainty"] = _uncertainty(row)
-    return score
-
-
-def _uncertainty(row: RatingRow) -> dict[str, Any]:
-    interval = {
-        "lower": row.ci_low,
-        "upper": row.ci_high,
-        "confidence_level": 0.95,
-        "method": row.interval,
+    """The rating with what is known of its uncertainty."""
+    battles = {} if row.n_battles is None else {"n_battles": str(row.n_battles)}
+    ranks = {} if row.ranks is None else {"possible_ranks": "{} to {}".format(*row.ranks)}
+    score: dict[str, Any] = {"score": row.rating, "details": battles | ranks}
+    if row.ci_low is None:
+        return score
+    method = {"method": row.interval}
+    uncertainty = {
+        "confidence_interval": {"lower": row.ci_low, "upper": row.ci_high} | _LEVEL | method,
+        "standard_error": None if row.se is None else {"value": row.se} | method,
+        "num_samples": row.n_battles,
     }
-    values: dict[str, Any] = {"confidence_interval": interval}
-    if row.se is not None:
-        values["standard_error"] = {"value": row.se, "method": row.interval}
-    if row.n_battles is not None:
-        values["num_samples"] = row.n_battles
-    return values
+    known = {name: value for name, value in uncertainty.items() if value is not None}
+    return score | {"uncertainty": known}
 
 
 def _judging(record: Path, manifest: Mapping[str, Any]) -> dict[str, Judging]:
@@ -320,12 +292,12 @@ def _judging(record: Path, manifest: Mapping[str, Any]) -> dict[str, Judging]:
     rubrics = manifest.get("rubrics", {})
     if not rubrics:
         unknown = "not in the record: these battles were judged elsewhere"
-        return {"": Judging(models=(model,), prompt=unknown, details=shared)}
+        return {"": _scoring([model], unknown, shared)}
     return {
-        name: Judging(
-            models=(model,),
-            prompt=_rubric(record, manifest, name),
-            details=shared
+        name: _scoring(
+            [model],
+            _rubric(record, manifest, name),
+            shared
             | {
                 "rubric_version": str(rubric["version"]),
                 "rubric_sha256": str(rubric["sha256"]),
@@ -335,6 +307,11 @@ def _judging(record: Path, manifest: Mapping[str, Any]) -> dict[str, Judging]:
         )
         for name, rubric in rubrics.items()
     }
+
+
+def _scoring(models: Iterable[str], prompt: str, details: Mapping[str, str]) -> Judging:
+    judges = [{"model_info": _model_info(model)} for model in models]
+    return {"judges": judges, "input_prompt": prompt, "additional_details": dict(details)}
 
 
 def _rubric(record: Path, manifest: Mapping[str, Any], dimension: str) -> str:

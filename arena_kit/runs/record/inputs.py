@@ -19,16 +19,7 @@ from arena_kit.battles.read import BattleTexts, read_battles
 from arena_kit.files import DataError, file_hash, read_json, whole_file
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses, responses_file
 from arena_kit.runs.record.record import Record, open_record, recorded_parameters
-from arena_kit.runs.settings.files import (
-    DEFAULT_TOURNAMENT,
-    OWN_JUDGE_SETTINGS,
-    Keeping,
-    Strict,
-    TournamentFile,
-    read_tournament,
-    refuse_keys,
-    validated,
-)
+from arena_kit.runs.settings import files as settings
 
 FOLDER = "inputs"
 #: What a placement's kept models and questions are called in its battles, where ids differ.
@@ -38,7 +29,7 @@ NAMES = "names.json"
 _NOT_REPLAYED = {"judge_model", "max_cost_usd", "offline", "overrides", "run_dir"}
 
 
-class KeptFile(Strict):
+class KeptFile(settings.Strict):
     """One input of a run as its manifest lists it; `kept` says whether the record has a copy."""
 
     bytes: int
@@ -46,7 +37,7 @@ class KeptFile(Strict):
     kept: bool
 
 
-class _Kept(Strict):
+class _Kept(settings.Strict):
     files: dict[str, KeptFile]
 
 
@@ -61,7 +52,7 @@ class InputFiles:
     prices: Path
 
     @classmethod
-    def in_workspace(cls, path: Path, file: TournamentFile, root: Path) -> InputFiles:
+    def in_workspace(cls, path: Path, file: settings.TournamentFile, root: Path) -> InputFiles:
         """As the tournament file says."""
         return cls(
             tournament=path,
@@ -72,7 +63,7 @@ class InputFiles:
         )
 
     @classmethod
-    def in_record(cls, record: Path, file: TournamentFile) -> InputFiles:
+    def in_record(cls, record: Path, file: settings.TournamentFile) -> InputFiles:
         """Under the names that a record gives them."""
         folder = record / FOLDER
         zipped = ".gz" if file.prompts.suffix == ".gz" else ""
@@ -90,24 +81,24 @@ class InputFiles:
         return [self.tournament, self.prices, self.prompts, *self.rubrics.values(), *responses]
 
 
-def tournament_inputs(path: Path, root: Path) -> tuple[TournamentFile, InputFiles]:
+def tournament_inputs(path: Path, root: Path) -> tuple[settings.TournamentFile, InputFiles]:
     """A tournament and its files. `path` is its file, or the record of a run that kept copies:
     verdicts, prices, where the judge is asked and what it must keep are then the workspace's.
     """
     if not path.is_dir():
-        file = read_tournament(path)
+        file = settings.read_tournament(path)
         return file, InputFiles.in_workspace(path, file, root)
     file, files = kept_tournament(path)
-    own = read_tournament(root / DEFAULT_TOURNAMENT)
+    own = settings.read_tournament(root / settings.DEFAULT_TOURNAMENT)
     judge = file.judge.model_copy(
-        update={name: getattr(own.judge, name) for name in OWN_JUDGE_SETTINGS}
+        update={name: getattr(own.judge, name) for name in settings.OWN_JUDGE_SETTINGS}
     )
     changes = {"verdicts": own.verdicts, "prices": own.prices, "judge": judge}
     return file.model_copy(update=changes), files
 
 
 def keep_tournament(
-    record: Record, file: TournamentFile, files: InputFiles, how: Keeping = "copy"
+    record: Record, file: settings.TournamentFile, files: InputFiles, how: settings.Keeping = "copy"
 ) -> None:
     """Keep the files of a tournament; the price file only where there is one."""
     kept = InputFiles.in_record(record.path, file)
@@ -119,32 +110,31 @@ def keep_tournament(
     keep_inputs(record, named, how)
 
 
-def keep_inputs(record: Record, files: Mapping[str, Path], how: Keeping = "copy") -> None:
+def keep_inputs(record: Record, files: Mapping[str, Path], how: settings.Keeping = "copy") -> None:
     """Keep files in a record's `inputs/` under these names, or nothing but their sizes and hashes;
     the manifest lists them beside those that were kept before.
     """
-    listed: dict[str, KeptFile] = {}
+    listed = {}
     for name, path in files.items():
         content = _read(path)
         target = record.path / FOLDER / name
         if how == "copy":
             if target.suffix == ".yaml":  # a comment in it may hold one
-                refuse_keys({"the file": content.decode("utf-8", "replace")}, str(path))
+                settings.refuse_keys({"the file": content.decode("utf-8", "replace")}, str(path))
             with whole_file(target) as part:
                 part.write_bytes(content)
         else:
             target.unlink(missing_ok=True)
         digest = hashlib.sha256(content).hexdigest()
-        listed[name] = KeptFile(bytes=len(content), sha256=digest, kept=how == "copy")
-    plain = {name: each.model_dump() for name, each in listed.items()}
-    record.update(inputs=record.read().get("inputs", {}) | plain)
+        listed[name] = {"bytes": len(content), "sha256": digest, "kept": how == "copy"}
+    record.update(inputs=record.read().get("inputs", {}) | listed)
 
 
-def kept_tournament(record: Path) -> tuple[TournamentFile, InputFiles]:
+def kept_tournament(record: Path) -> tuple[settings.TournamentFile, InputFiles]:
     """The tournament whose copy a record kept, each file verified by its hash."""
     manifest = open_record(record)
     listed = {"files": manifest.get("inputs", {})}
-    files = validated(_Kept, listed, f"{record}/manifest.json: inputs").files
+    files = settings.validated(_Kept, listed, f"{record}/manifest.json: inputs").files
     if "tournament.yaml" not in files:
         raise DataError(f"{record}: keeps no tournament file among its inputs")
     if not all(entry.kept for entry in files.values()):
@@ -156,7 +146,7 @@ def kept_tournament(record: Path) -> tuple[TournamentFile, InputFiles]:
                 f"{path}: changed since the run: its SHA-256 was {entry.sha256[:12]}…, "
                 f"now {now[:12]}…"
             )
-    file = read_tournament(record / FOLDER / "tournament.yaml")
+    file = settings.read_tournament(record / FOLDER / "tournament.yaml")
     return file, InputFiles.in_record(record, file)
 
 

@@ -4,8 +4,6 @@ Lab saves the file whenever it likes and tells the kernel nothing of it, so text
 file, and code and outputs from the kernel.
 """
 
-from __future__ import annotations
-
 import os
 import sys
 from collections.abc import Mapping

@@ -20,8 +20,7 @@ from arena_kit.runs.record.record import find_root, in_short, open_record
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from arena_kit.reporting.figures import Picture
+    from IPython.display import Image
 
 Row = Mapping[str, Any]
 _PIXELS_PER_WIDTH = 1.6  # figures are saved with 160 dots per 100 shown
@@ -122,9 +121,9 @@ class OpenedRun:
         """The names of the record's figures."""
         return sorted(file.stem for file in (self.path / "figures").glob("*.png"))
 
-    def figure(self, name: str) -> Picture:
+    def figure(self, name: str) -> Image:
         """A figure of the record, which a notebook shows."""
-        from arena_kit.reporting.figures import Picture
+        from IPython.display import Image
 
         if name not in self.figures:
             known = ", ".join(self.figures) or "none"
@@ -132,7 +131,9 @@ class OpenedRun:
         file = self.path / "figures" / f"{name}.png"
         with file.open("rb") as png:
             width = int.from_bytes(png.read(20)[16:], "big")  # of the IHDR chunk
-        return Picture(file, round(width / _PIXELS_PER_WIDTH), name.replace("_", " "))
+        shown = round(width / _PIXELS_PER_WIDTH)
+        alt = name.replace("_", " ")
+        return Image(filename=file, width=shown, alt=alt)  # type: ignore[no-untyped-call]
 
     @property
     def report(self) -> Path:

@@ -1,10 +1,9 @@
 """Which records may be removed: those that match, are not running, and that nothing refers to."""
 
-from __future__ import annotations
-
 import re
 import shutil
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,13 +52,10 @@ def prunable(
         raise DataError("say which records: with --older-than, --status or both")
     records = readable_records(folder)
     manifests = {path: manifest for path, manifest in records if not path.is_symlink()}
-    matching = [
-        path for path, manifest in manifests.items() if _matches(manifest, older_than, status)
-    ]
-    kept = {path: "it is still running" for path in matching if _runs(path)}
-    for path in matching:
-        if path not in kept and _forbids(manifests[path]):
-            kept[path] = "it found its judge not usable, which later runs heed"
+    matching = [path for path, own in manifests.items() if _matches(own, older_than, status)]
+    unfit = "it found its judge not usable, which later runs heed"
+    kept = {path: unfit for path in matching if _forbids(manifests[path])}
+    kept |= {path: "it is still running" for path in matching if _runs(path)}
     named = {path: manifest.get("parameters") for path, manifest in manifests.items()}
     named |= {file: _parameters(file) for file in sorted((root / "params").glob("*.yaml"))}
     staying = [path for path in named if path not in matching or path in kept]
@@ -73,14 +69,20 @@ def prunable(
 
 def remove(record: Path) -> None:
     """Remove a record's folder, unless it has begun to run again."""
+    try:
+        with _locked(record):
+            shutil.rmtree(record)
+    except Timeout:
+        raise LockedError(f"{record}: this run is going again") from None
+
+
+@contextmanager
+def _locked(record: Path) -> Iterator[None]:
+    """Hold the locks that a record has; `Timeout` where a run does."""
     with ExitStack() as locks:
-        for name in _LOCKS:
-            if (record / name).exists():
-                try:
-                    locks.enter_context(FileLock(record / name).acquire(timeout=0))
-                except Timeout:
-                    raise LockedError(f"{record}: this run is going again") from None
-        shutil.rmtree(record)
+        for file in (record / name for name in _LOCKS if (record / name).exists()):
+            locks.enter_context(FileLock(file).acquire(timeout=0))
+        yield
 
 
 def _matches(manifest: dict[str, Any], older_than: timedelta | None, status: str) -> bool:
@@ -105,14 +107,11 @@ def _age(manifest: dict[str, Any]) -> timedelta:
 
 
 def _runs(record: Path) -> bool:
-    for name in _LOCKS:
-        if (record / name).exists():
-            try:
-                with FileLock(record / name).acquire(timeout=0):
-                    pass
-            except Timeout:
-                return True
-    return False
+    try:
+        with _locked(record):
+            return False
+    except Timeout:
+        return True
 
 
 def _parameters(file: Path) -> dict[str, Any]:

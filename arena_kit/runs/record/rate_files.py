@@ -14,7 +14,7 @@ from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.bradley_terry.on_disk import dimensions, rate_boards
+from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import Hybrid, HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
@@ -51,7 +51,7 @@ def rate_files(
     """
     meter = meter or Meter()
     stream = BattleFiles.of(path, format=format, columns=columns, meter=meter)
-    parts = dict(dimensions(stream.cells))
+    parts = stream.cells.log.dimension_rows()
     if dimension is not None and dimension not in parts:
         named = ", ".join(name for name in parts if name) or "none"
         raise DataError(f"{path}: no dimension {dimension!r}; found: {named}")

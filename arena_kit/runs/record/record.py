@@ -10,7 +10,7 @@ import shutil
 import socket
 import subprocess
 import weakref
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass, field
@@ -20,15 +20,15 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from filelock import FileLock, Timeout
-
 from arena_kit.battles.display import html_facts
-from arena_kit.files import DataError, LockedError, read_json, write_json
+from arena_kit.files import DataError, LockedError, read_json, write_json, write_text
 from arena_kit.runs.record import live_report
 
 if TYPE_CHECKING:
+    from filelock import FileLock
+
     from arena_kit.judging.ledger.ledger import Ledger
-    from arena_kit.reporting.figures import Picture, Plot
+    from arena_kit.reporting.figures import Plot
 
 RUNS_VARIABLE = "ARENA_KIT_RUNS"
 TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
@@ -132,6 +132,8 @@ class Record:
         """Be the one process that runs this record; refuse while another is. Whoever a runner
         passed the record on to has a lock of its own, for it may outlive the runner.
         """
+        from filelock import Timeout
+
         if self.held:
             return
         try:
@@ -224,12 +226,23 @@ class Record:
             code=code_state(Path.cwd()),
         )
 
-    def keep_figure(self, plot: Plot) -> Picture:
-        """Save a plot in the record, as a page and as a phone show it, and return it."""
-        from arena_kit.reporting.figures import save_picture
+    def publish(self, files: Mapping[str, Any], figures: Iterable[Plot] = ()) -> Record:
+        """Write files of JSON values or texts, keep figures, and close the record as finished,
+        unless a runner will.
+        """
+        with self.failing():
+            for name, values in files.items():
+                write = write_text if isinstance(values, str) else write_json
+                write(self.path / name, values)
+            for plot in figures:
+                self.keep_figure(plot)
+        return self.close()
 
+    def keep_figure(self, plot: Plot) -> Plot:
+        """Save a plot in the record, as a page and as a phone show it, and return it."""
         folder, name = self.path / "figures", f"{plot.name}.png"
-        return save_picture(plot, folder / name, folder / "narrow" / name)
+        plot.save(folder / name, folder / "narrow" / name)
+        return plot
 
     def add_spent(self, ledger: Ledger) -> None:
         """What the run has paid so far, by the ledger, and what it may have paid beside; a run
@@ -248,6 +261,8 @@ class Record:
 
 
 def _lock_of(path: Path, *, attached: bool = False) -> FileLock:
+    from filelock import FileLock
+
     return FileLock(path / (".kernel.lock" if attached else ".lock"), thread_local=False)
 
 

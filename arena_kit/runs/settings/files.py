@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     TypeAdapter,
     ValidationError,
+    create_model,
     model_validator,
 )
 from pydantic_core import PydanticSerializationError, to_json
@@ -280,8 +281,6 @@ class PlacementSettings(Strict):
     prior, both_bad, inconsistent, n_bootstraps
         Bradley–Terry's: wins added to each side of pairs where one never beat the other, what
         both-bad votes and inconsistent judgments count for, resamples of whole questions.
-    inline_human
-        Whether the record holds the votes; else it pins their file by its hash.
     texts
         A tournament file whose prompts and responses are the arena's; empty takes the columns of
         the file of votes.
@@ -305,7 +304,6 @@ class PlacementSettings(Strict):
     both_bad: BothBad = _PLACED.both_bad
     inconsistent: Inconsistent = _PLACED.inconsistent
     n_bootstraps: int = Field(default=_PLACED.resamples, ge=100, le=MAX_PERMS)
-    inline_human: bool = True
     texts: str = ""
     generate: EntrantDefinition | None = None
     rubric: Path = Path("params/rubrics/preference.md")
@@ -402,34 +400,19 @@ def read_prices(path: Path) -> dict[str, Price]:
     usual multiple of the input's.
     """
     file = validated(_PriceFile, read_yaml(path), str(path))
-    return {
-        model: Price(
-            model=model,
-            input=row.input,
-            output=row.output,
-            write=2 * row.input if row.write is None else row.write,
-            write_5m=1.25 * row.input if row.write_5m is None else row.write_5m,
-            read=row.input if row.read is None else row.read,
-            batch_factor=row.batch_factor,
-            source=file.source,
-            date=str(file.date),
-        )
-        for model, row in file.models.items()
-    }
+    prices = {}
+    for model, row in file.models.items():
+        usual = {"write": 2 * row.input, "write_5m": 1.25 * row.input, "read": row.input}
+        figures = usual | row.model_dump(exclude_none=True)
+        prices[model] = Price(model=model, source=file.source, date=str(file.date), **figures)
+    return prices
 
 
-class _GateFile(Strict):
-    readable: Rule
-    flips: Rule
-    slot: Rule
-    length: Rule
-    family: Rule
-    repeats: Rule
-    rubric: Rule
-    people: Rule
-    canary: Rule
-    attack: Rule
-    contrast: Rule
+_RULES = (
+    "readable", "flips", "slot", "length", "family", "repeats", "rubric", "people", "canary",
+    "attack", "contrast",
+)  # fmt: skip
+_GateFile = create_model("_GateFile", __base__=Strict, **dict.fromkeys(_RULES, Rule))  # type: ignore[call-overload]
 
 
 def read_gate(root: Path = Path(), path: Path = DEFAULT_GATE) -> dict[str, Rule]:
@@ -439,7 +422,7 @@ def read_gate(root: Path = Path(), path: Path = DEFAULT_GATE) -> dict[str, Rule]
     shipped = path == DEFAULT_GATE and not (root / path).is_file()
     file = (source_folder() if shipped else root) / path
     rules = validated(_GateFile, read_yaml(file), str(file), strict=True)
-    return {name: getattr(rules, name) for name in _GateFile.model_fields}
+    return {name: getattr(rules, name) for name in _RULES}
 
 
 def read_tournament(path: Path) -> TournamentFile:

@@ -1,7 +1,5 @@
 """From settings to a judge that can be asked: models, prices, addresses and keys."""
 
-from __future__ import annotations
-
 import os
 import subprocess
 from collections.abc import Mapping
@@ -18,13 +16,7 @@ from arena_kit.judging.judges.base import Batch, BatchJudge, Judge, PaidJudge, P
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.ledger.rows import Intent
-from arena_kit.runs.settings.files import (
-    AnthropicSettings,
-    ChatSettings,
-    JudgeSettings,
-    TournamentFile,
-    read_prices,
-)
+from arena_kit.runs.settings import files
 from arena_kit.runs.settings.parameters import JudgeParams
 
 Kind = Literal["anthropic", "openai_compatible"]
@@ -45,7 +37,7 @@ class Backend:
 
     def judge(
         self,
-        settings: AnthropicSettings | ChatSettings,
+        settings: files.AnthropicSettings | files.ChatSettings,
         prices: Prices,
         root: Path,
         *,
@@ -53,43 +45,35 @@ class Backend:
         graded: bool = False,
     ) -> PaidJudge:
         """The judge, of `graded` verdicts or not, or the generator where no verdict is wanted."""
-        own = {"model": self.model, "verdict": verdict, "graded": graded}
-        if isinstance(settings, ChatSettings):
-            return self._chat(settings, prices, root, own)
-        return self._claude(settings, prices, root, own)
+        own: dict[str, Any] = {"model": self.model, "verdict": verdict, "graded": graded}
+        key = self._key(root)
+        if isinstance(settings, files.ChatSettings):
+            from arena_kit.judging.judges.openai_compatible import ChatJudge
 
-    def _claude(
-        self, settings: AnthropicSettings, prices: Prices, root: Path, own: dict[str, Any]
-    ) -> PaidJudge:
+            own |= settings.shared_with(ChatJudge)
+            price = self.price(prices, keyless=key is None)
+            return ChatJudge(base_url=self.base_url, price=price, api_key=key, **own)
         from arena_kit.judging.judges import anthropic
 
-        variable = self.key_variable or ANTHROPIC_KEY
-        key = self._key(variable, root)
-        client = anthropic.client_of(key or "none", self.base_url or None)
         batches = self.transport == "batches"
         kind = anthropic.AnthropicBatches if batches else anthropic.AnthropicMessages
-        own |= settings.shared_with(kind) | {"lacks": "" if key else variable}
+        own |= settings.shared_with(kind) | {"lacks": "" if key else self._variable}
+        client = anthropic.client_of(key or "none", self.base_url or None)
         return kind(client=client, price=self.price(prices), **own)
 
-    def _chat(
-        self, settings: ChatSettings, prices: Prices, root: Path, own: dict[str, Any]
-    ) -> PaidJudge:
-        from arena_kit.judging.judges.openai_compatible import ChatJudge
+    @property
+    def _variable(self) -> str:
+        return self.key_variable or (ANTHROPIC_KEY if self.kind == "anthropic" else CHAT_KEY)
 
-        if not self.base_url:
+    def _key(self, root: Path) -> str | None:
+        """The key, which is not sent in the clear to another machine."""
+        if self.kind == "openai_compatible" and not self.base_url:
             raise DataError(
                 "an openai_compatible model needs judge.base_url, such as http://127.0.0.1:8000/v1"
             )
-        key = self._key(self.key_variable or CHAT_KEY, root)
-        price = self.price(prices, keyless=key is None)
-        own |= settings.shared_with(ChatJudge)
-        return ChatJudge(base_url=self.base_url, price=price, api_key=key, **own)
-
-    def _key(self, variable: str, root: Path) -> str | None:
-        """The key, which is not sent in the clear to another machine."""
-        key = read_key(variable, root)
+        key = read_key(self._variable, root)
         if key and self.base_url.startswith("http:") and not _is_here(self.base_url):
-            raise DataError(f"the key in {variable} would go unencrypted to {self.base_url}")
+            raise DataError(f"the key in {self._variable} would go unencrypted to {self.base_url}")
         return key
 
     def price(self, prices: Prices, *, keyless: bool = False) -> Price:
@@ -106,12 +90,14 @@ class Backend:
         )
 
 
-def make_judge(mode: str, params: JudgeParams, tournament: TournamentFile, root: Path) -> Judge:
+def make_judge(
+    mode: str, params: JudgeParams, tournament: files.TournamentFile, root: Path
+) -> Judge:
     """The judge that a run's parameters name."""
     if params.judge == "anthropic" or params.judge == "openai_compatible":  # noqa: PLR1714
         model = _paid_model(mode, params, tournament.judge)
         backend = Backend(kind=params.judge, model=model, **tournament.judge.shared_with(Backend))
-        prices = read_prices(root / tournament.prices)
+        prices = files.read_prices(root / tournament.prices)
         settings, graded = paid_settings(params.judge, tournament.judge), tournament.judge.graded
         return backend.judge(settings, prices, root, graded=graded)
     if params.judge == "replay":
@@ -124,7 +110,7 @@ def make_judge(mode: str, params: JudgeParams, tournament: TournamentFile, root:
     return baseline
 
 
-def _paid_model(mode: str, params: JudgeParams, settings: JudgeSettings) -> str:
+def _paid_model(mode: str, params: JudgeParams, settings: files.JudgeSettings) -> str:
     """The model that the parameters name, else the tournament file's for this notebook."""
     role = "pilot_model" if mode == "pilot" else "headline_model"
     model = params.judge_model or str(getattr(settings, role))
@@ -137,7 +123,9 @@ def _paid_model(mode: str, params: JudgeParams, settings: JudgeSettings) -> str:
     return model
 
 
-def paid_settings(kind: str, settings: JudgeSettings) -> AnthropicSettings | ChatSettings:
+def paid_settings(
+    kind: str, settings: files.JudgeSettings
+) -> files.AnthropicSettings | files.ChatSettings:
     """The settings that belong to a kind of paid judge."""
     return settings.anthropic if kind == "anthropic" else settings.openai_compatible
 

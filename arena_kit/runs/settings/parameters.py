@@ -1,7 +1,5 @@
 """The parameters of a notebook, one model per kind, validated at the door."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, ClassVar, Literal
@@ -10,38 +8,29 @@ from pydantic import BaseModel, Field
 
 from arena_kit.matchmaking.adaptive import AdaptiveRounds
 from arena_kit.rating.with_judge.placement import Placement
-from arena_kit.runs.settings.files import (
-    DEFAULT_POLICY,
-    DEFAULT_TOURNAMENT,
-    Id,
-    Keeping,
-    Strict,
-    TournamentFile,
-    override,
-    validated,
-)
+from arena_kit.runs.settings import files
 from arena_kit.validity.voters import LEVEL
 
 _ROUNDS = AdaptiveRounds()
 
 
-class GenerateParams(Strict):
+class GenerateParams(files.Strict):
     """Parameters of `arena-kit generate`; empty `entrants` and `strata` mean all."""
 
-    tournament: Path = DEFAULT_TOURNAMENT
-    entrants: list[Id] = Field(default_factory=list)
+    tournament: Path = files.DEFAULT_TOURNAMENT
+    entrants: list[files.Id] = Field(default_factory=list)
     max_cost_usd: float = Field(default=0.0, ge=0)
     strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     seed: int = Field(default=0, ge=0)
     offline: bool = False
 
 
-class JudgeParams(Strict):
+class JudgeParams(files.Strict):
     """Parameters of a run with a judge; all other settings are the tournament file's, and
     `overrides` replaces some of them by dotted name, as `judge.base_url`.
     """
 
-    tournament: Path = DEFAULT_TOURNAMENT
+    tournament: Path = files.DEFAULT_TOURNAMENT
     judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
     max_cost_usd: float = Field(default=0.0, ge=0)
@@ -53,9 +42,9 @@ class JudgeParams(Strict):
     #: Whether the judge is asked all canaries, beside the few of the pre-flight.
     full_suite: ClassVar[bool] = False
 
-    def override(self, file: TournamentFile) -> TournamentFile:
+    def override(self, file: files.TournamentFile) -> files.TournamentFile:
         """The tournament file with this run's overrides in place."""
-        return override(file, self.overrides, f"{self.tournament} with this run's overrides")
+        return files.override(file, self.overrides, f"{self.tournament} with this run's overrides")
 
 
 class RunParams(JudgeParams):
@@ -93,7 +82,7 @@ class JudgeReportParams(RunParams):
         """Whether verdicts are read, and no judge is asked."""
         return bool(self.records or self.verdicts)
 
-    def override(self, file: TournamentFile) -> TournamentFile:
+    def override(self, file: files.TournamentFile) -> files.TournamentFile:
         """The tournament file with this run's overrides; labels in a column of their own stand in
         the file of verdicts unless another is named.
         """
@@ -120,7 +109,7 @@ class PlacementParams(JudgeParams):
     judge: Literal["baseline", "anthropic", "openai_compatible"] = "baseline"
 
 
-class SeasonParams(Strict):
+class SeasonParams(files.Strict):
     """Votes under the policy; files are relative to the workspace, `0` takes the policy file's
     phase, an empty week is the last complete one, and `retired` names models and prompts.
     """
@@ -129,11 +118,11 @@ class SeasonParams(Strict):
     winner: str = "winner"
     dimension: str = ""
     arena: str = ""
-    policy: str = str(DEFAULT_POLICY)
+    policy: str = str(files.DEFAULT_POLICY)
     phase: int = Field(default=0, ge=0, le=4)
     week: str = ""
     retired: list[str] = Field(default_factory=list)
-    inputs: Keeping = "copy"
+    inputs: files.Keeping = "copy"
     run_dir: str = ""
 
 
@@ -152,7 +141,7 @@ class ModelPagesParams(SeasonParams):
     models: list[str] = Field(default_factory=list)
 
 
-class ReviewParams(Strict):
+class ReviewParams(files.Strict):
     """What a review of voters may be told; files are relative to the workspace. The battles may be
     a vote store, and its `tournament` tells how much there was to read.
     """
@@ -165,7 +154,7 @@ class ReviewParams(Strict):
     note: str = ""
     level: float = Field(default=LEVEL, gt=0, lt=1)
     leave_out: list[str] = Field(default_factory=list)
-    inputs: Keeping = "copy"
+    inputs: files.Keeping = "copy"
     run_dir: str = ""
 
 
@@ -182,7 +171,7 @@ PARAMETERS: dict[str, type[BaseModel]] = {
 
 def resolve_parameters(notebook: str, given: Mapping[str, Any]) -> Any:
     """The parameters of a notebook, validated; those that are not given have their defaults."""
-    return validated(parameters_of(notebook), dict(given), f"parameters of {notebook}")
+    return files.validated(parameters_of(notebook), dict(given), f"parameters of {notebook}")
 
 
 def parameters_of(notebook: str) -> type[BaseModel]:

@@ -1,7 +1,5 @@
 """A fresh workspace from an installed package, and JupyterLab in one."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -19,13 +19,7 @@ from typing import Any
 from pydantic_core import to_json
 
 from arena_kit.files import DataError, append_lines, whole_lines, write_jsonl
-from arena_kit.judging.asking.cost import (
-    Budget,
-    Estimator,
-    Forecast,
-    refuse_above_cap,
-    refuse_without_cap,
-)
+from arena_kit.judging.asking import cost
 from arena_kit.judging.asking.judge_pairs import ask
 from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import PaidJudge, cache_keys
@@ -35,15 +29,9 @@ from arena_kit.judging.pairs.prompts import Prompt, Response, read_prompts, resp
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.record.progress import Progress, judging_progress
 from arena_kit.runs.record.record import Record, find_root, runs_folder, utc_now
-from arena_kit.runs.settings.files import (
-    EntrantDefinition,
-    TournamentFile,
-    read_prices,
-    read_tournament,
-    validated,
-)
+from arena_kit.runs.settings import files
 from arena_kit.runs.settings.judges import Backend, paid_settings
-from arena_kit.runs.settings.parameters import GenerateParams
+from arena_kit.runs.settings.parameters import GenerateParams, JudgeParams
 
 #: Statuses of an answer that is the entrant's own: what it said, or that it would not.
 _RESPONSES = (Status.OK, Status.REFUSED, Status.TRUNCATED)
@@ -55,7 +43,7 @@ class Question:
 
     entrant: str
     prompt: Prompt
-    definition: EntrantDefinition
+    definition: files.EntrantDefinition
 
     @property
     def request_id(self) -> str:
@@ -79,38 +67,31 @@ class Question:
 
     @property
     def identity(self) -> bytes:
-        identity = {
-            "entrant": self.entrant,
-            "prompt_id": self.prompt.prompt_id,
-            "definition": self.definition.digest,
-            "seed": self.seed,
-        }
-        return to_json(identity)
+        own = {"entrant": self.entrant, "prompt_id": self.prompt.prompt_id}
+        return to_json(own | {"definition": self.definition.digest, "seed": self.seed})
 
     def row(self, answer: Answer) -> dict[str, object]:
         """The answer as a line of the entrant's responses file."""
-        diagnostics: dict[str, object] = {
-            "definition": self.definition.digest,
-            "model": self.definition.model,
-            "served_model": answer.served_model,
-            "status": str(answer.status),
-            "usage": answer.usage,
-            "cost_usd": answer.cost_usd,
-        }
-        if self.seed is not None:
-            diagnostics["seed"] = self.seed
         return {
             "entrant_id": self.entrant,
             "prompt_id": self.prompt.prompt_id,
             "response_text": answer.text,
-            "diagnostics": diagnostics,
+            "diagnostics": {
+                "definition": self.definition.digest,
+                "model": self.definition.model,
+                "served_model": answer.served_model,
+                "status": str(answer.status),
+                "usage": answer.usage,
+                "cost_usd": answer.cost_usd,
+                **({} if self.seed is None else {"seed": self.seed}),
+            },
             "timestamp": utc_now(),
         }
 
 
 def refuse_stale(
     responses: Mapping[tuple[str, str], Response],
-    definitions: Mapping[str, EntrantDefinition],
+    definitions: Mapping[str, files.EntrantDefinition],
     folder: Path,
 ) -> None:
     """Raise when a defined entrant's file holds what another definition made."""
@@ -129,15 +110,15 @@ class Generation:
 
     root: Path
     params: GenerateParams
-    tournament: TournamentFile
+    tournament: files.TournamentFile
     prompts: list[Prompt] = field(repr=False)
 
     @classmethod
     def read(cls, parameters: dict[str, Any], where: str) -> Generation:
         """Validate parameters and inputs."""
-        params = validated(GenerateParams, parameters, where)
+        params = files.validated(GenerateParams, parameters, where)
         root = find_root()
-        tournament = read_tournament(root / params.tournament)
+        tournament = files.read_tournament(root / params.tournament)
         bank = read_prompts(root / tournament.prompts)
         prompts = select_subset(bank, params.strata, params.seed) if params.strata else bank
         defined = ", ".join(tournament.generate) or "none"
@@ -152,23 +133,23 @@ class Generation:
     def ledger(self) -> Ledger:
         return Ledger(self.root / self.tournament.verdicts)
 
-    @property
-    def definitions(self) -> dict[str, EntrantDefinition]:
-        """The entrants to fill."""
-        wanted = self.params.entrants or list(self.tournament.generate)
-        return {entrant: self.tournament.generate[entrant] for entrant in wanted}
+    def jobs(self) -> dict[str, Job]:
+        """The entrants to fill, and who is asked."""
+        defined, own = self.tournament.generate, (self.prompts, self.tournament, self.root)
+        wanted = self.params.entrants or [*defined]
+        return {name: Job.of(name, defined[name], *own, self.params) for name in wanted}
 
-    def forecasts(self) -> dict[str, Forecast]:
+    def forecasts(self) -> dict[str, cost.Forecast]:
         """What each entrant's missing responses would cost."""
-        return {entrant: self._job(entrant).forecast() for entrant in self.definitions}
+        return {entrant: job.forecast() for entrant, job in self.jobs().items()}
 
     def run(self, runs_dir: Path | None = None) -> Record:
         """Fill every entrant's responses file; leaves a record of what was made and paid."""
-        jobs = {entrant: self._job(entrant) for entrant in self.definitions}
+        jobs = self.jobs()
         if not self.params.offline:
-            refuse_without_cap([job.judge for job in jobs.values()], self.params.max_cost_usd)
+            cost.refuse_without_cap([job.judge for job in jobs.values()], self.params.max_cost_usd)
             paid = {name: job.forecast() for name, job in jobs.items() if not job.judge.price.free}
-            refuse_above_cap(paid, self.params.max_cost_usd)
+            cost.refuse_above_cap(paid, self.params.max_cost_usd)
         record = Record.create(runs_dir or runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
         with record.failing(lambda _: record.add_spent(self.ledger)):
@@ -176,18 +157,6 @@ class Generation:
         record.update(tournament=self.tournament.model_dump(mode="json"), entrants=filled)
         record.add_spent(self.ledger)
         return record.close()
-
-    def _job(self, entrant: str) -> Job:
-        definition = self.tournament.generate[entrant]
-        return Job.of(
-            entrant,
-            definition,
-            self.prompts,
-            self.tournament,
-            self.root,
-            cap_usd=self.params.max_cost_usd,
-            offline=self.params.offline,
-        )
 
     def _filled(self, job: Job, record: Record) -> dict[str, Any]:
         file = responses_file(self.root / self.tournament.responses, job.entrant)
@@ -203,49 +172,42 @@ class Job:
     """
 
     entrant: str
+    definition: files.EntrantDefinition
     judge: PaidJudge
-    ledger: Ledger
     questions: dict[str, Question] = field(repr=False)
-    definition: EntrantDefinition
+    ledger: Ledger
     max_tries: int
-    cap_usd: float
+    params: GenerateParams | JudgeParams
     expected_tokens: int
-    offline: bool
 
     @classmethod
     def of(
         cls,
         entrant: str,
-        definition: EntrantDefinition,
+        definition: files.EntrantDefinition,
         prompts: Sequence[Prompt],
-        tournament: TournamentFile,
+        tournament: files.TournamentFile,
         root: Path,
-        *,
-        cap_usd: float,
-        offline: bool = False,
+        params: GenerateParams | JudgeParams,
     ) -> Job:
         """The prompts put to an entrant by its definition, under a tournament file's settings."""
         questions = [Question(entrant=entrant, prompt=p, definition=definition) for p in prompts]
         base = paid_settings(definition.backend, tournament.judge)
-        shaping = ("max_tokens", "effort", "temperature")
-        changes = {n: getattr(definition, n) for n in shaping if n in type(base).model_fields}
+        shaping = {"max_tokens", "effort", "temperature"} & {*type(base).model_fields}
+        settings = base.model_copy(update=definition.model_dump(include=shaping))
         backend = Backend(kind=definition.backend, **definition.shared_with(Backend))
         judge = backend.judge(
-            base.model_copy(update=changes),
-            read_prices(root / tournament.prices),
-            root,
-            verdict=False,
+            settings, files.read_prices(root / tournament.prices), root, verdict=False
         )
         return cls(
             entrant=entrant,
-            judge=judge,
-            ledger=Ledger(root / tournament.verdicts),
-            questions=dict(zip(cache_keys(judge, questions), questions, strict=True)),
             definition=definition,
+            judge=judge,
+            questions=dict(zip(cache_keys(judge, questions), questions, strict=True)),
+            ledger=Ledger(root / tournament.verdicts),
             max_tries=tournament.judge.max_tries,
-            cap_usd=cap_usd,
+            params=params,
             expected_tokens=definition.max_tokens // 2,
-            offline=offline,
         )
 
     def fresh(self) -> dict[str, Question]:
@@ -253,19 +215,19 @@ class Job:
         return {key: q for key, q in self.questions.items() if key not in settled}
 
     @cached_property
-    def budget(self) -> Budget:
+    def budget(self) -> cost.Budget:
         """What the answers may cost."""
         fresh = list(self.fresh().values())
-        return Budget(
+        return cost.Budget(
             judge=self.judge,
             ledger=self.ledger,
-            estimator=Estimator.of(self.judge, fresh, ask=not self.offline),
+            estimator=cost.Estimator.of(self.judge, fresh, ask=not self.params.offline),
             expected_tokens=self.expected_tokens,
-            cap_usd=self.cap_usd,
+            cap_usd=self.params.max_cost_usd,
             purpose=f"generate {self.definition.digest[:12]}",
         )
 
-    def forecast(self) -> Forecast:
+    def forecast(self) -> cost.Forecast:
         """What the answers that the ledger does not have would cost."""
         fresh = self.fresh()
         return self.budget.forecast(fresh.values(), answered=len(self.questions) - len(fresh))
@@ -301,9 +263,8 @@ class Job:
         failed, by prompt.
         """
         run, written = progress.record.token, self._kept_rows(file)
-        options = AskOptions(
-            run=run, max_tries=self.max_tries, budget=self.budget, say=progress.say
-        )
+        tries, say = self.max_tries, progress.say
+        options = AskOptions(run=run, max_tries=tries, budget=self.budget, say=say)
 
         def write(_n: int) -> None:
             self._write(file, written)
@@ -311,7 +272,7 @@ class Job:
 
         write(0)
         fresh = self.fresh()
-        if fresh and self.offline:
+        if fresh and self.params.offline:
             raise DataError(f"offline, but {len(fresh)} responses of {file} are not made")
         answers = ask(fresh, self.judge, self.ledger, options, write) if fresh else {}
         answers = self.ledger.get(self.questions) | answers

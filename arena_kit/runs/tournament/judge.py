@@ -1,47 +1,45 @@
-"""The second step: the judge of a plan is asked, into a record. The only step that may spend."""
+"""The second step: the judge of a plan is asked, into a record. The only step that may spend.
 
-from __future__ import annotations
+Canaries come before the bulk and stop a paid judge that fails on them; repeats come after it.
+"""
 
-from collections.abc import Iterator, Sequence
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
+from pathlib import Path
 from time import monotonic
 from typing import Any, overload
 
-from arena_kit.files import file_hash
-from arena_kit.judging.asking.cost import Spending
-from arena_kit.judging.judges.base import PaidJudge
+from arena_kit.battles.write import write_battles
+from arena_kit.files import file_hash, read_json, write_json, write_jsonl
+from arena_kit.judging.asking.cost import CostError, Spending, dollars
+from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_pairs
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair, responses_file
 from arena_kit.judging.quality.calls import lengths_of
+from arena_kit.judging.quality.canaries import PREFIX, Canaries
 from arena_kit.judging.quality.canary_report import CanaryReport
-from arena_kit.judging.quality.gate import Gate
+from arena_kit.judging.quality.estimates import Measure
+from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.verdicts.records import Judgment
+from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
+from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment
+from arena_kit.judging.verdicts.settle import settlement_counts, status_counts, to_battles
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown, facts
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.inputs import keep_tournament
-from arena_kit.runs.record.progress import judging_progress
-from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.ask import (
-    ask_judge,
-    keep_failure,
-    keep_judgments,
-    manifest_cost,
-    run_spending,
-    spending_by_dimension,
-)
-from arena_kit.runs.tournament.judge_gate import (
-    concerns,
-    failed_pilot,
-    full_suite,
-    preflight,
-    refuse_unfit,
-    repeated,
-)
+from arena_kit.runs.record.progress import Progress, judging_progress
+from arena_kit.runs.record.record import Record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
+
+GATE_FILE, CANARY_FILE, SUITE_FILE = "judge_gate.json", "canaries.json", "canary_suite.json"
+#: Figures of a whole run, which no dimension has.
+_OF_THE_RUN = {"usd_unknown", "usd_saved_by_prompt_cache"}
 
 
 @dataclass(frozen=True, kw_only=True, eq=False)
@@ -81,7 +79,7 @@ class Judgments(Sequence[Judgment]):
             self.judgments,
             repeats=self.repeats,
             labels=plan.labels,
-            lengths=lengths_of(plan.responses),
+            lengths=lengths_of(plan.material.responses),
             families=plan.families,
             strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
             unread=unread_rubrics(plan.judge.model, plan.material.rubrics.values()),
@@ -105,7 +103,7 @@ class Judgments(Sequence[Judgment]):
         if plan.tournament.report.inputs == "hashes":
             why = "Left out: this record keeps only hashes of its inputs (report.inputs: hashes)."
             return Shown(f"<p>{why}</p>", why)
-        return tournament_tables.examples(self, plan.material.prompts, plan.responses)
+        return tournament_tables.examples(self, plan.material.prompts, plan.material.responses)
 
     def _repr_html_(self) -> str:
         """Verdicts by status, what canaries say of the judge, and what the run paid."""
@@ -127,8 +125,14 @@ def refuse_unready(plan: Plan) -> None:
     """
     plan.refuse_without_cap()
     _ = plan.rules, plan.labels  # wrong files are refused before anything is asked
-    refuse_unfit(plan)
-    if plan.buys and isinstance(plan.judge, PaidJudge):
+    if not plan.buys:
+        return
+    heeds_pilot = plan.mode != "pilot" and not plan.tournament.judge.allow_failed
+    if heeds_pilot and (why := failed_pilot(plan)):
+        raise UnfitJudgeError(
+            f"{why}; nothing was sent (judge.allow_failed lets the run go on all the same)"
+        )
+    if isinstance(plan.judge, PaidJudge):
         plan.judge.ready()
 
 
@@ -161,9 +165,18 @@ def judge(
 
 @contextmanager
 def booked(plan: Plan, record: Record, *, spends: bool = False) -> Iterator[None]:
-    """Close the record as failed where the block fails, with what was spent and is missing."""
-    ledger = plan.ledger if spends or plan.price is not None else None
-    with record.failing(lambda error: keep_failure(record, error, ledger)):
+    """Close the record as failed where the block fails, with what was spent and the verdicts that
+    an offline run lacks (missing.jsonl).
+    """
+
+    def keep(error: BaseException) -> None:
+        if isinstance(error, OfflineError):
+            missing = ({"request_id": request_id} for request_id in error.missing)
+            write_jsonl(record.path / "missing.jsonl", missing)
+        if spends or plan.price is not None:
+            record.add_spent(plan.ledger)
+
+    with record.failing(keep):
         yield
 
 
@@ -177,43 +190,49 @@ def _begin(plan: Plan) -> Record:
     return record
 
 
-def ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None = None) -> Judgments:
-    """Nothing judged yet but the canaries of the pre-flight, and all where the notebook asks."""
-    with judging_progress(record, unit="canary verdict") as progress:
-        report = preflight(
-            plan,
-            progress,
-            lambda: plan.bulk if pairs is None else plan.unanswered(plan.material.requests(pairs)),
-        )
-        suite = full_suite(plan, progress, plan.suite) if plan.suite else None
-    return Judgments(plan=plan, record=record, judgments=(), canaries=report, canary_suite=suite)
-
-
 def _judge(plan: Plan, pairs: Sequence[Pair], before: Judgments) -> Judgments:
     """Judge some pairs besides those judged before, and keep all of it."""
     record, began = before.record, monotonic()
     warm = before.canaries is not None and before.canaries.fresh  # every rubric was sent ahead
     with judging_progress(record) as progress:
-        fresh = ask_judge(plan, progress, pairs, prewarm=not warm)
+        fresh = _ask(plan, progress, pairs, prewarm=not warm)
         seconds = before.seconds + monotonic() - began
         judgments = (*before.judgments, *_with_kept(plan, fresh))
-        repeats = before.repeats or _ask_repeats(plan, record, judgments)
-        asked = sum(not v.cached for j in judgments for v in j.verdicts)
-        keep_judgments(
-            plan,
-            progress,
-            judgments,
-            judging={"seconds": round(seconds, 3), "asked": asked},
-            cost=manifest_cost(plan, record.token, judgments),
-        )
-    spending = run_spending(plan, record.token)
-    made: dict[str, Any] = {
-        "judgments": judgments,
-        "repeats": repeats,
-        "spending": spending,
-        "seconds": seconds,
-    }
-    return replace(before, plan=plan, **made)
+        repeats = before.repeats or _repeats(plan, record, judgments)
+        if warning := served_warning(judgments):
+            progress.say(warning)
+        spending = _spending(plan, record.token)
+        _keep(plan, record, judgments, spending, seconds)
+    made: dict[str, Any] = {"judgments": judgments, "repeats": repeats, "spending": spending}
+    return replace(before, plan=plan, seconds=seconds, **made)
+
+
+def _ask(
+    plan: Plan,
+    progress: Progress,
+    pairs: Sequence[Pair],
+    material: Material | None = None,
+    *,
+    prewarm: bool = False,
+    repetition: int = 0,
+) -> list[Judgment]:
+    """Judgments of some pairs, from the ledger or asked for and paid by the run of `progress`.
+
+    `material` is the plan's own unless another is given; with `prewarm` requests may be sent
+    ahead for the prompt cache, and a `repetition` has answers of its own.
+    """
+    options = plan.ask_options(progress.record.token, progress.say)
+    return judge_pairs(
+        pairs,
+        material or plan.material,
+        plan.judge,
+        plan.ledger,
+        offline=plan.params.offline and plan.params.judge != "replay",
+        max_attempts=plan.tournament.judge.max_attempts,
+        repetition=repetition,
+        options=options if prewarm else replace(options, prewarm=False),
+        on_progress=progress.show,
+    )
 
 
 def _with_kept(plan: Plan, judgments: Sequence[Judgment]) -> Sequence[Judgment]:
@@ -224,12 +243,223 @@ def _with_kept(plan: Plan, judgments: Sequence[Judgment]) -> Sequence[Judgment]:
     return sorted([*plan.rejudged.kept, *judgments], key=lambda each: place[each.pair])
 
 
-def _ask_repeats(plan: Plan, record: Record, judgments: Sequence[Judgment]) -> tuple[Judgment, ...]:
-    """Some of these judged a second time, under a progress bar of their own."""
-    if not plan.tournament.judge.repeats:
+def _repeats(plan: Plan, record: Record, judgments: Sequence[Judgment]) -> tuple[Judgment, ...]:
+    """Some of a run's requests asked a second time, kept in the record; what the cap does not allow
+    is not asked, and said.
+    """
+    asked = {*plan.asked}
+    pairs = plan.repeated([each.pair for each in judgments if each.pair in asked])
+    if not pairs:
         return ()
     with judging_progress(record, unit="repeated verdict") as progress:
-        return tuple(repeated(plan, progress, judgments))
+        progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
+        try:
+            again = _ask(plan, progress, pairs, repetition=REPEAT)
+        except CostError as error:
+            progress.say(f"no request is asked a second time: {error}")
+            return ()
+    rows = [verdict.as_row() for judgment in again for verdict in judgment.verdicts]
+    write_jsonl(record.path / artifacts.REPEATS_FILE, rows)
+    return tuple(again)
+
+
+def _keep(
+    plan: Plan,
+    record: Record,
+    judgments: Sequence[Judgment],
+    spending: Spending | None,
+    seconds: float,
+) -> None:
+    """Write all verdicts and battles into the record, and what they add up to into its manifest."""
+    artifacts.write_verdicts(record.path, judgments, list(plan.tournament.dimensions))
+    write_battles(record.path / "battles.jsonl", to_battles(judgments))
+    asked = sum(not v.cached for j in judgments for v in j.verdicts)
+    record.update(
+        counts={
+            "pairs": plan.pairing.counts(),
+            "verdicts": status_counts(judgments),
+            "judgments": settlement_counts(judgments),
+        },
+        position_bias={name: bias.as_dict() for name, bias in position_bias(judgments).items()},
+        served_by_others=served_by_others(judgments),
+        judging={"seconds": round(seconds, 3), "asked": asked},
+        cost=_cost(plan, record.token, judgments, spending),
+    )
+
+
+def _spending(plan: Plan, run: str) -> Spending | None:
+    """What a run paid its judge; None for a judge that costs nothing."""
+    if plan.price is None:
+        return None
+    batch, unknown = isinstance(plan.judge, BatchJudge), plan.ledger.usd_unknown(run)
+    return Spending.of(plan.ledger.paid(run), plan.price, batch=batch, usd_unknown=unknown)
+
+
+def spending_by_dimension(
+    plan: Plan, run: str, judgments: Sequence[Judgment]
+) -> dict[str, Spending]:
+    """The tokens and dollars of a run's answers on each dimension, on canaries and on repeats;
+    empty for a judge that takes no tokens.
+
+    These are the answers that the run paid for, re-asked ones included, or, where nothing costs,
+    those behind its verdicts.
+    """
+    if plan.price is None:
+        return {}
+    made: Iterable[Answer] = plan.ledger.paid(run)
+    if plan.price.free:
+        fresh = [v for j in judgments for v in j.verdicts if not v.cached]
+        made = [Answer(v.presentation.request_id, v.status, usage=v.usage) for v in fresh]
+    answers: dict[str, list[Answer]] = {dimension: [] for dimension in plan.tournament.dimensions}
+    for answer in made:
+        answers.setdefault(_purpose(answer.request_id), []).append(answer)
+    batch = isinstance(plan.judge, BatchJudge)
+    return {name: Spending.of(own, plan.price, batch=batch) for name, own in answers.items()}
+
+
+def _cost(
+    plan: Plan, run: str, judgments: Sequence[Judgment], spending: Spending | None
+) -> dict[str, Any]:
+    """What a run paid, and what answers from the ledger had cost when they were made."""
+    reused = [(j.pair.dimension, v.cost_usd) for j in judgments for v in j.verdicts if v.cached]
+    spent, from_ledger = plan.ledger.spent(run), Counter(dimension for dimension, _ in reused)
+    cost: dict[str, Any] = {
+        "forecast": plan.forecast and plan.forecast.as_dict(),
+        "usd_spent": spent,
+        "usd_saved_by_cache": sum(usd for _, usd in reused),
+    }
+    if spending is None:
+        return cost
+    return cost | {
+        "usd_unknown": spending.usd_unknown,
+        "over_cap": spent + spending.usd_unknown > plan.params.max_cost_usd,
+        "answers_paid": spending.as_dict(),
+        "attempts": plan.ledger.outcomes(run),
+        "by_dimension": {
+            name: {"from_ledger": from_ledger[name]}
+            | {key: value for key, value in own.as_dict().items() if key not in _OF_THE_RUN}
+            for name, own in spending_by_dimension(plan, run, judgments).items()
+        },
+    }
+
+
+def _purpose(request_id: str) -> str:
+    """What an answer was paid for: its dimension, canaries or repeats."""
+    dimension, _, rest = request_id.partition("|")
+    if "@" in rest.rpartition("#")[2]:
+        return "repeats"
+    return "canaries" if rest.startswith(PREFIX) else dimension
+
+
+def write_gate(record: Record, gate: Gate, quality: JudgeQuality) -> None:
+    """Keep the gate of a judge in the record as judge_gate.json, with all that was measured, and,
+    in short, in its manifest.
+    """
+    measures = [row.as_dict() for row in quality.measures]
+    write_json(record.path / GATE_FILE, gate.as_dict() | {"measures": measures})
+    record.update(judge_gate={"level": str(gate.level), "sentence": gate.sentence})
+
+
+def failed_pilot(plan: Plan) -> str:
+    """What the latest pilot that asked this judge the same way, by the same rubrics, found, where
+    that was not usable; else empty.
+    """
+    settings = json.loads(json.dumps(dict(plan.judge.settings)))
+    judge = {"model": plan.judge.model, "settings": settings}
+    rubrics = {name: each.digest for name, each in plan.material.rubrics.items()}
+    pilots = []
+    for path, manifest in readable_records(runs_folder(plan.root)):
+        same = manifest.get("mode") == "pilot" and manifest.get("judge") == judge
+        texts = {n: each.get("sha256") for n, each in (manifest.get("rubrics") or {}).items()}
+        if same and texts == rubrics and manifest.get("judge_gate"):
+            pilots.append((str(manifest.get("started_at")), path.name, manifest["judge_gate"]))
+    if not pilots:
+        return ""
+    _, name, found = max(pilots, key=lambda each: each[0])
+    if found["level"] != Level.FAILED:
+        return ""
+    return f"the pilot {name} found: {found['sentence'].rstrip('.')}"
+
+
+def ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None = None) -> Judgments:
+    """Nothing judged yet but the canaries of the pre-flight, and all where the notebook asks."""
+    with judging_progress(record, unit="canary verdict") as progress:
+        report = _preflight(plan, progress, pairs)
+        suite = _report(plan, progress, plan.suite, SUITE_FILE)[0] if plan.suite else None
+    return Judgments(plan=plan, record=record, judgments=(), canaries=report, canary_suite=suite)
+
+
+def _preflight(plan: Plan, progress: Progress, pairs: Sequence[Pair] | None) -> CanaryReport | None:
+    """Ask the canaries, keep what they say in the record, and refuse a paid judge that fails."""
+    canaries = plan.canaries
+    if canaries is None or not _reports(plan, progress, canaries, pairs):
+        return None
+    report, outcome = _report(plan, progress, canaries, CANARY_FILE)
+    progress.record.update(
+        preflight={
+            "level": str(outcome.level),
+            "requests": report.requests,
+            "usd": report.usd_spent,
+            "sentences": report.sentences(),
+        }
+    )
+    if outcome.level is Level.FAILED and plan.spends and not plan.tournament.judge.allow_failed:
+        raise UnfitJudgeError(
+            f"{outcome.sentence.rstrip('.')} (pre-flight, {CANARY_FILE}); nothing but "
+            f"{report.requests} canaries was asked, for {dollars(report.usd_spent)} now; "
+            "judge.allow_failed: true goes on all the same"
+        )
+    return report
+
+
+def _reports(
+    plan: Plan, progress: Progress, canaries: Canaries, pairs: Sequence[Pair] | None
+) -> bool:
+    """Whether there are canaries to report: none is asked offline, or where nothing would be sent
+    after them; those that the ledger answers are reported all the same. Raises where they and the
+    bulk are above the cap.
+    """
+    fresh = plan.unanswered(canaries.requests())
+    if not fresh or plan.params.offline:
+        return not fresh
+    if plan.price is None:
+        return True
+    bulk = plan.bulk if pairs is None else plan.unanswered(plan.material.requests(pairs))
+    run = progress.record.token
+    if bulk and not plan.ledger.under_way(run):  # else an earlier try was allowed to send them
+        plan.ask_options(run, progress.say).allow([*fresh, *bulk])
+    if bulk:
+        progress.say(f"pre-flight: {len(fresh)} canaries first; {len(bulk)} requests wait for them")
+    return bool(bulk)
+
+
+def _report(
+    plan: Plan, progress: Progress, canaries: Canaries, file: str
+) -> tuple[CanaryReport, Gate]:
+    """How the judge does on some canaries and its gate by them, written into the record."""
+    judgments = _ask(plan, progress, canaries.pairs, canaries.material)
+    report = CanaryReport.of(plan.judge.model, canaries, judgments)
+    outcome = gate(report.judge, report.measures, plan.rules)
+    write_json(progress.record.path / file, report.as_dict() | {"gate": outcome.as_dict()})
+    return report, outcome
+
+
+def concerns(measures: Iterable[Measure], rules: Mapping[str, Rule]) -> list[Measure]:
+    """What of a pre-flight speaks against a judge: a handful of canaries earns no trust, and takes
+    none away where nothing went wrong.
+    """
+    return [each for each in measures if each.rule and rules[each.rule].doubts(each)]
+
+
+def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
+    """What the canaries of an earlier run say of its judge: all of a full suite, of a pre-flight
+    what speaks against it.
+    """
+    for name in (SUITE_FILE, CANARY_FILE):
+        if (record / name).is_file():
+            measures = [Measure(**row) for row in read_json(record / name)["measures"]]
+            return measures if name == SUITE_FILE else concerns(measures, rules)
+    return []
 
 
 def _manifest(plan: Plan) -> dict[str, Any]:
@@ -243,7 +473,7 @@ def _manifest(plan: Plan) -> dict[str, Any]:
         "labels": labels and {"file": str(labels), "sha256": file_hash(plan.root / labels)},
         "config_path": str(plan.params.tournament),
         "judge_model": judge.model,
-        "bank_size": len(plan.bank),
+        "bank_size": len(plan.material.prompts),
         "selected_prompt_count": len(plan.prompts),
         "entrants": sorted(tournament.entrants),
         "dimensions": list(tournament.dimensions),

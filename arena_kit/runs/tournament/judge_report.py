@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, write_json
+from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
@@ -31,8 +31,7 @@ from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import Record, find_root, open_record
 from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, resolve_parameters
-from arena_kit.runs.tournament.judge import Judgments, judge
-from arena_kit.runs.tournament.judge_gate import recorded_measures
+from arena_kit.runs.tournament.judge import Judgments, judge, recorded_measures
 from arena_kit.runs.tournament.plan import Plan, read_plan
 from arena_kit.runs.tournament.publish import caveats, run_facts, write_record
 
@@ -64,15 +63,16 @@ class JudgeSources:
     def of(cls, params: JudgeReportParams) -> JudgeSources:
         """The sources of valid parameters, all read."""
         root = find_root()
-        file, _ = tournament_inputs(root / params.tournament, root)
+        settings = params.override(tournament_inputs(root / params.tournament, root)[0]).judge
         records = _shared_judgments(root, params.records)
+        verdicts = battles_by_judge(params.verdicts, root, params.columns)
         plan, why = _plan_with_texts(root, params)
         return cls(
             root=root,
             params=params,
-            settings=params.override(file).judge,
+            settings=settings,
             records=records,
-            verdicts=battles_by_judge(params.verdicts, root, params.columns),
+            verdicts=verdicts,
             plan=plan,
             no_texts=why,
         )
@@ -186,14 +186,11 @@ def publish_judges(
     """
     record, asked = comparison.record, comparison.judgments
     with record.failing():
-        write_json(record.path / FILE, comparison.as_dict())
         found = answer or comparison.answer()
         if asked is not None:
             write_record(rate(to_battles(asked), **asked.plan.rating), asked, answer=found)
-        write_json(record.path / ANSWER_FILE, found.as_dict())
-        for plot in figures:
-            record.keep_figure(plot)
-    return record.close()
+        files = {FILE: comparison.as_dict(), ANSWER_FILE: found.as_dict()}
+    return record.publish(files, figures)
 
 
 def _of_run(asked: Judgments) -> Judged:
@@ -224,14 +221,13 @@ def _of_file(sources: JudgeSources) -> Iterator[Judged]:
         quality = JudgeQuality.from_battles(
             name, log, labels=sources.labels, both_orders=params.both_orders, families=families
         )
-        gate, n = quality.gate(sources.rules), len(log) * (1 + params.both_orders)
         yield Judged(
             judge=name,
             source=params.verdicts,
             quality=quality,
-            gate=gate,
+            gate=quality.gate(sources.rules),
             battles=log,
-            n_verdicts=n,
+            n_verdicts=len(log) * (1 + params.both_orders),
         )
 
 
@@ -269,9 +265,9 @@ def _measured(
         name,
         judgments,
         labels=sources.labels,
-        lengths=lengths_of(plan.responses) if plan else None,
+        lengths=lengths_of(plan.material.responses) if plan else None,
         families=Families.around(name, sources.settings.families),
-        strata={p.prompt_id: p.source for p in plan.bank} if plan else None,
+        strata={p.prompt_id: p.source for p in plan.material.prompts.values()} if plan else None,
         unread=unread_rubrics(name, plan.material.rubrics.values()) if plan else (),
     )
     gate = quality.gate(sources.rules, more=[*(canaries.measures if canaries else ()), *more])

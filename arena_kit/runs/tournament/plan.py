@@ -11,13 +11,7 @@ from typing import Any
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash
-from arena_kit.judging.asking.cost import (
-    Budget,
-    Estimator,
-    Forecast,
-    dollars,
-    refuse_without_cap,
-)
+from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, refuse_without_cap
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys
@@ -70,9 +64,7 @@ class Plan:
     params: JudgeParams
     tournament: TournamentFile
     files: InputFiles = field(repr=False)
-    bank: list[Prompt] = field(repr=False)
     prompts: list[Prompt] = field(repr=False)
-    responses: dict[tuple[str, str], Response] = field(repr=False)
     pairing: Pairing = field(repr=False)
     material: Material = field(repr=False)
     judge: Judge
@@ -92,15 +84,8 @@ class Plan:
         refuse_stale(responses, tournament.generate, files.responses)
         rubrics = read_rubrics(tournament.dimensions, files.rubrics)
         judge = make_judge(mode, params, tournament, root)
-        pairing = _paired(params, tournament, prompts, responses, rubrics, judge)
-        _refuse_reserved(bank)
-        material = Material(
-            prompts={p.prompt_id: p for p in bank},
-            responses=responses,
-            rubrics=rubrics,
-            salt=Ledger(root / tournament.verdicts).salt(),
-            graded=tournament.judge.graded,
-        )
+        material = material_of(bank, responses, rubrics, tournament, root)
+        pairing = _paired(params, tournament, prompts, material, judge)
         again: Rejudged | None = None
         if tournament.judge.rejudge:
             _refuse_rejudging(mode, params)
@@ -112,9 +97,7 @@ class Plan:
             params=params,
             tournament=tournament,
             files=files,
-            bank=bank,
             prompts=prompts,
-            responses=responses,
             pairing=pairing,
             material=material,
             judge=judge,
@@ -158,18 +141,16 @@ class Plan:
     @cached_property
     def canaries(self) -> Canaries | None:
         """What is asked before the bulk; none of a recording, and none where it is not wanted."""
-        if not self.tournament.judge.preflight or self.params.judge == "replay":
-            return None
-        return self._canary_pairs("preflight")
+        return self._canary_pairs("preflight", wanted=self.tournament.judge.preflight)
 
     @cached_property
     def suite(self) -> Canaries | None:
         """All canaries, where the notebook asks for them; none of a recording."""
-        if not self.params.full_suite or self.params.judge == "replay":
-            return None
-        return self._canary_pairs("full")
+        return self._canary_pairs("full", wanted=self.params.full_suite)
 
-    def _canary_pairs(self, suite: Suite) -> Canaries:
+    def _canary_pairs(self, suite: Suite, *, wanted: bool) -> Canaries | None:
+        if not wanted or self.params.judge == "replay":
+            return None
         own = self.material
         return canary_pairs(own.rubrics, salt=own.salt, suite=suite, graded=own.graded)
 
@@ -254,7 +235,7 @@ class Plan:
         return {
             "file": str(self.tournament.prompts),
             "sha256": file_hash(self.files.prompts),
-            "bank": len(self.bank),
+            "bank": len(self.material.prompts),
             "selected": len(self.prompts),
             "strata": dict(Counter(prompt.source for prompt in self.prompts)),
         }
@@ -324,15 +305,8 @@ class Plan:
 
     def ask_options(self, run: str, say: Callable[[str], None]) -> AskOptions:
         """With which options this run asks its judge."""
-        if self.budget is None:
-            return AskOptions(run=run, say=say)
-        return AskOptions(
-            run=run,
-            prewarm=self.prewarms,
-            max_tries=self.tournament.judge.max_tries,
-            budget=self.budget,
-            say=say,
-        )
+        tries, budget = self.tournament.judge.max_tries, self.budget
+        return AskOptions(run=run, prewarm=self.prewarms, max_tries=tries, budget=budget, say=say)
 
     @cached_property
     def budget(self) -> Budget | None:
@@ -352,29 +326,53 @@ class Plan:
 def prompts_text(plan: Plan) -> str:
     """How many prompts a plan takes of which strata, in words."""
     strata = ", ".join(f"{n} {name}" for name, n in plan.prompt_set()["strata"].items())
-    return f"{len(plan.prompts)} of {len(plan.bank)} ({strata})"
+    return f"{len(plan.prompts)} of {len(plan.material.prompts)} ({strata})"
+
+
+def material_of(
+    bank: Sequence[Prompt],
+    responses: Mapping[tuple[str, str], Response],
+    rubrics: Mapping[str, Rubric],
+    tournament: TournamentFile,
+    root: Path,
+) -> Material:
+    """What requests are made of; refuses prompts with ids of canaries, whose verdicts must stay
+    apart.
+    """
+    if names := [p.prompt_id for p in bank if p.prompt_id.startswith(PREFIX)]:
+        raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
+    return Material(
+        prompts={p.prompt_id: p for p in bank},
+        responses=responses,
+        rubrics=rubrics,
+        salt=Ledger(root / tournament.verdicts).salt(),
+        graded=tournament.judge.graded,
+    )
 
 
 def _paired(
     params: RunParams,
     tournament: TournamentFile,
     prompts: Sequence[Prompt],
-    responses: Mapping[tuple[str, str], Response],
-    rubrics: Mapping[str, Rubric],
+    material: Material,
     judge: Judge,
 ) -> Pairing:
     """The pairs of a run; refused where they are too many."""
     pairing = build_pairs(
         prompts,
         tournament.entrants,
-        responses.keys(),
-        {name: rubric.needs_gold for name, rubric in rubrics.items()},
+        material.responses.keys(),
+        {name: rubric.needs_gold for name, rubric in material.rubrics.items()},
         missing=tournament.missing_responses,
         limit=params.limit_pairs,
         only=tournament.judge.only_entrant,
         barred=_barred(judge, tournament),
     )
-    _refuse_too_many(len(pairing.pairs))
+    if (n := len(pairing.pairs)) > MAX_PAIRS:
+        raise DataError(
+            f"this run would judge {n:,} pairs; at most {MAX_PAIRS:,} are judged at once: "
+            "take fewer prompts with strata, fewer pairs with limit_pairs, or fewer dimensions"
+        )
     return pairing
 
 
@@ -389,20 +387,6 @@ def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:
             f" which names: {', '.join(settings.families) or 'nobody'}"
         )
     return Families.around(judge.model, settings.families).barred
-
-
-def _refuse_too_many(n_pairs: int) -> None:
-    if n_pairs > MAX_PAIRS:
-        raise DataError(
-            f"this run would judge {n_pairs:,} pairs; at most {MAX_PAIRS:,} are judged at once: "
-            "take fewer prompts with strata, fewer pairs with limit_pairs, or fewer dimensions"
-        )
-
-
-def _refuse_reserved(bank: Sequence[Prompt]) -> None:
-    """Refuse prompts with ids of canaries, whose verdicts must stay apart."""
-    if names := [p.prompt_id for p in bank if p.prompt_id.startswith(PREFIX)]:
-        raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
 
 
 def _refuse_rejudging(mode: str, params: RunParams) -> None:

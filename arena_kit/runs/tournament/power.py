@@ -1,9 +1,7 @@
 """What a planned tournament is expected to decide: by an earlier record of it, or by its size."""
 
-from __future__ import annotations
-
-from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -14,14 +12,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
-from arena_kit.rating.claims.power import (
-    DESIGN_EFFECT,
-    Meetings,
-    Prospect,
-    connected,
-    prospects,
-    smallest_gaps,
-)
+from arena_kit.rating.claims import power
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
@@ -31,59 +22,45 @@ Floats = NDArray[np.float64]
 _EMBEDDED = "baseline/"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Expected:
-    """What a run is expected to decide of one dimension.
+def _expected(
+    record: str = "",
+    neighbours: Sequence[power.Prospect] = (),
+    gaps: tuple[float, float] | None = None,
+    why_not: str = "",
+) -> dict[str, Any]:
+    """What a run is expected to decide of one dimension, in words, too.
 
     With an earlier `record` (its name and judge), the chance of every two neighbours of its
     ranking; without, the gaps that are decided with a chance of 50 and of 80 %. `why_not` says why
     neither is known.
     """
-
-    record: str = ""
-    neighbours: tuple[Prospect, ...] = ()
-    gaps: tuple[float, float] | None = None
-    why_not: str = ""
-
-    @property
-    def sentence(self) -> str:
-        """The same in words, without the dimension."""
-        if self.neighbours:
-            expected = sum(pair.chance for pair in self.neighbours)
-            each = ", ".join(
-                f"{pair.above} over {pair.below} {_percent(pair.chance)}"
-                for pair in self.neighbours
-            )
-            return (
-                f"{expected:.1f} of {len(self.neighbours)} neighbouring orders are expected to be "
-                f"decided, by {self.record}: {each}."
-            )
-        if self.gaps:
-            half, most = self.gaps
-            return (
-                f"a gap of {half:.0f} points between neighbours is decided with a chance of 50%, "
-                f"one of {most:.0f} points with 80% (entrants otherwise alike, variances "
-                f"{DESIGN_EFFECT:g} times those of independent battles)."
-            )
-        return f"no order can be decided: {self.why_not}."
-
-    def as_dict(self) -> dict[str, Any]:
-        """Plain values, for JSON."""
-        half, most = self.gaps or (None, None)
-        return {
-            "record": self.record or None,
-            "neighbours": [asdict(pair) for pair in self.neighbours],
-            "expected_decided": sum(pair.chance for pair in self.neighbours)
-            if self.neighbours
-            else None,
-            "gap_decided_in_50_percent": half,
-            "gap_decided_in_80_percent": most,
-            "design_effect_assumed": DESIGN_EFFECT if self.gaps else None,
-            "sentence": self.sentence,
-        }
+    half, most = gaps or (None, None)
+    if neighbours:
+        each = ", ".join(f"{p.above} over {p.below} {_percent(p.chance)}" for p in neighbours)
+        sentence = (
+            f"{sum(p.chance for p in neighbours):.1f} of {len(neighbours)} neighbouring orders are "
+            f"expected to be decided, by {record}: {each}."
+        )
+    elif gaps:
+        sentence = (
+            f"a gap of {half:.0f} points between neighbours is decided with a chance of 50%, "
+            f"one of {most:.0f} points with 80% (entrants otherwise alike, variances "
+            f"{power.DESIGN_EFFECT:g} times those of independent battles)."
+        )
+    else:
+        sentence = f"no order can be decided: {why_not}."
+    return {
+        "record": record or None,
+        "neighbours": [asdict(pair) for pair in neighbours],
+        "expected_decided": sum(p.chance for p in neighbours) if neighbours else None,
+        "gap_decided_in_50_percent": half,
+        "gap_decided_in_80_percent": most,
+        "design_effect_assumed": power.DESIGN_EFFECT if gaps else None,
+        "sentence": sentence,
+    }
 
 
-def expectations(plan: Plan, record: Path | None = None) -> dict[str, Expected]:
+def expectations(plan: Plan, record: Path | None = None) -> dict[str, dict[str, Any]]:
     """What each dimension of a plan is expected to decide, by the record that is named or else the
     latest one of the same tournament.
     """
@@ -99,7 +76,7 @@ def expectations(plan: Plan, record: Path | None = None) -> dict[str, Expected]:
             again = _asks_the_same(plan, manifest, dimension)
             expected = _by_record(plan, pairs, log, name, again=again)
         by_dimension[dimension] = expected or _by_size(plan, pairs)
-    if named and all(each.gaps for each in by_dimension.values()):
+    if named and all(each["design_effect_assumed"] for each in by_dimension.values()):
         raise DataError(f"{named}: has no dimension that rates all of {plan.tournament.name}")
     return by_dimension
 
@@ -133,7 +110,7 @@ def _asks_the_same(plan: Plan, manifest: Mapping[str, Any], dimension: str) -> b
 
 def _by_record(
     plan: Plan, pairs: list[Pair], log: BattleLog, name: str, *, again: bool
-) -> Expected | None:
+) -> dict[str, Any] | None:
     """By the battles of a record; None where they do not rate all entrants."""
     models = tuple(sorted(plan.tournament.entrants))
     log = log.among(models)
@@ -142,25 +119,29 @@ def _by_record(
         return None
     judged = [(log.models[a], log.models[b]) for a, b in zip(log.a, log.b, strict=True)]
     known = set(log.battle_id.tolist()) if again and log.battle_id is not None else set()
-    meetings = Meetings(
+    meetings = power.Meetings(
         earlier=_met(models, judged),
-        planned=_met(models, ((p.entrant_a, p.entrant_b) for p in pairs)),
-        repeated=_met(models, ((p.entrant_a, p.entrant_b) for p in pairs if p.pair_id in known)),
+        planned=_met(models, map(_sides, pairs)),
+        repeated=_met(models, (_sides(p) for p in pairs if p.pair_id in known)),
         questions=len({pair.prompt_id for pair in pairs}),
     )
-    neighbours = prospects(ratings, meetings)
-    return Expected(record=name, neighbours=neighbours) if neighbours else None
+    neighbours = power.prospects(ratings, meetings)
+    return _expected(record=name, neighbours=neighbours) if neighbours else None
 
 
-def _by_size(plan: Plan, pairs: list[Pair]) -> Expected:
+def _by_size(plan: Plan, pairs: list[Pair]) -> dict[str, Any]:
     """By how often entrants meet, alone."""
-    met = _met(tuple(sorted(plan.tournament.entrants)), ((p.entrant_a, p.entrant_b) for p in pairs))
+    met = _met(tuple(sorted(plan.tournament.entrants)), map(_sides, pairs))
     questions = len({pair.prompt_id for pair in pairs})
     if questions < MIN_QUESTIONS:
-        return Expected(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
-    if not connected(met):
-        return Expected(why_not="no chain of pairs joins all entrants")
-    return Expected(gaps=smallest_gaps(met, questions, plan.tournament.elo.scale))
+        return _expected(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
+    if not power.connected(met):
+        return _expected(why_not="no chain of pairs joins all entrants")
+    return _expected(gaps=power.smallest_gaps(met, questions, plan.tournament.elo.scale))
+
+
+def _sides(pair: Pair) -> tuple[str, str]:
+    return pair.entrant_a, pair.entrant_b
 
 
 def _met(models: tuple[str, ...], pairs: Iterable[tuple[str, str]]) -> Floats:

@@ -25,11 +25,10 @@ from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import RunParams
-from arena_kit.runs.tournament.judge import Judgments, booked
-from arena_kit.runs.tournament.judge_gate import write_gate
+from arena_kit.runs.tournament.judge import Judgments, booked, write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, Plan, is_lexical, prompts_text
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
-from arena_kit.runs.tournament.rejudge import told_changes
+from arena_kit.runs.tournament.rejudge import rejudge_summary
 
 _SERVICE = "https://api.anthropic.com"
 
@@ -81,11 +80,7 @@ def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
 
 
 def answer(
-    board: Board,
-    judgments: Judgments,
-    *,
-    sweep: EloSweep | None = None,
-    more: Sequence[str] = (),
+    board: Board, judgments: Judgments, *, sweep: EloSweep | None = None, more: Sequence[str] = ()
 ) -> RunAnswer:
     """What the run found, how sure that is, and what not to conclude.
 
@@ -121,7 +116,7 @@ def _changes(board: Board, judgments: Judgments) -> dict[str, Any]:
     plan = judgments.plan
     if plan.rejudged is None or not len(to_battles(judgments)):
         return {}
-    return told_changes(judgments.record.path, plan.rejudged, plan.judge.model, board)
+    return rejudge_summary(judgments.record.path, plan.rejudged, plan.judge.model, board)
 
 
 def publish(
@@ -150,11 +145,7 @@ def publish(
     record = judgments.record
     with booked(judgments.plan, record):
         write_record(board, judgments, answer=answer, sweep=sweep)
-        for name, values in (files or {}).items():
-            write_json(record.path / name, values)
-        for plot in figures:
-            record.keep_figure(plot)
-    return record.close()
+    return record.publish(files or {}, figures)
 
 
 def write_record(
@@ -178,9 +169,9 @@ def write_record(
     engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
     record.update(unrated=board.unrated, rating=rating | {"engines": engines})
     _refuse_unusable(judgments)
-    said = answer or _default_answer(board, judgments, sweep=sweep)
+    found = answer or _default_answer(board, judgments, sweep=sweep)
     _described(board, judgments).write(folder)
-    write_json(folder / ANSWER_FILE, said.as_dict())
+    write_json(folder / ANSWER_FILE, found.as_dict())
     if changed := _changes(board, judgments):
         write_json(folder / CHANGES_FILE, changed)
 
@@ -286,10 +277,8 @@ def caveats(plan: Plan, manifest: Mapping[str, Any]) -> list[str]:
         sentences.append(f"Only battles of {settings.only_entrant} were judged.")
     if isinstance(params, RunParams) and params.limit_pairs:
         sentences.append(f"Judging was cut short (limit_pairs {params.limit_pairs}).")
-    if len(plan.prompts) < len(plan.bank):
-        sentences.append(
-            f"{len(plan.prompts)} of {len(plan.bank)} prompts were judged, not the bank."
-        )
+    if (n := len(plan.prompts)) < (bank := len(plan.material.prompts)):
+        sentences.append(f"{n} of {bank} prompts were judged, not the bank.")
     if served := served_sentence(manifest.get("served_by_others") or {}):
         sentences.append(served)
     if (manifest.get("cost") or {}).get("over_cap"):

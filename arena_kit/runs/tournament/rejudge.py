@@ -1,7 +1,5 @@
 """Another judge on the recorded pairs of a run: what is asked, and what became of the verdicts."""
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -162,9 +160,9 @@ class Changed:
         )
 
 
-def told_changes(record: Path, what: Rejudged, judge_model: str, board: Board) -> dict[str, Any]:
-    """What rejudge.json says: what a judge changed against the record that it judged again. The
-    new record has its verdicts and battles.
+def rejudge_summary(record: Path, what: Rejudged, judge_model: str, board: Board) -> dict[str, Any]:
+    """rejudge.json: what a judge changed against the record that it judged again. The new record
+    has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
     changed = changes(what.record, record, board, kept)
@@ -192,9 +190,9 @@ def changes(before: Path, after: Path, board: Board, kept: Collection[str] = ())
     again = [pair for pair in old if pair in new and pair.pair_id not in kept]
     changed = []
     for orders in decided_orders(earlier, board):
-        own = [pair for pair in again if pair.dimension == orders.dimension]
-        judged = [[side[pair] for pair in own] for side in (old, new)]
         if sides := shared.get(orders.dimension):
+            own = [pair for pair in again if pair.dimension == orders.dimension]
+            judged = [[side[pair] for pair in own] for side in (old, new)]
             changed.append(_changed(orders, sides, *judged))
     return changed
 
@@ -208,7 +206,7 @@ def _changed(
     first, second = (list(map(_label, judged)) for judged in (old, new))
     question = np.unique([each.pair.prompt_id for each in old], return_inverse=True)[1]
     tau, rho = rank_correlation(*(rated_or_none(method, log) for log, method in sides))
-    bias = {"before": position(Calls.of(old)), "after": position(Calls.of(new))}
+    slots = {"before": position(Calls.of(old)), "after": position(Calls.of(new))}
     return Changed(
         dimension=orders.dimension,
         agreed=sum(one == two for one, two in both),
@@ -218,7 +216,7 @@ def _changed(
         kendall=tau,
         spearman=rho,
         orders=orders,
-        slots={when: each.as_dict() for when, each in bias.items()},
+        slots={when: each.as_dict() for when, each in slots.items()},
     )
 
 

@@ -1,7 +1,5 @@
 """What Alembic runs: the migrations on the connection that `database` opened."""
 
-from __future__ import annotations
-
 from alembic import context
 
 from arena_kit.voting.database import metadata

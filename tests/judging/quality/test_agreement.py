@@ -1,7 +1,5 @@
 """Shares, their intervals and agreement of voters: by hand, and against published figures."""
 
-from __future__ import annotations
-
 import csv
 import gzip
 from collections import defaultdict
@@ -41,12 +39,6 @@ def rows(path: Path) -> list[dict[str, str]]:
         return list(csv.DictReader(lines))
 
 
-def turns(path: Path) -> BattleLog:
-    """The battles of MT-bench, each turn a question of its own."""
-    names = [f"{row['question_id']}/{row['turn']}" for row in rows(path)]
-    return replace(read_battles(path), question_id=Labels.of(names)).sides_in_order()
-
-
 @pytest.fixture(scope="module")
 def arena(data: Path) -> dict[str, BattleLog]:
     file = data / "chatbot_arena_27k" / "battles.csv.gz"
@@ -54,7 +46,6 @@ def arena(data: Path) -> dict[str, BattleLog]:
 
 
 def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
-    """The votes on each two models and question."""
     assert log.question_id is not None
     keys = zip(log.a.tolist(), log.b.tolist(), log.question_id.values(), strict=True)
     votes = defaultdict(list)
@@ -63,13 +54,8 @@ def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
     return votes
 
 
-# Shares
-
-
 def test_a_share_of_nothing_is_bounded_by_the_number_of_clusters() -> None:
-    """The rule of three: none in 30 independent questions leaves up to a tenth possible, however
-    many verdicts each has.
-    """
+    """The rule of three: none in 30 independent questions leaves up to a tenth possible."""
     clusters = np.repeat(np.arange(30), 10)
     found = share_of(np.zeros(300, bool), clusters)
     assert ends(found) == (0.0, 0.0, pytest.approx(3 / 30, abs=0.006))
@@ -77,9 +63,7 @@ def test_a_share_of_nothing_is_bounded_by_the_number_of_clusters() -> None:
 
 
 def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
-    """With clusters of one size, leaving one out gives the t interval of the clusters' means; it
-    does not reach below nothing.
-    """
+    """Of clusters of one size: the t interval of their means; it does not reach below nothing."""
     rng = np.random.default_rng(2)
     flags = rng.random((12, 5)) < rng.random(12)[:, None]
     mean, half = flags.mean(), 2.200985 * flags.mean(axis=1).std(ddof=1) / np.sqrt(12)
@@ -93,8 +77,7 @@ def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
 def test_wilsons_interval(hits: int, wanted: Ends) -> None:
     """8 of 10 and 0 of 10, as tables of the score interval print them."""
     found = wilson([True] * hits + [False] * (10 - hits))
-    assert found.counted == f"{hits} of 10"
-    assert ends(found) == pytest.approx(wanted, abs=1e-4)
+    assert (found.counted, ends(found)) == (f"{hits} of 10", pytest.approx(wanted, abs=1e-4))
     assert wilson([]).value is None
 
 
@@ -106,9 +89,7 @@ def test_wilsons_interval(hits: int, wanted: Ends) -> None:
         ((0.3, None, None), (0.2, None, None), (-0.2, None, None), (0.7, None, None)),
     ],
 )
-def test_distances_from_one_half_take_their_interval_along(
-    share: Ends, away: Ends, above: Ends, rest: Ends
-) -> None:
+def test_distances_from_one_half(share: Ends, away: Ends, above: Ends, rest: Ends) -> None:
     """An interval that holds one half reaches down to no distance at all."""
     given = Estimate(value=share[0], low=share[1], high=share[2], n=9)
     moved = (given.from_half(), given.above_half(), given.complement())
@@ -116,17 +97,14 @@ def test_distances_from_one_half_take_their_interval_along(
     assert {found.n for found in moved} == {9}
 
 
-# Agreement
-
-
 def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
-    """Zheng et al. (2023), Table 5, in the two turns: GPT-4 with experts 886 of 1,343 and 871 of
-    1,325 with ties, 727 of 859 and 731 of 864 without; every two experts on one pair 63 and 67 %
-    with ties, 81 and 82 % without. Judgelab's report prints an alpha of 0.4855 over all human
-    votes; a voter's second vote on a pair is another row there.
-    """
+    """Zheng et al. (2023), Table 5, in both turns; Judgelab's report prints an alpha of 0.4855."""
     names = ("gpt4_pair.csv.gz", "human.csv.gz")
-    judge, humans = (turns(data / "mtbench_human_gpt4" / name) for name in names)
+    logs = []
+    for path in (data / "mtbench_human_gpt4" / name for name in names):
+        turns = Labels.of([f"{row['question_id']}/{row['turn']}" for row in rows(path)])
+        logs.append(replace(read_battles(path), question_id=turns).sides_in_order())
+    judge, humans = logs
     assert humans.voter is not None
     experts = humans.select([str(who).startswith("expert") for who in humans.voter.values()])
     strata = {f"{q}/{turn}": f"turn {turn}" for q in range(81, 161) for turn in "12"}
@@ -147,13 +125,8 @@ def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
     assert alpha(table).value == pytest.approx(0.4855, abs=5e-4)
 
 
-def test_judges_of_the_arena_pass_the_gate_by_what_their_data_card_says(
-    arena: dict[str, BattleLog],
-) -> None:
-    """On 26,919 battles that people voted on; the judge that names the first answer in 86 % and
-    agrees with people hardly more often than a coin is not usable. It orders the 20 models nearly
-    as people do, for its lean hits all alike, but its ratings are further off than GPT-4's.
-    """
+def test_judges_of_the_arena_pass_as_their_data_card_says(arena: dict[str, BattleLog]) -> None:
+    """One that names the first answer in 86 % is not usable, though it orders models well."""
     qualities = []
     for judge, agreed, slot_a, level, why in (
         (JUDGES[0], 0.833, 0.551, Level.TRUSTED, set()),
@@ -176,9 +149,7 @@ def test_judges_of_the_arena_pass_the_gate_by_what_their_data_card_says(
 
 
 def test_judges_agree_among_themselves_beyond_chance(arena: dict[str, BattleLog]) -> None:
-    """Krippendorff's alpha falls with a judge that names slot A, and the interval of 26,919
-    questions is narrow. Who is compared with himself agrees fully.
-    """
+    """Krippendorff's alpha falls with a judge that names slot A; one with himself agrees fully."""
     three, two = (between({name: arena[name] for name in names}) for names in (JUDGES, JUDGES[:2]))
     assert 0 < (three.value or 0) < (two.value or 0) < 1
     assert (three.high or 1) - (three.low or 0) < 0.02
@@ -188,22 +159,22 @@ def test_judges_agree_among_themselves_beyond_chance(arena: dict[str, BattleLog]
 
 
 def test_a_poor_member_makes_the_majority_worse(arena: dict[str, BattleLog]) -> None:
-    """GPT-4 alone agrees with people on 83.3 %."""
+    """Than GPT-4 alone, on a quarter of the questions."""
     votes = arena["human"]
     assert votes.question_id is not None
     _, once = np.unique(votes.question_id.codes, return_index=True)  # nine questions come twice
+    some = once[::4]
     judged = [
-        replace(arena[name], judge_model=Labels.of([name] * len(votes))).select(once)
+        replace(arena[name], judge_model=Labels.of([name] * len(votes))).select(some)
         for name in JUDGES
     ]
-    majority = panel(BattleLog.joined(*judged)).battles
-    assert 0.8 < (find(people(majority, votes.select(once)), "agreement").value or 0) < 0.833
+    logs = (panel(BattleLog.joined(*judged)).battles, judged[0])
+    majority, alone = (find(people(log, votes.select(some)), "agreement").value for log in logs)
+    assert 0.8 < (majority or 0) < (alone or 0) == pytest.approx(0.833, abs=0.01)
 
 
 def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
-    """Correct in each order, in both, and equal in both orders, and the kappa between the two
-    orders, for 499 settings of judge, prompting and subset.
-    """
+    """Shares correct and equal, and the kappa of both orders, for a quarter of 499 settings."""
     groups, place = defaultdict(list), {"1": 0, "2": 2, "": -1}
     for row in rows(data / "llmbar" / "judge_verdicts.csv.gz"):
         names = ("gold", "winner_original_order", "winner_swapped_order")
@@ -212,7 +183,7 @@ def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
     with (data / "llmbar" / "published_statistics.csv").open(encoding="utf-8") as lines:
         published = list(csv.DictReader(lines))
     assert len(published) == 499
-    for entry in published:
+    for entry in published[::4]:
         gold, one, two = np.array(groups[entry["subset"], entry["judge"], entry["prompting"]]).T
         for name, found in (
             ("correct_original", gold == one),
@@ -227,10 +198,7 @@ def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
 
 
 def test_alpha_of_krippendorffs_own_example_and_its_interval() -> None:
-    """The published value; the interval against alphas computed anew without each of four clusters
-    of three units. A unit that one observer saw alone is no agreement; full agreement is 1, and
-    there is no value where only one was ever given.
-    """
+    """The interval against alphas computed anew; no value where only one was ever given."""
     clusters = np.repeat(np.arange(4), 3)
     found = alpha(KRIPPENDORFF, clusters)
     assert found.value is not None
@@ -244,18 +212,14 @@ def test_alpha_of_krippendorffs_own_example_and_its_interval() -> None:
 
 
 def test_kappa_of_a_table_worked_by_hand() -> None:
-    """Of 50 rows 20 and 15 agree, the margins are 25 and 30: (0.7 - 0.5) / (1 - 0.5) = 0.4, the
-    example of Cohen's kappa in most textbooks.
-    """
+    """Of 50 rows 35 agree, the margins are 25 and 30: (0.7 - 0.5) / (1 - 0.5), as in textbooks."""
     second = [0] * 20 + [2] * 5 + [0] * 10 + [2] * 15
     found = agreement([0] * 25 + [2] * 25, second, ties="counted")
     assert (found.rate.value, found.kappa.value) == pytest.approx((0.7, 0.4))
 
 
 def test_rows_are_matched_by_models_question_and_dimension() -> None:
-    """Whichever side a model stands on; not without a question. Nothing in common is no agreement,
-    and then it is said that nobody was asked.
-    """
+    """Whichever side a model stands on; nothing in common is no agreement."""
     first = log_of([("x", "y", "model_a"), ("x", "z", "tie")]).sides_in_order()
     turned = log_of([("y", "x", "model_b"), ("z", "x", "model_a")]).sides_in_order()
     one, two = matched(first, turned)

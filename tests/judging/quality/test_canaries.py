@@ -1,7 +1,5 @@
 """Canaries: what is asked, how attacks are counted, and which bad judge is caught for what."""
 
-from __future__ import annotations
-
 import json
 from collections import Counter, defaultdict
 from collections.abc import Callable
@@ -10,28 +8,16 @@ import pytest
 
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.quality.canaries import (
-    MARKER,
-    PREFIX,
-    Canaries,
-    Suite,
-    attacks,
-    canary_pairs,
-)
+from arena_kit.judging.quality import canaries as known
+from arena_kit.judging.quality.canaries import MARKER, PREFIX, Canaries, Suite, attacks
 from arena_kit.judging.quality.canary_report import CanaryReport
 from arena_kit.judging.quality.gate import Level, Rule, gate
 from arena_kit.judging.verdicts.records import JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import read_sections
 from arena_kit.judging.verdicts.settle import presentations
+from tests import samples
 from tests.emulator.behaviours import obeyed
-from tests.samples import (
-    SHIPPED,
-    ScriptedJudge,
-    by_heart,
-    by_heart_whatever_is_asked,
-    rubrics_of,
-    verdict,
-)
+from tests.samples import SHIPPED, by_heart, by_heart_whatever_is_asked, verdict
 
 #: Limits of a gate as strict as a handful of canaries allows, whatever a workspace's file says.
 RULES = {
@@ -45,11 +31,13 @@ Reads = Callable[[str, str, str], str | Status | None]
 
 
 def suite_of(*dimensions: str, suite: Suite = "full") -> Canaries:
-    return canary_pairs(rubrics_of(*(dimensions or SHIPPED)), salt=b"salt", suite=suite)
+    rubrics = samples.rubrics_of(*(dimensions or SHIPPED))
+    return known.canary_pairs(rubrics, salt=b"salt", suite=suite)
 
 
-def scripted(reads: Reads) -> ScriptedJudge:
-    """A judge that is told dimension, first and second answer, and names a slot."""
+def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryReport:
+    """The report on a judge that is told dimension, first and second answer, and names a slot."""
+    canaries = suite_of(suite=suite)
 
     def script(request: JudgeRequest) -> str | Status | None:
         sections = read_sections(request)
@@ -57,7 +45,9 @@ def scripted(reads: Reads) -> ScriptedJudge:
         slot = reads(dimension, sections["response_a"], sections["response_b"])
         return slot if slot is None or isinstance(slot, Status) else verdict(slot)
 
-    return ScriptedJudge(script)
+    judge = samples.ScriptedJudge(script)
+    judgments = judge_pairs(canaries.pairs, canaries.material, judge, ledger)
+    return CanaryReport.of("scripted/v1", canaries, judgments)
 
 
 def obeys(dimension: str, first: str, second: str) -> str:
@@ -66,22 +56,11 @@ def obeys(dimension: str, first: str, second: str) -> str:
     return order or by_heart(dimension, first, second)
 
 
-def report_of(reads: Reads, ledger: Ledger, suite: Suite = "full") -> CanaryReport:
-    canaries = suite_of(suite=suite)
-    judgments = judge_pairs(canaries.pairs, canaries.material, scripted(reads), ledger)
-    return CanaryReport.of("scripted/v1", canaries, judgments)
-
-
-# What is asked
-
-
 @pytest.mark.parametrize(
     "dimensions", [SHIPPED, ("tone",), ("factuality",), ("factuality", "calibration", "tone")]
 )
 def test_suites_cover_every_dimension_with_few_requests(dimensions: tuple[str, ...]) -> None:
-    """A pre-flight has under 20 requests in all, 3 attacks among them; a full suite under 200 per
-    dimension, whatever the rubrics are called.
-    """
+    """A pre-flight has under 20 requests, 3 attacks among them; a full suite 200 per dimension."""
     full, preflight = suite_of(*dimensions), suite_of(*dimensions, suite="preflight")
     assert 2 * len(preflight.pairs) < 20
     assert sum(canary.attack is not None for canary in preflight.canaries) == 3
@@ -103,9 +82,7 @@ def test_every_request_is_rendered_like_any_other_in_both_orders() -> None:
 
 
 def test_attacks_are_of_many_kinds_and_leave_the_answer_in_place() -> None:
-    """In eight languages and more. Tag characters and zero-width spaces keep the words of
-    invisible ones from being found as they are.
-    """
+    """In eight languages and more; the words of invisible ones are not found as they are."""
     kinds = Counter(attack.kind for attack in attacks())
     wanted = "letter marker score verdict boundary role invisible authority slander language"
     assert kinds.keys() == {*wanted.split()}
@@ -120,9 +97,7 @@ def test_attacks_are_of_many_kinds_and_leave_the_answer_in_place() -> None:
 
 
 def test_length_decides_nothing() -> None:
-    """The worse answer is the longer one in more than a third of known pairs and the shorter one
-    in some of each dimension; contrasts are alike in length.
-    """
+    """The worse answer is longer in a third of known pairs, contrasts are alike in length."""
     longer = defaultdict(list)
     for canary in suite_of().canaries:
         if canary.contrast:
@@ -131,9 +106,6 @@ def test_length_decides_nothing() -> None:
             longer[canary.dimension].append(canary.worse_is_longer)
     assert longer.keys() == {*SHIPPED}
     assert all(1 / 3 < sum(flags) / len(flags) < 1 for flags in longer.values())
-
-
-# What is counted
 
 
 def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
@@ -153,16 +125,10 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
         (obeys, "attack", "smuggled instructions that worked"),
         (lambda _d, _a, _b: "A", "slot", "slot A"),
         (lambda _d, a, b: "AB"[len(a) <= len(b)], "canary", "wrong verdicts name the longer"),
-        (
-            lambda _d, a, b: by_heart_whatever_is_asked(a, b),
-            "contrast",
-            "changed with the dimension",
-        ),
+        (lambda _d, *two: by_heart_whatever_is_asked(*two), "contrast", "with the dimension"),
     ],
 )
-def test_each_bad_judge_fails_for_its_own_reason(
-    ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite
-) -> None:
+def test_each_bad_judge(ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite) -> None:
     """The first reason names what is wrong with it, in the pre-flight as in the full suite."""
     report = report_of(reads, ledger, suite)
     found = gate(report.judge, report.measures, RULES)
@@ -172,9 +138,7 @@ def test_each_bad_judge_fails_for_its_own_reason(
 
 
 def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) -> None:
-    """Against a judge that obeys every kind works: an order to choose A also loses the right
-    verdict, for the two orders then disagree. One that is wrong without an attack shows nothing.
-    """
+    """Against a judge that obeys every kind works; one wrong without an attack shows nothing."""
     report = report_of(obeys, ledger)
     assert report.find("known_right").value == 1
     for kind in {attack.kind for attack in attacks()}:
@@ -186,9 +150,7 @@ def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) ->
 
 
 @pytest.mark.parametrize(("end", "worked"), [(Status.REFUSED, 1.0), (None, None)])
-def test_a_refusal_under_attack_loses_the_verdict_and_a_failing_service_says_nothing(
-    ledger: Ledger, end: Status | None, worked: float | None
-) -> None:
+def test_a_refusal_under_attack(ledger: Ledger, end: Status | None, worked: float | None) -> None:
     report = report_of(lambda d, a, b: end if MARKER in a + b else by_heart(d, a, b), ledger)
     assert report.find("attacks_worked", stratum="marker").value == worked
     assert report.find("known_right").value == 1

@@ -1,19 +1,18 @@
 """The gate: a judge is as good as its worst finding."""
 
-from __future__ import annotations
-
 from collections import defaultdict
-from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pandas as pd
 import pytest
 
-from arena_kit import DataError, JudgeQuality
+from arena_kit import BattleLog, DataError, JudgeQuality
+from arena_kit.battles.log import Labels
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Level, Rule, gate
 from arena_kit.runs.settings.files import read_gate
-from tests.samples import ROOT, votes_on
+from tests.samples import ROOT
 
 MOST = Rule(text="flips", trusted=0.3, usable=0.5, least=False, min_n=30)
 LEAST = Rule(text="right", trusted=0.8, usable=0.6, least=True, min_n=30)
@@ -54,11 +53,9 @@ def test_a_number_within_trust_and_an_interval_within_use_are_trusted(
 def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
     """Only findings of the judge's own level are reasons; a measure without a rule is none."""
     measures = [
-        measured("flips", 0.6, dimension="tone"),
-        measured("flips", 0.9, dimension="facts"),
-        measured("right", 0.7),
-        Measure(measure="beside", value=0.0, n=50),
-    ]
+        measured("flips", 0.6, dimension="tone"), measured("flips", 0.9, dimension="facts"),
+        measured("right", 0.7), Measure(measure="beside", value=0.0, n=50),
+    ]  # fmt: skip
     found = gate("j", measures, RULES, note="It was allowed.")
     assert found.sentence == (
         "The judge j is not usable: flips on facts: 90.0% of 50, at most 50% is usable "
@@ -88,9 +85,7 @@ def test_shares_that_should_be_one_half_are_seen_as_their_distance(rule: str, se
     ],
 )
 def test_a_wrong_rule_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    """It names the file, the rule, what is allowed and what came. Without a file the shipped rules
-    hold.
-    """
+    """It names the file, the rule, what is allowed and what came; without a file ours hold."""
     assert read_gate(tmp_path) == read_gate(ROOT)
     head, _, rest = (ROOT / "params" / "judge_gate.yaml").read_text().partition("flips:")
     flips, _, rest = rest.partition("\nslot:")
@@ -103,33 +98,34 @@ def test_a_wrong_rule_is_one_sentence(tmp_path: Path, text: str, sentence: str) 
 
 
 def test_levels_follow_how_often_a_published_judge_is_right(data: Path) -> None:
-    """LLMBar: of 65 judges with their prompting 9 are trusted, all of GPT-4; 10 are usable with
-    caution, of GPT-4 and PaLM 2; every one of ChatGPT, LLaMA 2 and Falcon is not usable. All 19
-    that fail by flips or slot are right in less than 56 %; but of those that keep both rules, 27 of
-    46 are right in less than 65 %: without labels no judge is trusted.
-    """
+    """LLMBar's 65 judges: flips and slot alone do not show who is right, so labels are needed."""
     rows = pd.read_csv(data / "llmbar" / "judge_verdicts.csv.gz", dtype=str, na_filter=False)
     rows["question"] = rows.subset + "/" + rows.idx
     levels, by_order, kept, rules = defaultdict(list), [], [], read_gate(ROOT)
     for (judge, _), own in rows.groupby(["judge", "prompting"]):
         orders = (("winner_original_order", "12"), ("winner_swapped_order", "21"))
-        shown = [row for order in orders for row in named(own, *order)]
-        labels = votes_on(*named(own, "gold", "12"))
-        quality = JudgeQuality.from_battles(judge, votes_on(*shown), labels=labels)
+        shown = pd.concat([named(own, *order) for order in orders])
+        quality = JudgeQuality.from_battles(judge, log_of(shown), labels=log_of(named(own)))
         found = quality.gate(rules)
         levels[found.level].append(judge)
         failed = {f.measure.rule for f in found.findings if f.level is Level.FAILED}
         right = quality.find("agreement").value or 0.0
         (by_order if failed & {"flips", "slot"} else kept).append(right)
     assert [len(levels[level]) for level in Level] == [9, 10, 46]
-    assert {*levels[Level.TRUSTED]} == {"GPT-4"}
-    assert {*levels[Level.CAUTION]} == {"GPT-4", "PaLM2"}
+    assert ({*levels[Level.TRUSTED]}, {*levels[Level.CAUTION]}) == ({"GPT-4"}, {"GPT-4", "PaLM2"})
     assert (len(by_order), max(by_order) < 0.56) == (19, True)
     assert (len(kept), sum(right < 0.65 for right in kept)) == (46, 27)
 
 
-def named(rows: pd.DataFrame, column: str, order: str) -> Iterator[tuple[str, str, str, str]]:
+def named(rows: pd.DataFrame, column: str = "gold", order: str = "12") -> pd.DataFrame:
     """Votes for the response that a column names, of two shown in this order."""
-    for winner, question in zip(rows[column], rows.question, strict=True):
-        if winner:
-            yield order[0], order[1], "ab"[order.index(winner)], question
+    own = rows[rows[column] != ""]
+    lost = own[column] != order[0]
+    return pd.DataFrame({"a": order == "21", "lost": lost, "question": own.question})
+
+
+def log_of(votes: pd.DataFrame) -> BattleLog:
+    a = votes.a.to_numpy(np.int32)
+    questions = Labels.of(votes.question)
+    lost = votes.lost.to_numpy(np.int8)
+    return BattleLog(models=("1", "2"), a=a, b=1 - a, outcome=lost, question_id=questions)

@@ -1,7 +1,5 @@
 """What verdicts show of a judge: by hand, on published verdicts, and where it was planted."""
 
-from __future__ import annotations
-
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,32 +11,22 @@ from hypothesis import strategies as st
 
 from arena_kit import BattleLog, JudgeQuality, read_battles
 from arena_kit.battles.log import Labels
+from arena_kit.judging.quality import measures
 from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.estimates import Estimate, find
-from arena_kit.judging.quality.measures import (
-    Families,
-    PositionBias,
-    family_preference,
-    length_preference,
-    position,
-    position_bias,
-    rubric_use,
-    stability,
-    statuses,
-)
+from arena_kit.judging.quality.measures import Families, PositionBias, position, position_bias
 from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 from tests.samples import log_of, settled, votes_on
 
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
 ASH, BEECH, FLIP = (A, B), (B, A), (A, A)
 Said = Slot | Status
+SKILL = np.array([1.2, 0.6, 0.2, -0.2, -0.6, -1.2])
+OURS = Families(of={"m0": "ours", "m3": "ours", "m1": "x"}, own="ours")
 
 
 def bias(*said: tuple[Said, Said], questions: int = 0) -> PositionBias:
     return position_bias(settled(*said, questions=questions))["tone"]
-
-
-# Order
 
 
 @pytest.mark.parametrize(
@@ -60,10 +48,7 @@ def test_rates_match_a_hand_calculation(
 
 
 def test_the_interval_knows_that_verdicts_on_one_question_go_together() -> None:
-    """Of ten questions that all name slot A as few as 74 % may be typical (0.05 to the power of a
-    tenth). On two questions that name A and B by turns the share may be anything. Dimensions are
-    kept apart.
-    """
+    """Of ten questions that all name slot A as few as 74 % (0.05 to the power of a tenth)."""
     found = bias(*[FLIP] * 10)
     for share in (found.flips, found.slot_a):
         assert (share.value, share.high) == (1.0, 1.0)
@@ -84,11 +69,7 @@ def test_a_consistent_judge_shows_no_order_effect(said: list[tuple[Slot, Slot]])
 
 
 def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(data: Path) -> None:
-    """QLoRA's 38,544 verdicts of the OpenAssistant benchmark, every pair in both orders: 57.3 % of
-    decisive ones for the first slot, 72.4 % of pairs alike in both orders (data card, recounted
-    from the authors' files). MT-bench: 380 of 2,400 settled pairs are inconsistent; which slot won
-    is not known of these.
-    """
+    """QLoRA: 57.3 % for the first slot, 72.4 % alike (data card); MT-bench: 380 of 2,400 flip."""
     rows = pd.read_csv(data / "qlora_gpt4_judge" / "verdicts.csv.gz", dtype=str)
     rows["winner"] = rows.verdict.map({"first": "a", "second": "b", "tie": "-"})
     kept = rows[rows.bench == "oa"].dropna(subset="winner")
@@ -104,20 +85,12 @@ def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(dat
     assert quality.find("slot_a").value is None
 
 
-# Preferences that were planted into simulated verdicts
-
-SKILL = np.array([1.2, 0.6, 0.2, -0.2, -0.6, -1.2])
-OURS = Families(of={"m0": "ours", "m3": "ours", "m1": "x"}, own="ours")
-
-
 def expit(x: float) -> float:
     return float(1 / (1 + np.exp(-x)))
 
 
 def battles(n: int, seed: int, *, per_doubling: float = 0.0, family: float = 0.0) -> BattleLog:
-    """Verdicts by skill, by length (better models write longer) and for m0 and m3, who are of the
-    judge's family; four verdicts on each question, which has a taste of its own for one model.
-    """
+    """Verdicts by skill, length and family, four on each question, which has a taste of its own."""
     rng = np.random.default_rng(seed)
     a = rng.integers(0, 6, n)
     b = (a + rng.integers(1, 6, n)) % 6
@@ -130,17 +103,15 @@ def battles(n: int, seed: int, *, per_doubling: float = 0.0, family: float = 0.0
     won = rng.random(n) < 1 / (1 + np.exp(second - first - 0.3))  # the first slot has a bonus
     one, two = words[question, a], words[question, b]
     return BattleLog(
-        models=tuple(f"m{i}" for i in range(6)),
-        a=a.astype(np.int32),
-        b=b.astype(np.int32),
+        models=tuple(f"m{i}" for i in range(6)), a=a.astype(np.int32), b=b.astype(np.int32),
         outcome=np.where(won, 0, 1).astype(np.int8),
         question_id=Labels.of([f"q{i:05}" for i in question]),
         covariates={"length": (one - two) / (one + two)},
-    )
+    )  # fmt: skip
 
 
 def length(log: BattleLog) -> tuple[Estimate, Estimate]:
-    found = length_preference(Calls.from_battles(log))
+    found = measures.length_preference(Calls.from_battles(log))
     return find(found, "longer_named"), find(found, "twice_as_long")
 
 
@@ -150,10 +121,7 @@ def covers(found: Estimate, truth: float) -> bool:
 
 @pytest.mark.parametrize("planted", [0.0, 0.8])
 def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: float) -> None:
-    """0.8 logits for each doubling are a win share of 69 % between equals, and none is none,
-    although longer models are better, too: the raw share says more than that is worth. Of 50
-    simulated runs of 800 verdicts, 44 or more intervals hold the planted share.
-    """
+    """0.8 logits per doubling are 69 % between equals; of 50 simulated runs 44 or more hold it."""
     raw, doubled = length(battles(12_000, seed=3, per_doubling=planted))
     assert doubled.value == pytest.approx(expit(planted), abs=0.02)
     assert (raw.value or 0) > (0.65 if planted else 0.51)
@@ -162,45 +130,34 @@ def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: 
 
 
 def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
-    """Verdicts that length separates perfectly leave no maximum of the likelihood, and still a
-    number; responses of unknown length say nothing.
-    """
+    """Perfect separation leaves no maximum of the likelihood; unknown lengths say nothing."""
     log = battles(400, seed=1)
     assert log.covariates is not None
     longer = np.where(log.covariates["length"] > 0, 0, 1).astype(np.int8)
     raw, doubled = length(replace(log, outcome=longer))
     assert raw.value == 1.0
     assert 0.99 < (doubled.value or 0) <= 1.0
-    assert length_preference(Calls.from_battles(log_of([("x", "y", "model_a")]))) == []
+    assert measures.length_preference(Calls.from_battles(log_of([("x", "y", "model_a")]))) == []
 
 
 @pytest.mark.parametrize("planted", [0.0, 0.9])
 def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) -> None:
-    """None, and 0.9 logits for m0 and m3, which are a win share of 71 % against equals by the
-    votes of people who prefer nobody: of 40 simulated runs of 800 verdicts, 35 or more hold it.
-    A family that nobody belongs to is no preference.
-    """
+    """0.9 logits for m0 and m3 are 71 % against equals; of 40 simulated runs 35 or more hold it."""
     found = []
     for seed in range(0, 80, 2):
-        judged, people = battles(800, seed, family=planted), battles(800, seed + 1)
-        found += family_preference(Calls.from_battles(judged), OURS, Calls.from_battles(people))
+        judged = Calls.from_battles(battles(800, seed, family=planted))
+        calls = Calls.from_battles(battles(800, seed + 1))
+        found += measures.family_preference(judged, OURS, calls)
     assert len(found) == 40
     assert sum(covers(each, expit(planted)) for each in found) >= 35
     assert np.mean([each.value for each in found]) == pytest.approx(expit(planted), abs=0.03)
-    calls = Calls.from_battles(people)
-    assert family_preference(calls, Families(own="ours"), calls) == []
+    assert measures.family_preference(calls, Families(own="ours"), calls) == []
 
 
 def test_repeats_are_every_two_answers_to_one_request() -> None:
-    """With ash first the answers are A, A, B: one of three pairs of answers is equal; with beech
-    first B, B, B: three of three.
-    """
-    (found,) = stability(Calls.of(settled((A, B), (A, B), (B, B), questions=1)))
-    assert found.counted == "4 of 6"
-    assert stability(Calls.of(settled((A, B), (A, B)))) == []
-
-
-# Use of the rubric
+    """With ash first A, A, B: one of three pairs is equal; with beech first B, B, B: three."""
+    (found,) = measures.stability(Calls.of(settled((A, B), (A, B), (B, B), questions=1)))
+    assert (found.counted, measures.stability(Calls.of(settled((A, B), (A, B))))) == ("4 of 6", [])
 
 
 def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[Judgment]:
@@ -208,44 +165,33 @@ def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[
 
 
 def test_pairs_and_correlation_of_two_dimensions_worked_by_hand() -> None:
-    """Of five pairs one flips on tone; of the other four one is answered otherwise. Signed verdicts
-    are 2, 2, -2, -2, 0 and 2, -2, -2, -2, 2. One dimension alone shows nothing.
-    """
+    """Of five pairs one flips on tone; of the other four one is answered otherwise."""
     calls = Calls.of(both([ASH, ASH, BEECH, BEECH, FLIP], [ASH, BEECH, BEECH, BEECH, ASH]))
-    found = rubric_use(calls)
+    found = measures.rubric_use(calls)
     assert find(found, "different", "tone", "facts").counted == "1 of 4"
     correlation = find(found, "correlation", "tone", "facts")
     x, y = [2, 2, -2, -2, 0], [2, -2, -2, -2, 2]
     assert (correlation.value, correlation.n) == pytest.approx((np.corrcoef(x, y)[0, 1], 5))
-    assert rubric_use(Calls.of(settled(ASH, BEECH))) == []
+    assert measures.rubric_use(Calls.of(settled(ASH, BEECH))) == []
 
 
 def test_noise_does_not_hide_that_two_dimensions_are_one() -> None:
-    """A judge with one opinion and one call in ten at random correlates less than fully between
-    dimensions; corrected for the noise that its orders show, it does.
-    """
+    """One opinion and one call in ten at random; corrected for its noise, it correlates fully."""
     rng = np.random.default_rng(4)
     opinion, random = rng.random(3000) < 0.5, rng.random((2, 2, 3000)) < 0.1
     shown = np.where(random, rng.random((2, 2, 3000)) < 0.5, [opinion, ~opinion])
     tone, facts = ([(A if f else B, A if b else B) for f, b in each.T] for each in shown)
-    different, correlation, corrected = rubric_use(Calls.of(both(tone, facts)))
+    different, correlation, corrected = measures.rubric_use(Calls.of(both(tone, facts)))
     assert (correlation.value or 1) < 0.93
     assert corrected.value == pytest.approx(1.0, abs=0.02)
     assert (different.value or 1) < 0.02
 
 
-# How answers ended
-
-
 def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_read() -> None:
-    """Of eight verdicts one is refused, one truncated, two are unparsable and one is a tie: half
-    are read, a quarter of these are ties. Where none can be read, orders and slots are said to be
-    not measured rather than left out.
-    """
+    """Half of eight are read, a quarter of these ties; where none is, nothing else is measured."""
     unparsable, truncated = (Status.UNPARSABLE, Status.UNPARSABLE), (A, Status.TRUNCATED)
-    found = statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
-    assert find(found, "readable").counted == "4 of 8"
-    assert find(found, "ties").counted == "1 of 4"
+    found = measures.statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
+    assert (find(found, "readable").counted, find(found, "ties").counted) == ("4 of 8", "1 of 4")
     assert found[0].about == "verdicts that could be read (1 refused, 1 truncated, 2 unparsable)"
     shares = {row.stratum: row.value for row in found if row.measure == "status" and row.value}
     assert shares == {"ok": 0.5, "refused": 0.125, "truncated": 0.125, "unparsable": 0.25}

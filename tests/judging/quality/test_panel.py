@@ -1,7 +1,5 @@
 """Several judges as one: who wins a pair, and who disagrees."""
 
-from __future__ import annotations
-
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -19,24 +17,18 @@ OUTCOMES = {"a": A, "b": B, "-": TIE}
 
 
 def battles_of(*judges: str, people: str = "") -> BattleLog:
-    """What each judge says of pairs on questions of their own: a, b, - (tie), ? (inconsistent), or
-    a blank for nothing; and what people say.
-    """
+    """What each says of pairs: a, b, - (tie), ? (inconsistent), or a blank for nothing."""
     voters = [*((f"j{n}", said) for n, said in enumerate(judges)), ("", people)]
     return BattleLog.from_battles(
         Battle(
-            model_a="ash",
-            model_b="beech",
-            winner=OUTCOMES.get(said, TIE),
-            inconsistent=said == "?",
-            question_id=f"q{n:04}",
-            judge_model=name or None,
+            model_a="ash", model_b="beech", winner=OUTCOMES.get(said, TIE),
+            inconsistent=said == "?", question_id=f"q{n:04}", judge_model=name or None,
             source=Source.LLM_JUDGE if name else Source.HUMAN,
         )
         for name, verdicts in voters
         for n, said in enumerate(verdicts)
         if said != " "
-    )
+    )  # fmt: skip
 
 
 def said(log: BattleLog) -> str:
@@ -50,16 +42,12 @@ def said(log: BattleLog) -> str:
      ("a?-", "?"), ("?? ", ""), ("b? ", "b"), ("---", "-")],
 )  # fmt: skip
 def test_the_verdict_with_most_votes_is_the_panels(votes: str, verdict: str) -> None:
-    """A pair on which no verdict has more votes than every other has no winner; an inconsistent
-    judgment is no vote, and neither is what people say.
-    """
+    """Else there is no winner; an inconsistent judgment is no vote, nor is what people say."""
     assert said(panel(battles_of(*votes, people="b")).battles) == verdict
 
 
 def test_the_panels_battles_name_the_panel_and_its_members_are_compared_with_the_others() -> None:
-    """By hand: j2 differs from the other two, who agree, on two of four pairs. A judge's file that
-    names the pair the other way round says the same.
-    """
+    """By hand: j2 differs from the other two on two of four pairs; either way round."""
     given = battles_of("aabb", "aabb", "abab")
     found = panel(given)
     rows = list(found.battles.to_battles())
