@@ -19,7 +19,15 @@ HEAD = ("question_id", "model_a", "model_b", "winner", "voter")
 COMMANDS = (
     ("--json",),
     (),
-    ("--method", "permutation-elo", "--set", "n_perms=20", "--set", "evidence_replicates=100", "--json"),
+    (
+        "--method",
+        "permutation-elo",
+        "--set",
+        "n_perms=20",
+        "--set",
+        "evidence_replicates=100",
+        "--json",
+    ),
     ("--method", "glicko2", "--set", "evidence_replicates=100"),
 )
 METHODS = (
@@ -104,7 +112,9 @@ def test_weights_of_zero_are_named_with_their_line(tmp_path: Path) -> None:
         BradleyTerry()(BattleLog.from_counts(["x"], ["y"], 0, 0))
 
 
-@settings(max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(
+    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+)
 @given(
     st.lists(
         st.tuples(
