@@ -291,15 +291,18 @@ def spending(
 
 
 def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
-    """A row per dimension and pair (sides in name order): wins, ties, inconsistent."""
+    """A row per dimension and pair (sides in name order): wins, and `ties`, which are settled ones
+    and inconsistent ones.
+    """
     rows = []
     for dimension, log in battles.by_dimension().items():
         swap, masks = log.a > log.b, kinds(log)
         counted = {
             "a_wins": log.outcome == np.where(swap, B_WINS, A_WINS),
             "b_wins": log.outcome == np.where(swap, A_WINS, B_WINS),
-            "ties": masks["tie"] | masks["both_bad"],
+            "ties": (settled := masks["tie"] | masks["both_bad"]) | masks["inconsistent"],
             "inconsistent": masks["inconsistent"],
+            "settled_ties": settled,
         }
         sides = np.sort([log.a, log.b], axis=0)
         pairs, which = np.unique(sides, axis=1, return_inverse=True)

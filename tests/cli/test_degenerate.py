@@ -1,17 +1,16 @@
 """Whole boards on the smallest and most lopsided logs: a board or a sentence, never a traceback."""
 
-from __future__ import annotations
-
 import csv
 import json
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from arena_kit import BattleLog, Board, BradleyTerry, Glicko2, PermutationElo, read_battles
+from arena_kit import BattleLog, Board, BradleyTerry, DataError, RatingError, read_battles
 from tests.samples import call
 
 Row = tuple[str, ...]  # question, model a, model b, winner, voter
@@ -31,12 +30,9 @@ COMMANDS = (
     ("--method", "glicko2", "--set", "evidence_replicates=100"),
 )
 METHODS = (
-    BradleyTerry(),
     BradleyTerry(ties="davidson"),
     BradleyTerry(interval="percentile", resamples=100),
     BradleyTerry(prior=0.0),
-    PermutationElo(n_perms=20, evidence_replicates=100),
-    Glicko2(evidence_replicates=100),
 )
 
 
@@ -79,22 +75,18 @@ def check(path: Path) -> None:
         done = call("rate", path, *words)
         assert done.exit_code in (0, 2), (words, done.output, done.exception)
         if done.exit_code == 2:
-            assert done.stderr.startswith("error: ") and done.stderr.count("\n") == 1
+            assert done.stderr.startswith("error: ")
+            assert done.stderr.count("\n") == 1
         elif "--json" in words:
             Board.model_validate(json.loads(done.stdout, parse_constant=pytest.fail))
         else:
-            assert "rank" in done.stdout and " nan" not in done.stdout
-    try:
+            assert "rank" in done.stdout
+            assert " nan" not in done.stdout
+    with suppress(DataError):
         battles = read_battles(path)
-    except ValueError:
-        return
-    for method in METHODS:
-        try:
-            rated = method(battles)
-        except ValueError as error:
-            assert str(error)
-        else:
-            assert len(rated.models) >= 2
+        for method in METHODS:
+            with suppress(RatingError):
+                assert len(method(battles).models) >= 2
 
 
 @pytest.mark.parametrize("name", NAMED)
@@ -107,13 +99,14 @@ def test_weights_of_zero_are_named_with_their_line(tmp_path: Path) -> None:
     """A battle that weighs nothing is refused in a file, and counts of zero are no battles."""
     path = write(tmp_path / "votes.csv", [(*NAMED["one battle"][0], "0")], (*HEAD, "weight"))
     done = call("rate", path)
-    assert done.exit_code == 2 and "votes.csv:2" in done.stderr
-    with pytest.raises(ValueError):
+    assert done.exit_code == 2
+    assert "votes.csv:2" in done.stderr
+    with pytest.raises(RatingError):
         BradleyTerry()(BattleLog.from_counts(["x"], ["y"], 0, 0))
 
 
 @settings(
-    max_examples=120, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
+    max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 @given(
     st.lists(

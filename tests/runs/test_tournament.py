@@ -95,8 +95,12 @@ def test_traces_and_winrates_are_those_of_the_battles(pilot_record: Path) -> Non
         means = dict(zip(names, data.mean(0), strict=True))
     assert means["aspen"] == results["primary"]["factuality"]["aspen"]["mean"]
     for row in tables.pairwise_winrates(battles):
-        total = sum(row[c] for c in ("a_wins", "b_wins", "ties", "inconsistent"))
+        total = sum(row[c] for c in ("a_wins", "b_wins", "ties"))
         assert total == (8 if row["dimension"] == "factuality" else 12)
+        assert row["ties"] == row["settled_ties"] + row["inconsistent"]
+    aspen = results["primary"]["factuality"]["aspen"]
+    assert aspen["sem"] == aspen["order_sem"] > 0
+    assert "resampled questions" in results["notes"]["fields"][0]
 
 
 def test_same_inputs_same_artifacts(workspace: Path) -> None:

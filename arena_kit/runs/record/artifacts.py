@@ -18,7 +18,13 @@ from arena_kit.reporting.board import Board, Dimension
 
 WINRATE_COLUMNS = (
     "dimension", "entrant_a", "entrant_b", "a_wins", "b_wins", "ties", "inconsistent",
+    "settled_ties",
 )  # fmt: skip
+#: What the fields of elo_results.json mean.
+_FIELDS = (
+    "sem (also order_sem) is the Monte-Carlo error of the mean over shuffled orders. se, ci95_low "
+    "and ci95_high come from resampled questions: they say what other questions might give."
+)
 
 #: Verdicts of requests that a run asked a second time.
 REPEATS_FILE = "repeats.jsonl"
@@ -110,8 +116,9 @@ def elo_results(
     primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
 ) -> dict[str, Any]:
     """Ratings per dimension and K; `se` and `ci95_*` come from the resampled questions,
-    `order_sem` is the shuffle's. A dimension without a rating is empty. `notes` says of which
-    dimensions the intervals hold the truth too seldom, and why.
+    `order_sem`, and `sem` beside it, is the shuffle's. A dimension without a rating is empty.
+    `notes` says what the fields mean, and of which dimensions the intervals hold the truth too
+    seldom, and why.
     """
     return {
         "default_k": default_k,
@@ -120,7 +127,8 @@ def elo_results(
             d: {f"{k:g}": _entries(ratings) for k, ratings in sweep.get(d, {}).items()}
             for d in dimensions
         },
-        "notes": {d: list(rated.notes) for d, rated in primary.items() if rated.notes},
+        "notes": {"fields": [_FIELDS]}
+        | {d: list(rated.notes) for d, rated in primary.items() if rated.notes},
     }
 
 
@@ -165,6 +173,7 @@ def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
             "entrant_id": rating.model,
             "mean": rating.rating,
             "order_sem": rating.extra["order_sem"],
+            "sem": rating.extra["order_sem"],
             "se": rating.extra["evidence_se"],
             "ci95_low": rating.ci_low,
             "ci95_high": rating.ci_high,
