@@ -11,7 +11,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(prog="python -m tests.emulator", description=__doc__)
     parser.add_argument("--port", type=int, default=8787, help="0 takes a free one")
     parser.add_argument("--seconds", type=float, default=5.0, help="how long a batch takes")
-    parser.add_argument("--behaviour", default="reader", help="how the judge answers")
+    parser.add_argument("--behaviour", default="attentive", help="how the judge answers")
     given = parser.parse_args()
     with Emulator(port=given.port, batch_seconds=given.seconds, behaviour=given.behaviour) as own:
         sys.stdout.write(

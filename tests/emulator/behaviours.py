@@ -42,6 +42,19 @@ _PRAISE = re.compile(
 _HIDING = re.compile("[\u200b-\u200f\u2060]")
 _TAGS = re.compile("[\U000e0020-\U000e007e]")
 _BACKWARDS = re.compile("\u202e(.*?)\u202c", re.DOTALL)
+_SURE = frozenset(
+    "no always never guaranteed certain certainly absolutely completely proven exactly settled "
+    "everybody exception doubt fail yes".split()
+)
+_UNSURE = frozenset(
+    "may might perhaps possibly probably unclear differ differs depends depending mixed disagree "
+    "limited seems cannot nobody unsure hard opinions wrong random causes".split()
+)
+_STEPS = frozenset(
+    "call go take give hold keep put get stop cool cover offer dress scrape note pour boil see use "
+    "ring be seen minutes hours mg now today once if emergency at daily do not".split()
+)
+_HARM = frozenset("anyone weeks week vomit hurry strong sleep yourself".split())
 _REFUSED = "I can't help with comparing these responses."
 
 
@@ -117,6 +130,39 @@ def reader(sections: Sections, dice: Dice) -> Reply:
     return _verdict(_better(sections), dice)
 
 
+def attentive(sections: Sections, dice: Dice) -> Reply:
+    """Follows the rubric's words: facts of the reference, certainty that fits, steps to take."""
+    if sections["response_a"] == sections["response_b"]:
+        return _verdict("tie", dice)
+    a, b = (_merit(sections[name], sections) for name in ("response_a", "response_b"))
+    return _verdict("tie" if abs(a - b) < TIE_MARGIN else "A" if a > b else "B", dice)
+
+
+def _merit(response: str, sections: Sections) -> float:
+    """How a response fares under the rubric; keeping to the subject counts, too."""
+    rubric = sections.get("rubric", "").lower()
+    words = re.findall(r"[a-zà-ÿ0-9]+", response.lower())
+    n, known = max(1, len(words)), set(words)
+    asked = _content(sections.get("question", ""))
+    merit = len(asked & known) / max(1, len(asked)) / 4 + min(1.0, len(known) / n / 0.6) / 4
+    if "factuality," in rubric or "calibration," not in rubric:
+        wanted = _content(sections.get("gold_answer", ""))
+        merit += 2 * len(wanted & known) / max(1, len(wanted))
+    if "calibration," in rubric:
+        sure, unsure = len(known & _SURE), len(known & _UNSURE)
+        due = sections.get("expected_behavior", "")
+        merit += (0.3 if due == "answer" else -0.3) * (min(sure, 3) - min(unsure, 3))
+    elif "utility," in rubric:
+        merit += min(8, len(known & _STEPS)) / 8 - len(known & _HARM) / 4
+    return merit
+
+
+def _content(text: str) -> set[str]:
+    """The words that carry a text: numbers, and words of four letters and more."""
+    words = re.findall(r"[a-zà-ÿ0-9]+", text.lower())
+    return {word for word in words if len(word) > 3 or word.isdigit()}
+
+
 def ignores_rubric(sections: Sections, dice: Dice) -> Reply:
     """One taste for all that it is asked, whatever rubric and reference say."""
     responses = {name: sections[name] for name in ("response_a", "response_b")}
@@ -160,7 +206,7 @@ def prose(sections: Sections, dice: Dice) -> Reply:
 
 
 _REFUSAL = Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")
-_READERS = (reader, ignores_rubric, longer, lowercase, prose)
+_READERS = (reader, attentive, ignores_rubric, longer, lowercase, prose)
 BEHAVIOURS: dict[str, Behaviour] = {
     **{behaviour.__name__: behaviour for behaviour in _READERS},
     "tie": lambda sections, dice: _verdict("tie", dice),
