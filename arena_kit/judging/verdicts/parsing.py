@@ -110,6 +110,6 @@ def _whole_object(text: str) -> dict[str, object] | None:
         return None
     try:
         value = from_json(text)
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for half a surrogate pair
         return None
     return value if isinstance(value, dict) and "winner" in value else None
