@@ -4,7 +4,7 @@ import os
 import signal
 
 #: Pydantic's search for plugins reads every package's metadata. A second thread of linear algebra
-#: spins: it takes a third of the CPU of a small board, and makes one of 1,000 models no quicker.
+#: spins: it takes a quarter of the CPU of a small board and makes one of 1,000 models no quicker.
 _QUICK = {"PYDANTIC_DISABLE_PLUGINS": "__all__", "OPENBLAS_NUM_THREADS": "1"}
 
 

@@ -38,7 +38,7 @@ from arena_kit.judging.pairs.prompts import Pair, Prompt, Response  # noqa: E402
 from arena_kit.judging.verdicts.rendering import Rubric  # noqa: E402
 
 N_PAIRS = int(os.environ.get("ARENA_KIT_BENCH_PAIRS", "50000"))
-MICROSECONDS, GIGABYTES = 120.0, 2.0
+MICROSECONDS, GIGABYTES = 160.0, 2.0
 ENTRANTS = [f"entrant-{i:02d}" for i in range(26)]
 WORDS = "calcium renal dose repeat advise monitor review potassium bleed stop within hours".split()
 

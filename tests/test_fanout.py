@@ -93,6 +93,7 @@ def test_a_scheduler_that_does_not_answer_is_told(monkeypatch: pytest.MonkeyPatc
         list(fan_out(factorial, [1]))
 
 
+@pytest.mark.slow  # a cluster of processes, one of which is killed
 def test_work_that_loses_a_worker_is_the_serial_one(cluster: Cluster) -> None:
     """A worker process is killed during resamples, or playing a world; every number stays."""
     method = BradleyTerry(interval="percentile", resamples=100, ties="davidson")

@@ -49,7 +49,7 @@ def plain_errors() -> Iterator[None]:
         with warnings.catch_warnings():
             warnings.showwarning = _warn  # type: ignore[assignment]
             yield
-    except click.exceptions.Exit:
+    except (click.exceptions.Exit, BrokenPipeError):  # click ends quietly at a closed pipe
         raise
     except ValueError as error:
         if not _is_input_error(error):

@@ -102,9 +102,8 @@ def _ratings(
         return kept, exports.record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
-    return [row for board in boards for row in exports.rating_rows(board)], exports.file_provenance(
-        source, battles
-    )
+    rows = [row for board in boards for row in exports.rating_rows(board)]
+    return rows, exports.file_provenance(source, battles)
 
 
 def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:

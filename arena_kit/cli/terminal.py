@@ -44,7 +44,8 @@ def show_board(board: Board, *, answered: bool = False) -> None:
 
 def _title(board: Board, dimension: Dimension) -> str:
     dropped = ", ".join(f"{n} {kind}" for kind, n in dimension.dropped.items() if n)
-    counted = f"{dimension.n_battles:,} battles" + (f", dropped: {dropped}" if dropped else "")
+    n, aside = dimension.n_battles, f", dropped: {dropped}" if dropped else ""
+    counted = f"{n:,} {'battle' if n == 1 else 'battles'}{aside}"
     name = dimension.name or board.title
     return f"{name} ({counted}), by {label(board)}" if name else f"{label(board)} ({counted})"
 

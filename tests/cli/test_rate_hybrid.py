@@ -153,7 +153,7 @@ def test_dimensions(home: Path, tmp_path: Path) -> None:
     [
         (["--method", "glicko2"], "--method glicko2 does not apply with --verdicts, .* bradley"),
         (["--set", "ties=davidson"], "people and judge together: method must have ties 'half'"),
-        (["--set", "interval=basic"], "must have interval 'sandwich' and no baseline"),
+        (["--set", "interval=percentile"], "must have interval 'sandwich' and no baseline"),
         (["--set", "min_battles=0"], "min_battles must be 1 or more, not 0"),
         (["--set", "k=4"], "unknown key 'k'; allowed: scale, center"),
         (["--dimension", "wit"], r"several\.jsonl: no dimension 'wit'; found: grace, tone"),

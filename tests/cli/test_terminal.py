@@ -142,3 +142,15 @@ def test_names_and_numbers_are_whole_at_80_columns(
         assert all(f" {name} " in "\n".join(board) for name in names)
         assert max(map(len, board)) <= 80
         assert [line.split()[1] for line in board[-2:]] == names
+
+
+def test_a_closed_pipe_is_no_error(tmp_path: Path) -> None:
+    """Whoever has read enough of an output is told of no error."""
+    path = tmp_path / "votes.csv"
+    path.write_text("model_a,model_b,winner\nx,y,tie\n")
+    words = [sys.executable, "-m", "arena_kit", "rate", str(path)]
+    with subprocess.Popen(words, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        assert process.stderr is not None
+        process.stdout.close()  # long before the command prints
+        assert process.stderr.read() == b""

@@ -4,7 +4,7 @@ import json
 from time import process_time
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arena_kit.judging.verdicts.parsing import read_verdict
@@ -108,6 +108,7 @@ def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) ->
 
 
 @settings(max_examples=30, deadline=None)
+@example("{\ud800")
 @given(st.lists(st.sampled_from(PARTS), max_size=20).map("".join))
 def test_any_text_is_read_without_an_error(text: str) -> None:
     """No text makes the reader fail, and reading twice gives the same."""

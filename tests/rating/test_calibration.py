@@ -30,6 +30,7 @@ def others(log: BattleLog) -> BattleLog:
     return log.select((log.a != at) & (log.b != at))
 
 
+@pytest.mark.slow  # a simulation; the temperature itself is tested by hand
 def test_a_judge_that_is_too_sure_is_toned_down() -> None:
     """Toned down, a judge that overstates every gap places a model much nearer to the truth."""
     world = World([*steps(6, 50), 150.0], 2500, seed=1)

@@ -60,6 +60,7 @@ def width(found: HybridRatings, model: str, *, alone: bool = False) -> float:
     return row.ci_high - row.ci_low
 
 
+@pytest.mark.slow  # a simulation
 def test_a_good_judge_is_worth_votes_and_a_useless_one_does_not_hurt() -> None:
     """A good judge is worth 2.5 times the votes; with a useless one no interval is wider."""
     good, useless, said = [], [], []

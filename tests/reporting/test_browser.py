@@ -137,6 +137,7 @@ def hostile_votes(path: Path) -> list[str]:
     return names
 
 
+@pytest.mark.slow  # a whole report in a browser; the tournament's is quick
 def test_a_hostile_arena(browser: Browser, workspace: Path) -> None:
     """Names of models and prompts and of the arena act nowhere in a validity report."""
     names = hostile_votes(workspace / "votes.jsonl")

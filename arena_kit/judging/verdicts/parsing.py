@@ -57,7 +57,7 @@ def read_verdict(text: str, *, graded: bool = False) -> Reading:
     text = text[-_LONGEST:]
     objects, rest = _objects(text)
     labels = [_label(each["winner"]) for each in objects]
-    marks = [*_MARK.finditer(rest), *_LINE.finditer(rest)]
+    marks = [*_MARK.finditer(rest), *_LINE.finditer(rest)] if rest else []
     if marks and (objects or _ends_in_verdict(rest)):
         labels += [_normal(mark["label"]) for mark in marks]
     justification = str(objects[-1].get("justification", "")) if objects else text.strip()[-_TAIL:]
@@ -110,6 +110,6 @@ def _whole_object(text: str) -> dict[str, object] | None:
         return None
     try:
         value = from_json(text)
-    except ValueError:
+    except (ValueError, TypeError):  # the latter for half a surrogate pair
         return None
     return value if isinstance(value, dict) and "winner" in value else None
