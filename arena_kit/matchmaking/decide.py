@@ -167,7 +167,7 @@ def _fit_of(ratings: Ratings, policy: Policy, ties: float, counted: float) -> _F
     """
     numbers = np.array([int(model) for model in ratings.models])
     n = 1 + int(numbers.max())
-    known = [int(row.model) for row in ratings.ratings if row.ci_low is not None]
+    known = [int(row.model) for row in ratings.ratings if row.placed]
     rating = ratings.values()
     gap = rating[:, None] - rating[None, :]
     unit = ln(10) / ratings.settings["scale"]

@@ -31,8 +31,8 @@ class RatingError(ValueError):
 class Rating:
     """One model's rating with the interval that the evidence supports.
 
-    `ci_low` and `ci_high` come from resampling the battles (None where that is not
-    possible, and `no_interval` says why); `extra` holds what only this method reports.
+    `ci_low` and `ci_high` are None where the battles do not bound the rating or say too little,
+    and `no_interval` says why; `extra` holds what only this method reports.
     """
 
     model: str
@@ -42,6 +42,11 @@ class Rating:
     n_battles: int
     extra: dict[str, float | None] = field(default_factory=dict)
     no_interval: str = ""
+
+    @property
+    def placed(self) -> bool:
+        """Whether the evidence reaches for claims, if only for an interval without an end."""
+        return not (self.ci_low is self.ci_high is self.extra.get("se") is None)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -62,7 +67,7 @@ class Ratings:
 
     `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
     column per model of `models` (name order). `covariance` is that of the ratings, where the
-    method knows it; `fit` holds what was fitted beside them, under plain names. `engine` is what
+    method knows it, `profile` the likelihood that claims rest on; `fit` holds what was fitted beside them, under plain names. `engine` is what
     computed them where that can change their last digits. `notes` are sentences without which
     the intervals would mislead.
     """
@@ -76,6 +81,7 @@ class Ratings:
     traces: NDArray[np.float64] = field(repr=False)
     replicates: NDArray[np.float64] = field(repr=False)
     covariance: NDArray[np.float64] | None = field(default=None, repr=False)
+    profile: Any = field(default=None, repr=False)
     fit: dict[str, float] = field(default_factory=dict)
     engine: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()

@@ -702,7 +702,7 @@ def _described(rated: Mapping[str, Ratings]) -> BesideMethod:
 
 
 def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list[BoardRow]:
-    ranges = claims.rank_ranges(rated, repeated=True)
+    ranges = claims.rank_ranges(rated)
     groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
     tier = {model: n for n, group in enumerate(groups, 1) for model in group}
 
