@@ -72,7 +72,8 @@ def population(expected: Floats, n: int) -> Floats:
         bend = np.full((n, n), 1 / n)
         bend[first, second] -= p * (1 - p)
         bend[second, first] -= p * (1 - p)
-        bend[range(n), range(n)] += np.bincount(np.append(first, second), np.tile(p * (1 - p), 2), n)
+        sides = np.append(first, second)
+        bend[range(n), range(n)] += np.bincount(sides, np.tile(p * (1 - p), 2), n)
         rating += UNIT * np.clip(np.linalg.solve(bend, slope), -1, 1)
     return np.asarray(rating - rating.mean())
 
@@ -117,7 +118,7 @@ class Design:
         for number in range(worlds):
             rng = np.random.default_rng([seed, number])
             skill = rng.normal(0, self.skill_sd, self.models) if self.skill_sd else self._even()
-            yield self._sample(skill - skill.mean(), rng)
+            yield self.sample(skill - skill.mean(), rng)
 
     def _even(self) -> Floats:
         return self.spacing * np.arange(self.models, dtype=float)[::-1]
@@ -128,7 +129,7 @@ class Design:
         others = np.full(self.voters - 1, (1 - self.top_voter) / (self.voters - 1))
         return np.append(self.top_voter, others)
 
-    def _sample(self, skill: Floats, rng: np.random.Generator) -> tuple[BattleLog, Floats, Floats]:
+    def sample(self, skill: Floats, rng: np.random.Generator) -> tuple[BattleLog, Floats, Floats]:
         n, pairs = self.models, all_pairs(self.models)
         if self.battles:
             pair = rng.integers(0, pairs.shape[1], self.battles)
@@ -302,7 +303,8 @@ SPACED = {"spacing": 60.0, "question_sd": 150.0}
 COVERAGE = (
     Design(title="100 questions, equal", questions=100, battles=2_000, **SPACED),
     Design(title="100 questions × 28 pairs", questions=100, **SPACED),
-    Design(title="100 questions, Zipf 1", questions=100, battles=2_000, question_zipf=1.0, **SPACED),
+    Design(title="100 questions, Zipf 1", questions=100, battles=2_000, question_zipf=1.0,
+           **SPACED),
     Design(title="60 voters, equal", battles=2_000, voters=60, voter_zipf=0.0, **SPACED),
     Design(title="60 voters, Zipf 1", battles=2_000, voters=60, voter_zipf=1.0, voter_sd=150.0,
            **SPACED),
@@ -350,7 +352,7 @@ def print_voters(worlds: int, seed: int, rows: Sequence[int]) -> None:
 
 
 def lab(title: str, models: int, **more: float) -> Design:
-    """The setting of issue-like boards: 250 battles a model, 200 questions, 100 voters."""
+    """A board of 250 battles for each model, 200 questions, 100 voters."""
     return Design(title=title, models=models, battles=250 * models, voters=100, **more)  # type: ignore[arg-type]
 
 
@@ -425,7 +427,8 @@ def print_looks(worlds: int, seed: int, rows: Sequence[int]) -> None:
     print_head("looks", "season", *(f"false at {level:g}, %" for level in claims.LEVELS.values()),
                "neighbours of the top 8 decided in the end, %")  # fmt: skip
     for season in chosen(SEASONS, rows):
-        found = [_season(season, np.random.default_rng([seed, season.looks, n])) for n in range(worlds)]
+        rngs = [np.random.default_rng([seed, season.looks, n]) for n in range(worlds)]
+        found = [_season(season, rng) for rng in rngs]
         columns = list(zip(*found, strict=True))
         print_row(str(season.looks), season.title, *map(share, columns))
 
@@ -436,7 +439,7 @@ def _season(season: Season, rng: np.random.Generator) -> tuple[float, ...]:
     design = Design(title="", models=n, battles=season.looks * EVERY, voters=60 if season.top_voter
                     else 0, top_voter=season.top_voter, question_sd=0.0)  # fmt: skip
     skill = rng.normal(0, season.skill_sd, n)
-    log, truth, _ = design._sample(skill - skill.mean(), rng)
+    log, truth, _ = design.sample(skill - skill.mean(), rng)
     weight, false = None, dict.fromkeys(claims.LEVELS, False)
     share_found = 0.0
     parts: list[BattleLog] = []
@@ -487,8 +490,9 @@ POLICY_WORLDS = {
 
 def print_policy(worlds: int, seed: int, rows: Sequence[int]) -> None:
     """Seasons of 20,000 votes that a policy draws, about these prompts, with a false claim."""
-    print_head("80 looks at 20,000 votes", "false seasons", "top-8 neighbours decided in the end, %",
-               "exposure within its bound, % of looks", "most shown model, times an equal share")  # fmt: skip
+    print_head("80 looks at 20,000 votes", "false seasons",
+               "top-8 neighbours decided in the end, %", "exposure within its bound, % of looks",
+               "most shown model, times an equal share")  # fmt: skip
     every = [(t + k, p, w) for t, p in POLICIES.items() for k, w in POLICY_WORLDS.items()]
     for title, policy, world in chosen(every, rows):
         found = [_policy_season(world, policy, np.random.default_rng([seed, 99, i]))

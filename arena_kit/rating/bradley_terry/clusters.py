@@ -118,7 +118,9 @@ class Evidence:
             for name, way in ways.items()
         } or {"battle": log.per_model(counts)}
         squares = [squared_shares(rows, counts, cuts.get(name), n) for name in seen]
-        scarce = [too_few(name, each, q) for (name, each), q in zip(seen.items(), squares)]
+        scarce = [
+            too_few(name, each, q) for (name, each), q in zip(seen.items(), squares, strict=True)
+        ]
         return cls(
             rows=rows,
             clusters=next(iter(cuts.values()), None),
@@ -162,7 +164,7 @@ class Evidence:
         """
         from scipy.sparse import csr_array
 
-        cells, of_row = self.rows.with_weights(1 / self.counts).alike(len(self.seen))
+        cells, of_row = self.rows.with_weights(1 / self.counts).alike(len(self.scarce))
         clusters = np.arange(len(of_row)) if self.clusters is None else self.clusters
         counts = np.ones(int(clusters.max()) + 1)
         counts[clusters] = self.counts
@@ -200,10 +202,8 @@ def few_voters(effective: float) -> tuple[str, ...]:
     """What is said where voters are too few to stand for others."""
     if not effective:
         return ()
-    return (
-        f"Claims are about these voters: {effective:.1f} effective voters are too few to stand "
-        f"for others ({MIN_VOTERS:g} needed).",
-    )
+    why = f"{effective:.1f} effective voters are too few to stand for others"
+    return (f"Claims are about these voters: {why} ({MIN_VOTERS:g} needed).",)
 
 
 def too_few(way: str, seen: Floats, squares: Floats) -> NDArray[np.bool_]:
@@ -217,7 +217,7 @@ def too_few(way: str, seen: Floats, squares: Floats) -> NDArray[np.bool_]:
 def squared_shares(cells: Cells, counts: Floats, clusters: Ints | None, n: int) -> Floats:
     """One over the effective number of clusters of every two models."""
     games = cells.games
-    total = np.bincount(np.append(cells.a, cells.b), np.tile(games, 2), n)
+    total = np.bincount(np.append(cells.a, cells.b), np.tile(games, 2), n).astype(float)
     products = of_clusters(cells.a, cells.b, games / np.sqrt(counts), clusters, n, sign=1)
     return inverse_effective(products, total)
 
@@ -233,7 +233,7 @@ def inverse_effective(products: Floats, total: Floats) -> Floats:
 
 def freedom(squares: list[Floats]) -> Floats:
     """The degrees of freedom of every gap: effective clusters less one, by the way with fewest."""
-    return np.maximum(1.0, 1 / np.max(squares, axis=0) - 1)
+    return np.asarray(np.maximum(1.0, 1 / np.max(squares, axis=0) - 1), float)
 
 
 def of_clusters(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log1p
+from math import inf, isfinite, log1p
 from typing import Any
 
 import numpy as np
@@ -254,6 +254,7 @@ def constrained(fit: Fit, cells: Cells, inverse: Floats, contrast: Floats, value
             free, along = (scale[:, None] * (inverse @ (scale[:, None] * both))).T
         else:
             curvature = anchored(_information(terms, cells, n, ties), n)
+            curvature += _SAME * np.eye(len(theta))
             free, along = np.linalg.solve(curvature, both).T
         step = free - along * ((contrast @ free) / (contrast @ along))
         largest = float(np.abs(step).max())
@@ -261,7 +262,8 @@ def constrained(fit: Fit, cells: Cells, inverse: Floats, contrast: Floats, value
         if largest < _FLAT:
             break
     eta, t = _gaps(theta, cells, n, ties)
-    return float(ties.value(eta, t, *cells.outcomes).sum())
+    value_there = float(ties.value(eta, t, *cells.outcomes).sum())
+    return value_there if isfinite(value_there) else -inf
 
 
 def _unsettled(cells: Cells) -> str:

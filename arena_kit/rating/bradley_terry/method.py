@@ -158,7 +158,7 @@ class BradleyTerry:
         rating = self.center + unit * _beyond(fit.strength, anchors)
         both: Floats = np.stack([profile.spread, profile.inverse[:n, :n]])
         both = unit**2 * _beyond(_beyond(both, anchors).swapaxes(1, 2), anchors)
-        shown_spread = _floored(*both, profile.floor)
+        shown_spread = _floored(both[0], both[1], profile.floor)
         shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
         df = np.diag(evidence.freedom)
         se, low, high = self._interval(rating, shown_spread, shown_draws, df)

@@ -145,7 +145,8 @@ def _ways(stream: Stream, cluster: Cluster) -> tuple[Way, ...]:
 class Passed(NamedTuple):
     """What a pass by one way to cut the battles says of one board: on how many clusters each model
     was seen, how many there are, their sizes' effective number, the inverse effective number of
-    every two models, and the spread of the likelihood's slope between them.
+    every two models, the spread of the likelihood's slope between them, and the sum of squared
+    weights of each cell.
     """
 
     way: Way | None
@@ -154,6 +155,7 @@ class Passed(NamedTuple):
     effective: float
     shares: Floats
     meat: Floats
+    squares: Floats
 
 
 def _by_rows(
@@ -197,7 +199,7 @@ def _by_rows(
         evidence = Evidence(
             rows=board.rows,
             clusters=None,
-            counts=board.counts,
+            counts=board.counts**2 / cuts[0].squares,
             freedom=freedom([cut.shares for cut in added]),
             scarce=np.any([too_few(str(c.way), c.seen, c.shares) for c in added], axis=0),
             pieces=min(cut.pieces for cut in added),
@@ -267,22 +269,28 @@ def _meats(
 ) -> list[Passed]:
     """What a pass, the battles of a question together, says of every board."""
     tables = [
-        (np.zeros(fit.information.shape), np.zeros((board.n, board.n)), np.zeros(board.n))
+        (
+            np.zeros(fit.information.shape),
+            np.zeros((board.n, board.n)),
+            np.zeros(board.n),
+            np.zeros(len(board.counts)),
+        )
         for fit, board in zip(fits, boards, strict=True)
     ]
     inverses = [None if way == "both" else fit.inverse() for fit in fits]
     pieces, squares, total = np.zeros((3, len(boards)))
     chunks = stream.grouped(way)
     for chunk in chunks if way is None else whole_clusters(chunks):
-        for i, (board, (meat, products, seen)) in enumerate(zip(boards, tables, strict=True)):
+        for i, board in enumerate(boards):
             cell, hashes, weight = board.own(chunk)
             if not len(cell):
                 continue
             cells, ones = board.votes.at(cell).with_weights(weight), np.ones(len(cell))
             clusters = np.unique(hashes, return_inverse=True)[1].astype(np.int32)
-            meat += meat_of(fits[i], cells, ones, clusters, inverses[i])
-            products += of_clusters(cells.a, cells.b, weight, clusters, board.n, sign=1)
-            seen += base.questions_seen(cells.a, cells.b, clusters, board.n)
+            tables[i][0][:] += meat_of(fits[i], cells, ones, clusters, inverses[i])
+            tables[i][1][:] += of_clusters(cells.a, cells.b, weight, clusters, board.n, sign=1)
+            tables[i][3][:] += np.bincount(cell, weight**2, len(board.counts))
+            tables[i][2][:] += base.questions_seen(cells.a, cells.b, clusters, board.n)
             cast = np.bincount(clusters, weight)
             pieces[i] += len(cast)
             squares[i], total[i] = squares[i] + (cast**2).sum(), total[i] + cast.sum()
@@ -295,6 +303,7 @@ def _meats(
             float(total[i] ** 2 / squares[i]),
             inverse_effective(products, boards[i].log.per_model()),
             sign * small_sample(float(pieces[i]), jackknife=sign > 0) * meat,
+            by_cell,
         )
-        for i, (meat, products, seen) in enumerate(tables)
+        for i, (meat, products, seen, by_cell) in enumerate(tables)
     ]

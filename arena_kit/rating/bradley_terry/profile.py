@@ -25,6 +25,7 @@ from arena_kit.rating.critical_values import normal_score, t_score
 
 _HARDLY = 1e-3  # wins that either side of a divided pair gets, so that a peak exists
 _NEAR_BAR = (0.6, 1.4)  # parts of a bar between which standard errors do not decide
+_FEW = 1e5  # cells of all pairs' roots up to which none is spared
 _MOST_WORK = 1e8  # cells of all roots of a board; those of pairs far apart come last
 _PRECISE = 1e-4  # natural units to which the end of an interval is found
 
@@ -85,7 +86,7 @@ class Profile:
 
     def errors(self) -> Floats:
         """The standard error of every gap."""
-        return np.sqrt(self._design() * self._between(self.inverse))
+        return np.sqrt(self.design() * self._between(self.inverse))
 
     def unbounded(self) -> NDArray[np.bool_]:
         """Pairs of which one never beat the other, not even through others."""
@@ -99,11 +100,12 @@ class Profile:
         t = np.divide(gap, error, out=np.zeros_like(gap), where=error > 0)
         size = np.divide(normal_score(np.abs(t), self.freedom), bar, where=bar > 0, out=0 * t)
         near = (_NEAR_BAR[0] < size) & (size < _NEAR_BAR[1]) | self.unbounded()
+        near |= len(gap) ** 2 * len(self.cells.a) < _FEW
         above, below = np.nonzero(near & known & (gap > 0))
         closest = np.argsort(bar[above, below], kind="stable")[
             : int(_MOST_WORK / len(self.cells.a))
         ]
-        peak, design = self.fit.log_likelihood(self.cells), self._design()
+        peak, design = self.fit.log_likelihood(self.cells), self.design()
         for i, j in zip(above[closest].tolist(), below[closest].tolist(), strict=True):
             contrast = np.zeros(len(self.fit.theta))
             contrast[[i, j]] = 1, -1
@@ -144,10 +146,11 @@ class Profile:
         design = max(self.floor[model], self._ratio(contrast))
         limit = design * float(t_score(NORMAL_95, self.freedom[model, model])) ** 2
         bounded = self.reach[model, others].all(), self.reach[others, model].all()
-        return tuple(
+        low, high = (
             self._end(contrast, sign, limit) if there else sign * np.inf
             for sign, there in zip((-1, 1), bounded, strict=True)
         )
+        return low, high
 
     def _end(self, contrast: Floats, sign: int, limit: float) -> float:
         """Where the squared root passes its limit: by doubling steps, then by bisection."""
@@ -165,7 +168,7 @@ class Profile:
         there = constrained(self.fit, self.cells, self.inverse, contrast, value)
         return max(0.0, 2 * (peak - there))
 
-    def _design(self) -> Floats:
+    def design(self) -> Floats:
         """The design effect of every gap."""
         plain = self._between(self.inverse)
         ratio = np.divide(self._between(self.spread), plain, where=plain > 0, out=0 * plain)

@@ -21,7 +21,7 @@ from arena_kit.rating.bradley_terry.likelihood import (
 )
 from arena_kit.rating.bradley_terry.tie_models import Floats
 
-_RIDGE = 1e-6  # what a cluster that holds all evidence of a model leaves of it
+_RIDGE = 1e-10  # what a cluster that holds all evidence of a model leaves of it
 _HELD = 4_000_000  # numbers of the systems that are solved at once
 _NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
 
@@ -122,7 +122,7 @@ def _without_own(
     (H - H_c)⁻¹ U_c. Clusters of one size are solved together, those of many rows by models.
     """
     if clusters is None:
-        z = _designs(fit, cells, inverse, np.arange(len(gap))[:, None])[:, 0, 0]
+        z = _designs(cells, inverse, np.arange(len(gap))[:, None])[:, 0, 0]
         return np.asarray(gap / (1 + _RIDGE - curve * z))
     order = together(clusters)
     sizes = np.bincount(clusters)
@@ -132,7 +132,7 @@ def _without_own(
         for start in range(0, len(every), step := max(1, _HELD // size**2)):
             rows = order[every[start : start + step]]
             root = np.sqrt(curve[rows])
-            design = _designs(fit, cells, inverse, rows)
+            design = _designs(cells, inverse, rows)
             left = (1 + _RIDGE) * np.eye(size) - root[:, :, None] * design * root[:, None, :]
             moved = root * np.einsum("kij,kj->ki", design, gap[rows])
             adjusted[rows] += root * np.linalg.solve(left, moved[..., None])[..., 0]
@@ -142,7 +142,7 @@ def _without_own(
     return adjusted
 
 
-def _designs(fit: Fit, cells: Cells, inverse: Floats, rows: NDArray[np.intp]) -> Floats:
+def _designs(cells: Cells, inverse: Floats, rows: NDArray[np.intp]) -> Floats:
     """z'H⁻¹z between any two battles of each cluster (a row of `rows`)."""
     a, b, x = cells.a[rows], cells.b[rows], cells.x[rows]
     first, second = (each[:, :, None] for each in (a, b))
