@@ -1,7 +1,7 @@
 """Is every model shown as often as it is due, with newcomers and with many models? Simulated.
 
     .venv/bin/python benchmarks/exposure.py
-    .venv/bin/python benchmarks/exposure.py --four-lanes    # without the decide lane
+    .venv/bin/python benchmarks/exposure.py --decide    # with the decide lane
 
 Per arena: the largest deviation from the exposure due at the end of each of 20 seeds, and how many
 seeds lie within the policy's tolerance (19 must, but in the last arena, which is shown for what
@@ -26,12 +26,13 @@ from arena_kit.policy.coverage import ExposureFairness
 WORLDS = {
     World(models=20, newcomers=2, matchups=6000): 19,
     World(models=20, newcomers=4, matchups=3000): 19,
+    World(models=23, newcomers=0, matchups=6000): 19,
     World(models=40, newcomers=0, matchups=6000): 19,
     World(models=40, newcomers=2, matchups=6000): 19,
     World(models=40, newcomers=4, matchups=6000): 0,
 }
 SEEDS, EVERY = 20, 100
-POLICY = Policy(decide=Decide(share=0.0)) if "--four-lanes" in sys.argv else Policy()
+POLICY = Policy(decide=Decide(share=0.4 if "--decide" in sys.argv else 0.0))
 AGES = (100, 200, 300, 500, 700, 1000, 1500, 2000)
 
 
