@@ -5,8 +5,8 @@
 
 Per arena: the largest deviation from the exposure due at the end of each of 20 seeds, and how many
 seeds lie within the policy's tolerance (19 must, but in the arenas with a 0 below, which are shown
-for what does not hold); the same over the last window; and how far models that joined are off what they are
-due since then. The exit status is 1 where fewer than 19 do.
+for what does not hold); the same over the last window; and how far models that joined are off what
+they are due since then. The exit status is 1 where fewer than 19 do.
 """
 
 from __future__ import annotations
