@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from arena_kit.voting.store import VoteStore
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
+_NAMED = 50  # responses that are listed
 
 
 def _options_of(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -111,11 +112,15 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               help="0 takes a free one.")  # fmt: skip
 @click.option("--allow-host", "names", multiple=True, metavar="NAME",
               help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
+@click.option("--behind-proxy", "proxy", metavar="ADDRESS", default="",
+              help="The proxy's IP address, whose X-Forwarded-For is believed.")  # fmt: skip
 @click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
               help="Pairs that a voter may ask for in a minute.")  # fmt: skip
 @_question_option
 @_arena_options
-def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: Any) -> None:
+def serve(
+    host: str, port: int, names: tuple[str, ...], proxy: str, question: str, **where: Any
+) -> None:
     """Let people vote on a page, live.
 
     The links are printed once, with their tokens: one for voters (without a token on this
@@ -123,9 +128,12 @@ def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: 
     ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
     time.
     """
+    if proxy and not _is_address(proxy):
+        raise DataError(f"--behind-proxy takes an IP address such as 127.0.0.1, not {proxy!r}")
     live, key = _open_arena(**where)
     import uvicorn
 
+    from arena_kit.voting.connections import server_config
     from arena_kit.voting.server import voting_app
 
     _warn_of_names(live)
@@ -134,8 +142,7 @@ def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: 
     app = voting_app(live, access, question)
     _print_links(live, access, _address(host, listening.getsockname()[1], names))
     before = live.vote_count
-    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
-    config = uvicorn.Config(app, **quiet, limit_concurrency=1000, timeout_graceful_shutdown=5)
+    config = server_config(app, access, proxy)
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
     try:
         with suppress(KeyboardInterrupt):
@@ -223,7 +230,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     export = exported(kept, deidentified=deidentified)
     if not len(export.battles):
         raise DataError(f"{kept.address}: holds no vote that counts yet")
-    write_battles(out, export.battles)
+    write_battles(out, export.battles, private=not deidentified)
     left_out = f"{export.skips:,} skipped, {export.removed:,} removed"
     echo(f"{len(export.battles):,} votes; left out: {left_out}")
     echo(out)
@@ -329,12 +336,16 @@ def _need_extra() -> None:
 
 
 def _warn_of_names(live: LiveArena) -> None:
-    """Say which responses name a model of the arena."""
+    """Say which responses name a model or its maker, before anybody votes on them."""
     from arena_kit.voting.ballot import self_naming
 
     if found := sorted(self_naming(live.texts)):
-        what = f"{len(found):,} responses name a model of the arena, which no page can hide"
-        echo(f"warning: {what} (the first: {' on '.join(found[0])})", err=True)
+        what = f"{_counted(len(found), 'response')} may name a model or its maker"
+        echo(f"warning: {what}, which no page can hide:", err=True)
+        for model, prompt, words in found[:_NAMED]:
+            echo(f"  {model} on {prompt}: “{words}”", err=True)
+        if len(found) > _NAMED:
+            echo(f"  and {len(found) - _NAMED:,} more", err=True)
 
 
 def _free_paths(out: Path, ballots: int) -> list[Path]:
@@ -392,6 +403,12 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
     hosts = frozenset(_in_brackets(name.lower().strip("[]")) for name in own)
     board_token = os.environ.get("ARENA_KIT_BOARD_TOKEN") or token_urlsafe(24)
     return Access(hosts=hosts, token=token, board_token=board_token, key=key)
+
+
+def _is_address(text: str) -> bool:
+    with suppress(ValueError):
+        return bool(ip_address(text))
+    return False
 
 
 def _is_loopback(host: str) -> bool:

@@ -20,6 +20,7 @@ import uvicorn
 
 from arena_kit.policy.constants import Policy
 from arena_kit.voting.access import Access
+from arena_kit.voting.connections import server_config
 from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import BallotVote, Choice, Receipt, Shown
 from arena_kit.voting.server import voting_app
@@ -103,12 +104,14 @@ class Voter:
 
 
 @contextmanager
-def serving(live: LiveArena, *, token: str = "", hosts: Sequence[str] = ()) -> Iterator[str]:
+def serving(
+    live: LiveArena, *, token: str = "", hosts: Sequence[str] = (), proxy: str = ""
+) -> Iterator[str]:
     """The server in a thread on a free port of loopback; gives its address."""
     known = frozenset({"127.0.0.1", *hosts})
-    app = voting_app(live, Access(hosts=known, token=token, board_token=BOARD_TOKEN, key=KEY))
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+    access = Access(hosts=known, token=token, board_token=BOARD_TOKEN, key=KEY)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    server = uvicorn.Server(server_config(voting_app(live, access), access, proxy))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:
