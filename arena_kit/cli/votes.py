@@ -59,7 +59,9 @@ _question_option = click.option(
     help="What voters are asked.",
 )  # fmt: skip
 _removal_options = _options_of(
-    click.argument("names", metavar="NAME...", nargs=-1, required=True),
+    click.argument("names", metavar="NAME...", nargs=-1),
+    click.option("--known", is_flag=True,
+                 help="All votes on responses whose model the voter had been told (--reveal)."),
     click.option("--why", required=True, help="The reason, which the log keeps."),
     click.option("--what", "kind", type=click.Choice(["voter", "session", "vote"]), default="voter",
                  show_default=True,
@@ -114,6 +116,9 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
 @click.option("--behind-proxy", "proxy", metavar="ADDRESS", default="",
               help="The proxy's IP address, whose X-Forwarded-For is believed.")  # fmt: skip
+@click.option("--reveal", is_flag=True,
+              help="Name the models after each vote; later votes on a response that was named to "
+              "the voter are flagged.")  # fmt: skip
 @click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
               help="Pairs that a voter may ask for in a minute.")  # fmt: skip
 @_question_option
@@ -184,7 +189,49 @@ def _taken(taken: Taken) -> str:
     if taken.repeats:
         why = "the same pair and prompt was just voted on elsewhere"
         text += f"; {taken.repeats:,} of them kept and not counted: {why}"
+    if taken.conflicts:
+        why = "an earlier vote under the same name differs; see `arena-kit votes conflicts`"
+        text += f"; {taken.conflicts:,} of them kept and not counted: {why}"
     return text
+
+
+@votes.command()
+@click.argument("names", metavar="[VOTER]...", nargs=-1)
+@click.option("--keep", type=click.Choice(["first", "last", "none"]),
+              help="Settle the conflicts: which vote on a pair counts.")  # fmt: skip
+@click.option("--why", default="", help="The reason, which the log keeps; needed with --keep.")
+@click.option("--by", default="", help="Who decides (default: the user's name here).")
+@_store_option
+def conflicts(names: tuple[str, ...], keep: str | None, why: str, by: str, store: str) -> None:
+    """List, or settle, votes on one pair that differ under one name.
+
+    Whoever has a ballot can type any name, and a voter may vote otherwise in a second file. Both
+    votes are kept, and the first one counts until you settle it, for the named voters or for all.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.reporting.tables import Table
+
+    with _open_store(store) as kept:
+        from arena_kit.voting.export import conflicting
+        from arena_kit.voting.records import moment
+
+        groups = [group for group in conflicting(kept) if not names or group[0].voter in names]
+        if keep is not None:
+            chosen = [group[{"first": 0, "last": -1}[keep]] for group in groups if keep != "none"]
+            counts = {vote.ticket.ticket for vote in chosen}
+            every = {vote.ticket.ticket for group in groups for vote in group}
+            reason: Any = {"why": why, "by": by or getpass.getuser()}
+            kept.restore("vote", sorted(counts), **reason)
+            kept.remove("vote", sorted(every - counts), **reason)
+            echo(f"settled: {_counted(len(groups), 'pair')}; the {keep} vote counts")
+            return
+    rows = [
+        {"voter": vote.voter, "vote": vote.ticket.ticket, "choice": str(vote.choice),
+         "cast (UTC)": f"{moment(vote.cast_at):%Y-%m-%d %H:%M}", "session": vote.session,
+         "counts": "" if vote.removed else "yes"}
+        for group in groups for vote in group
+    ]  # fmt: skip
+    terminal.show_table(Table(rows, title="Conflicting votes", left=["voter", "vote", "choice"]))
 
 
 @votes.command("list")
@@ -233,6 +280,9 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     write_battles(out, export.battles, private=not deidentified)
     left_out = f"{export.skips:,} skipped, {export.removed:,} removed"
     echo(f"{len(export.battles):,} votes; left out: {left_out}")
+    if export.known:
+        how = "`arena-kit votes remove --known --why …` leaves them out"
+        echo(f"of responses whose model the voter had been told: {export.known:,}; {how}")
     echo(out)
 
 
@@ -283,10 +333,16 @@ def restore(**change: Any) -> None:
     _change("restored", **change)
 
 
-def _change(what: str, *, names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> None:
+def _change(
+    what: str, *, names: tuple[str, ...], known: bool, why: str, kind: Any, by: str, store: str
+) -> None:
+    if bool(names) == known:
+        raise click.UsageError("name what it is about, or give --known")
     with _open_store(store) as kept:
         from arena_kit.voting.export import exported
 
+        if known:
+            kind, names = "vote", tuple(v.ticket.ticket for v in kept.votes() if v.known)
         before = len(exported(kept).battles)
         act = kept.remove if what == "removed" else kept.restore
         n = act(kind, names, why=why, by=by or getpass.getuser())
@@ -309,7 +365,8 @@ def _open_arena(
     known = tournament_inputs(root / tournament, root)[0].dimensions
     if dimension is not None and dimension not in known:
         raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
-    more: Any = {"policy": policy, "dimension": dimension, "limits": Limits(**limits)}
+    more: Any = {"policy": policy, "dimension": dimension, "reveal": limits.pop("reveal", False)}
+    more["limits"] = Limits(**limits)
     live = LiveArena.open(where, tournament, root=root, **more)
     return live, signing_key(key_file(where, root))
 

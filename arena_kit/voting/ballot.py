@@ -52,7 +52,8 @@ class ReturnedBallot(Strict):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What came of a returned file: who voted, how many votes and skips, how many are new, and how
-    many votes are left out, as the voter had just seen the pair on the prompt elsewhere.
+    many votes are left out: repeats, as the voter had just seen the pair on the prompt elsewhere,
+    and conflicts with earlier votes under the same name.
     """
 
     voter: str
@@ -60,6 +61,7 @@ class Taken:
     skips: int
     new: int
     repeats: int
+    conflicts: int
 
 
 def make_ballot(
@@ -107,7 +109,8 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
         votes=len(tickets) - skips,
         skips=skips,
         new=live.vote_count - before,
-        repeats=sum(receipt.repeated for receipt in receipts),
+        repeats=sum(receipt.left_out == "repeat" for receipt in receipts),
+        conflicts=sum(receipt.left_out == "conflict" for receipt in receipts),
     )
 
 

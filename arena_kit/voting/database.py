@@ -1,5 +1,5 @@
 """A vote store's database: its tables, the same on SQLite and PostgreSQL, and how it is opened:
-durable, migrated, and refused where it is too new.
+durable, migrated, and refused where it is too new or holds what no store has.
 
 Numbers count from 1 without a gap, in the order of commits; times are microseconds since 1970.
 A new store gets the tables below; a change of them is a new file in `migrations/versions`, which
@@ -21,9 +21,11 @@ from sqlalchemy import Column, Connection, Engine, ForeignKey, Index, Table
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from arena_kit.battles.readers.vote_chain import CHAINED
 from arena_kit.files import DataError
 
 _MIGRATIONS = Path(__file__).parent / "migrations"
+_UNRELEASED = "0001"
 _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 #: Seconds for which another process's lock is waited for.
 _LOCK_TIMEOUT = 60
@@ -63,7 +65,8 @@ def _numbers(*names: str) -> list[Column[int]]:
 
 
 _ONE = sa.CheckConstraint("one = 1", name="one")
-#: The one arena of a store, and how much there is of everything; every writer locks this row.
+#: The one arena of a store, how many rows the other tables have and the checksum of the last one;
+#: every writer locks this row.
 arena = Table(
     "arena",
     metadata,
@@ -71,7 +74,8 @@ arena = Table(
     _text("name"),
     _text("dimension", nullable=True),
     _text("seed"),
-    *_numbers("created_at", "tickets", "votes", "removals", "last_cast"),
+    _number("created_at"),
+    *(make(name + end) for name in CHAINED for make, end in ((_number, ""), (_text, "_head"))),
 )
 
 #: What was in force since when: a row where policy, texts or models changed.
@@ -80,10 +84,8 @@ openings = Table(
     metadata,
     _number("number", key=True),
     _number("opened_at"),
-    *_texts("version", "policy", "texts", "models"),
+    *_texts("version", "policy", "texts", "models", "checksum"),
 )
-
-voters = Table("voters", metadata, _text("voter", primary_key=True), _number("first_seen"))
 
 tickets = Table(
     "tickets",
@@ -92,12 +94,13 @@ tickets = Table(
     _text("ticket", unique=True),
     _text("copy_of", ForeignKey("tickets.ticket"), nullable=True),
     _text("session"),
-    _text("voter", ForeignKey("voters.voter"), nullable=True),
+    _text("voter", nullable=True),
     *_texts("model_a", "model_b", "prompt"),
     _text("dimension", nullable=True),
     *_texts("lane", "reason", "digest"),
     _number("issued_at"),
     _number("expires_at", nullable=True),
+    _text("checksum"),
     Index("ix_tickets_voter", "voter", "issued_at"),
 )
 
@@ -106,12 +109,13 @@ votes = Table(
     metadata,
     _number("number", key=True),
     _text("ticket", ForeignKey("tickets.ticket"), unique=True),
-    _text("voter", ForeignKey("voters.voter")),
-    _text("session"),
+    *_texts("voter", "session"),
     _one_of("choice", "A", "B", "TIE", "BOTH_BAD", "SKIP"),
     _number("cast_at"),
     Column("seconds", sa.Float, nullable=True),
     _one_of("source", "page", "ballot", "lab"),
+    *_numbers("revealed", "known"),
+    _text("checksum"),
     Index("ix_votes_voter", "voter"),
 )
 
@@ -121,10 +125,18 @@ removals = Table(
     _number("number", key=True),
     _one_of("kind", "voter", "session", "vote"),
     _text("target"),
-    Column("undone", sa.Boolean, nullable=False, server_default=sa.false()),
+    _number("undone"),
     *_texts("why", "by"),
     _number("at"),
+    _text("checksum"),
 )
+#: What a PostgreSQL database runs by itself, and SQLite.
+_CODE = {
+    "postgresql": "SELECT 'trigger ' || tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = "
+    "tgrelid WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace UNION "
+    "SELECT 'rule ' || rulename FROM pg_rules WHERE schemaname = current_schema()",
+    "sqlite": "SELECT 'trigger ' || name FROM sqlite_master WHERE type = 'trigger'",
+}
 
 
 def database_url(where: str | Path) -> URL:
@@ -255,7 +267,7 @@ def _migrate(connection: Connection, *, create: bool) -> None:
     revision = MigrationContext.configure(connection).get_current_revision()
     config.attributes["connection"] = connection
     if revision == scripts.get_current_head():
-        return
+        return _check_tables(connection, where)
     if revision is None and not create:
         raise DataError(f"{where}: holds no votes of arena_kit")
     if revision is None:
@@ -265,8 +277,9 @@ def _migrate(connection: Connection, *, create: bool) -> None:
                 "vote store needs a file or database of its own"
             )
         metadata.create_all(connection)
-        command.stamp(config, "head")
-        return
+        return command.stamp(config, "head")
+    if revision == _UNRELEASED:
+        raise DataError(f"{where}: was written by an unreleased arena_kit, and cannot be read")
     if revision not in {script.revision for script in scripts.walk_revisions()}:
         raise DataError(
             f"{where}: was written by a newer arena_kit (schema {revision}; this "
@@ -277,3 +290,24 @@ def _migrate(connection: Connection, *, create: bool) -> None:
         broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
         if broken is not None:
             raise DataError(f"{where}: cannot be migrated, rows of {broken[0]} refer to no other")
+    return _check_tables(connection, where)
+
+
+def _check_tables(connection: Connection, where: str) -> None:
+    """Refuse a store with tables, columns or code that are not ours: a trigger may store another
+    vote than the one that was cast.
+    """
+    inspector = sa.inspect(connection)
+    found = {
+        f"{table}.{column['name']}"
+        for table in inspector.get_table_names()
+        for column in inspector.get_columns(table)
+    }
+    ours = {str(column) for table in metadata.tables.values() for column in table.columns}
+    ours.add("alembic_version.version_num")
+    strange = [f"view {name}" for name in inspector.get_view_names()]
+    strange += connection.exec_driver_sql(_CODE[connection.dialect.name]).scalars()
+    if strange := [*strange, *(f"column {name}" for name in sorted(found - ours))]:
+        raise DataError(f"{where}: holds what no vote store has ({', '.join(strange[:3])})")
+    if missing := sorted(ours - found):
+        raise DataError(f"{where}: is no whole vote store, {', '.join(missing[:3])} is missing")

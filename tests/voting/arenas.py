@@ -60,14 +60,15 @@ def live_arena(
 def vote(
     arena: LiveArena, session: str, choice: Choice | str = "A", voter: str | None = None
 ) -> Receipt:
-    """One vote of a session; no field names a model before it, and both are named after it."""
+    """One vote of a session; no field names a model before it, and after it both if revealed."""
     shown = arena.issue(session=session, voter=voter)
     assert not leaks(str(asdict(shown)))
     assert re.fullmatch("[0-9a-f]{32}", shown.ticket)
     receipt = arena.cast(shown.ticket, session=session, choice=choice, digest=shown.digest)
     kept = arena.store.votes()[-1].ticket
     names = (kept.model_a, kept.model_b)
-    assert (receipt.left, receipt.right) == ((None, None) if choice == "SKIP" else names)
+    told = names if arena.reveal and choice != "SKIP" else (None, None)
+    assert (receipt.left, receipt.right) == told
     assert (shown.prompt, shown.left, shown.right) == arena.texts.shown(kept.prompt, *names)
     return receipt
 

@@ -1,6 +1,7 @@
 """Ballots: blind pages, and files that come back and count once, whole, or not at all."""
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,19 +43,25 @@ def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
 
 
 def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
-    """A file counts once, by voter; a longer one adds the rest, a changed one is refused whole."""
+    """A file counts once, by voter; a longer one adds the rest, one that differs is kept beside."""
     html, path, choices = made(live), tmp_path / "votes.json", "A B TIE BOTH_BAD SKIP A"
     take_ballot(live, KEY, arenas.returned(path, filled(html, choices="A B TIE")))
-    with pytest.raises(DataError, match="nothing of this file was stored"):
-        take_ballot(live, KEY, arenas.returned(path, filled(html, choices="B B TIE A A A")))
-    assert len(live.store.votes()) == 3
+    changed = take_ballot(live, KEY, arenas.returned(path, filled(html, choices="B B TIE")))
+    assert (changed.new, changed.conflicts) == (1, 1)
     taken = take_ballot(live, KEY, arenas.returned(path, filled(html, choices=choices)))
     assert (taken.voter, taken.votes, taken.skips, taken.new) == ("ann", 5, 1, 3)
     assert take_ballot(live, KEY, path).new == 0
-    stored = [(vote.voter, str(vote.choice)) for vote in live.store.votes()]
+    stored = [(vote.voter, str(vote.choice)) for vote in live.store.votes() if not vote.removed]
     assert stored == [("ann", choice) for choice in choices.split()]
     take_ballot(live, KEY, arenas.returned(path, filled(html, voter="", copy="c3")))
     assert {voter.voter for voter in live.store.voters()} == {"ann", "c3"}
+
+
+def test_a_pipe_is_no_file_of_votes(live: LiveArena, tmp_path: Path) -> None:
+    """A FIFO that nobody writes to is refused, not waited for."""
+    os.mkfifo(tmp_path / "votes.json")
+    with pytest.raises(DataError, match="is no regular file"):
+        take_ballot(live, KEY, tmp_path / "votes.json")
 
 
 def edited(**changes: object) -> Edit:

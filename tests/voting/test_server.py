@@ -75,7 +75,9 @@ def target(served: Target) -> Iterator[Target]:
 
 
 def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
-    """Nothing before the vote leads to a model; a failing database gives 503 and no receipt."""
+    """Nothing leads to a model, and after the vote only where the arena reveals names; a failing
+    database gives 503 and no receipt.
+    """
     live.texts = arena_texts(more=" **So** `it` is.")
     with serving(live) as address:
         voter = Voter(address)
@@ -84,13 +86,15 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
         pair = voter.pair()
         assert {*pair} == {"ticket", "digest", "prompt", "left", "right", "votes"}
         assert "<strong>So</strong> <code>it</code>" in pair["left"]
+        assert voter.vote(pair, "A").json() == {"model_a": None, "model_b": None, "votes": 1}
         assert not leaks("".join(voter.bodies))
-        answer = voter.vote(pair, "A").json()
-        (vote,) = live.store.votes()
+        live.reveal = True
+        answer = voter.vote(voter.pair(), "A").json()
+        vote = live.store.votes()[-1]
         assert (answer["model_a"], answer["model_b"]) == (vote.ticket.model_a, vote.ticket.model_b)
         assert (vote.choice, vote.seconds, vote.source) == (Choice.A, 1.5, "page")
         skipped = voter.vote(voter.pair(), "SKIP").json()
-        assert skipped == {"model_a": None, "model_b": None, "votes": 1}
+        assert skipped == {"model_a": None, "model_b": None, "votes": 2}
         before = len(voter.bodies)
         assert voter.ask("/api/board", {}).status_code == 401
         assert voter.ask("/api/board/enter", {"token": "wrong"}).status_code == 401
@@ -102,7 +106,7 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
         answer = voter.vote(pair, "A")
         assert (answer.status_code, answer.json()["error"]) == (503, "no_store")
         assert not leaks(answer.text)
-    assert board["state"].startswith("1 vote of 1 voter")
+    assert board["state"].startswith("2 votes of 1 voter")
     table = board["tables"][0]
     place = table["columns"].index("model")
     assert {row[place] for row in table["rows"]} == {*live.texts.models}

@@ -1,6 +1,6 @@
 """The first tables: where every store begins, so that nothing leads here."""
 
-revision = "0001"
+revision = "0002"
 down_revision = None
 
 

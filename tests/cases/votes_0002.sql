@@ -3,17 +3,20 @@ CREATE TABLE alembic_version (
   CONSTRAINT alembic_version_pkc PRIMARY KEY (version_num)
 );
 CREATE TABLE arena (
-  one INTEGER NOT NULL,
+  one INTEGER NOT NULL CONSTRAINT ck_arena_one CHECK (one = 1),
   name TEXT NOT NULL,
   dimension TEXT,
   seed TEXT NOT NULL,
   created_at BIGINT NOT NULL,
+  openings BIGINT NOT NULL,
+  openings_head TEXT NOT NULL,
   tickets BIGINT NOT NULL,
+  tickets_head TEXT NOT NULL,
   votes BIGINT NOT NULL,
+  votes_head TEXT NOT NULL,
   removals BIGINT NOT NULL,
-  last_cast BIGINT NOT NULL,
-  CONSTRAINT pk_arena PRIMARY KEY (one),
-  CONSTRAINT ck_arena_one CHECK (one = 1)
+  removals_head TEXT NOT NULL,
+  CONSTRAINT pk_arena PRIMARY KEY (one)
 );
 CREATE TABLE openings (
   number BIGINT NOT NULL,
@@ -22,12 +25,19 @@ CREATE TABLE openings (
   policy TEXT NOT NULL,
   texts TEXT NOT NULL,
   models TEXT NOT NULL,
+  checksum TEXT NOT NULL,
   CONSTRAINT pk_openings PRIMARY KEY (number)
 );
-CREATE TABLE voters (
-  voter TEXT NOT NULL,
-  first_seen BIGINT NOT NULL,
-  CONSTRAINT pk_voters PRIMARY KEY (voter)
+CREATE TABLE removals (
+  number BIGINT NOT NULL,
+  kind TEXT NOT NULL CONSTRAINT ck_removals_kind CHECK (kind IN ('voter', 'session', 'vote')),
+  target TEXT NOT NULL,
+  undone BIGINT NOT NULL,
+  why TEXT NOT NULL,
+  "by" TEXT NOT NULL,
+  at BIGINT NOT NULL,
+  checksum TEXT NOT NULL,
+  CONSTRAINT pk_removals PRIMARY KEY (number)
 );
 CREATE TABLE tickets (
   number BIGINT NOT NULL,
@@ -44,10 +54,10 @@ CREATE TABLE tickets (
   digest TEXT NOT NULL,
   issued_at BIGINT NOT NULL,
   expires_at BIGINT,
+  checksum TEXT NOT NULL,
   CONSTRAINT pk_tickets PRIMARY KEY (number),
   CONSTRAINT uq_tickets_ticket UNIQUE (ticket),
-  CONSTRAINT fk_tickets_copy_of FOREIGN KEY(copy_of) REFERENCES tickets (ticket),
-  CONSTRAINT fk_tickets_voter FOREIGN KEY(voter) REFERENCES voters (voter)
+  CONSTRAINT fk_tickets_copy_of FOREIGN KEY(copy_of) REFERENCES tickets (ticket)
 );
 CREATE INDEX ix_tickets_voter ON tickets (voter, issued_at);
 CREATE TABLE votes (
@@ -55,27 +65,16 @@ CREATE TABLE votes (
   ticket TEXT NOT NULL,
   voter TEXT NOT NULL,
   session TEXT NOT NULL,
-  choice TEXT NOT NULL,
+  choice TEXT NOT NULL CONSTRAINT ck_votes_choice CHECK (choice IN ('A', 'B', 'TIE', 'BOTH_BAD', 'SKIP')),
   cast_at BIGINT NOT NULL,
   seconds FLOAT,
-  source TEXT NOT NULL,
+  source TEXT NOT NULL CONSTRAINT ck_votes_source CHECK (source IN ('page', 'ballot', 'lab')),
+  revealed BIGINT NOT NULL,
+  known BIGINT NOT NULL,
+  checksum TEXT NOT NULL,
   CONSTRAINT pk_votes PRIMARY KEY (number),
   CONSTRAINT uq_votes_ticket UNIQUE (ticket),
-  CONSTRAINT fk_votes_ticket FOREIGN KEY(ticket) REFERENCES tickets (ticket),
-  CONSTRAINT fk_votes_voter FOREIGN KEY(voter) REFERENCES voters (voter),
-  CONSTRAINT ck_votes_choice CHECK (choice IN ('A', 'B', 'TIE', 'BOTH_BAD', 'SKIP')),
-  CONSTRAINT ck_votes_source CHECK (source IN ('page', 'ballot', 'lab'))
+  CONSTRAINT fk_votes_ticket FOREIGN KEY(ticket) REFERENCES tickets (ticket)
 );
 CREATE INDEX ix_votes_voter ON votes (voter);
-CREATE TABLE removals (
-  number BIGINT NOT NULL,
-  kind TEXT NOT NULL,
-  target TEXT NOT NULL,
-  undone BOOLEAN DEFAULT false NOT NULL,
-  why TEXT NOT NULL,
-  "by" TEXT NOT NULL,
-  at BIGINT NOT NULL,
-  CONSTRAINT pk_removals PRIMARY KEY (number),
-  CONSTRAINT ck_removals_kind CHECK (kind IN ('voter', 'session', 'vote'))
-);
-INSERT INTO alembic_version VALUES ('0001');
+INSERT INTO alembic_version VALUES ('0002');
