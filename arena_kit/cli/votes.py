@@ -211,7 +211,7 @@ def conflicts(names: tuple[str, ...], keep: str | None, why: str, by: str, store
     from arena_kit.cli import terminal
     from arena_kit.reporting.tables import Table
 
-    with _open_store(store) as kept:
+    with open_store(store) as kept:
         from arena_kit.voting.export import conflicting
         from arena_kit.voting.records import moment
 
@@ -242,7 +242,7 @@ def list_voters(store: str, as_json: bool) -> None:
     from arena_kit.cli import terminal
     from arena_kit.reporting.tables import Table
 
-    kept = _open_store(store)
+    kept = open_store(store)
     from arena_kit.voting.records import moment
 
     rows = [
@@ -271,7 +271,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     """
     from arena_kit.battles.write import write_battles
 
-    kept = _open_store(store)
+    kept = open_store(store)
     from arena_kit.voting.export import exported
 
     export = exported(kept, deidentified=deidentified)
@@ -300,7 +300,7 @@ def review(level: float, as_json: bool, store: str) -> None:
     from arena_kit.cli import terminal
     from arena_kit.reporting import vote_review
 
-    with _open_store(store) as kept:
+    with open_store(store) as kept:
         from arena_kit.voting.review import ReviewedVotes
 
         votes = ReviewedVotes.of_store(kept)
@@ -338,7 +338,7 @@ def _change(
 ) -> None:
     if bool(names) == known:
         raise click.UsageError("name what it is about, or give --known")
-    with _open_store(store) as kept:
+    with open_store(store) as kept:
         from arena_kit.voting.export import exported
 
         if known:
@@ -361,7 +361,7 @@ def _open_arena(
     from arena_kit.voting.access import key_file, signing_key
     from arena_kit.voting.live import Limits, LiveArena
 
-    root, where = find_root(), _where(store)
+    root, where = find_root(), store_address(store)
     known = tournament_inputs(root / tournament, root)[0].dimensions
     if dimension is not None and dimension not in known:
         raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
@@ -371,15 +371,16 @@ def _open_arena(
     return live, signing_key(key_file(where, root))
 
 
-def _open_store(store: str) -> VoteStore:
+def open_store(store: str) -> VoteStore:
     """The store that a command is about, which must be there."""
     _need_extra()
     from arena_kit.voting.store import VoteStore
 
-    return VoteStore.open(_where(store), create=False)
+    return VoteStore.open(store_address(store), create=False)
 
 
-def _where(store: str) -> str:
+def store_address(store: str) -> str:
+    """Where the votes are: as `--store` says, else in the workspace."""
     from arena_kit.runs.record.record import find_root
 
     return store or os.path.relpath(find_root() / DEFAULT_STORE)

@@ -231,12 +231,16 @@ class Transaction:
             self._insert(db.openings, values | {"opened_at": now(), "version": version})
 
     def damage(self) -> list[str]:
-        """What is not as it was written, in a few words each."""
+        """What is not as it was written, in a few words each; SQLite is asked for its pages."""
         tables = {
             name: self._select(db.metadata.tables[name], 0) if self.arena else []
             for name in vote_chain.CHAINED
         }
-        return [] if self.arena is None else [*vote_chain.damage((1, *self.arena), tables)]
+        found = [] if self.arena is None else [*vote_chain.damage((1, *self.arena), tables)]
+        if self._connection.dialect.name == "sqlite":
+            pages = self._connection.exec_driver_sql("PRAGMA integrity_check").scalars()
+            found += [f"the file ({line})" for line in pages if line != "ok"]
+        return found
 
     @property
     def next_ticket(self) -> int:
