@@ -10,7 +10,10 @@ import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr
+
+#: The longest line of a text file, in bytes.
+LONGEST_LINE = 67_108_864
 
 
 class DataError(ValueError):
@@ -57,14 +60,15 @@ def limit(variable: str, usual: int) -> int:
     return int(text)
 
 
-def longest_line() -> int:
-    """The longest line of a text file, in bytes."""
-    return limit("ARENA_KIT_MAX_LINE", 67_108_864)
-
-
-def too_long(most: int) -> str:
-    """What is said of a line that is longer."""
-    return f"a line has over {most:,} bytes; ARENA_KIT_MAX_LINE=BYTES allows longer ones"
+def bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines of an open file; one that would fill memory is refused."""
+    most, number = limit("ARENA_KIT_MAX_LINE", LONGEST_LINE), 0
+    while line := file.readline(most + 1):
+        number += 1
+        if len(line) > most:
+            why = f"a line has over {most:,} bytes; ARENA_KIT_MAX_LINE=BYTES allows longer ones"
+            raise DataError(f"{file.name}:{number}: {why}")
+        yield line
 
 
 @contextmanager
@@ -213,12 +217,10 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers and objects of a JSONL file; blank lines are skipped."""
     if not path.is_file():
         raise DataError(f"{path}: no such file")
-    number, most = 0, longest_line()
+    number = 0
     try:
         with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
-            for number, raw in enumerate(iter(lambda: lines.readline(most + 1), b""), 1):
-                if len(raw) > most:
-                    raise DataError(f"{path}:{number}: {too_long(most)}")
+            for number, raw in enumerate(bounded_lines(lines), 1):
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 if line.strip():
                     yield number, _parse_line(line, f"{path}:{number}")

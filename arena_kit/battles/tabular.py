@@ -28,17 +28,17 @@ from numpy.typing import NDArray
 
 from arena_kit.files import (
     FORMULA,
+    LONGEST_LINE,
     DataError,
+    bounded_lines,
     limit,
-    longest_line,
     read_lines,
     refuse_constant,
-    too_long,
 )
 
 Connection = duckdb.DuckDBPyConnection
 #: The longest row of JSON, in bytes.
-LONGEST = longest_line()
+LONGEST = LONGEST_LINE
 #: The most rows of a Parquet file that are held in memory, some 80 bytes each.
 MOST_ROWS = 20_000_000
 #: An apostrophe, as SQL spells it.
@@ -235,8 +235,9 @@ def _csv_header(path: Path) -> tuple[str, ...]:
     """The first row of a CSV file that holds anything; DuckDB would look at thousands."""
     with _opened(path) as text:
         try:
-            lines = iter(lambda: text.readline(longest_line()), "")
-            return tuple(next((cells for cells in csv.reader(lines) if cells), []))
+            return tuple(next((cells for cells in csv.reader(bounded_lines(text)) if cells), []))
+        except DataError:
+            raise
         except (csv.Error, *_BROKEN):
             return ()
 
@@ -270,8 +271,8 @@ def _first_keys(path: Path, *, array: bool) -> tuple[str, ...]:
             rows = (row for _, row in _elements(text)) if array else _whole_lines(text)
             for row in islice(rows, 100):
                 keys |= dict.fromkeys(row if isinstance(row, dict) else ())
-    except DataError as error:
-        raise DataError(f"{path}: {error}") from None
+    except DataError:
+        raise
     except _BROKEN:
         pass
     return tuple(keys)
@@ -305,10 +306,7 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _whole_lines(text: IO[str]) -> Iterator[Any]:
-    most = longest_line()
-    while line := text.readline(most + 1):
-        if len(line) > most:
-            raise DataError(too_long(most))
+    for line in bounded_lines(text):
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):

@@ -114,7 +114,7 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               help="0 takes a free one.")  # fmt: skip
 @click.option("--allow-host", "names", multiple=True, metavar="NAME",
               help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
-@click.option("--behind-proxy", "proxy", metavar="ADDRESS", default="",
+@click.option("--behind-proxy", "proxy", metavar="ADDRESS", type=ip_address, default=None,
               help="The proxy's IP address, whose X-Forwarded-For is believed.")  # fmt: skip
 @click.option("--reveal", is_flag=True,
               help="Name the models after each vote; later votes on a response that was named to "
@@ -124,7 +124,7 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
 @_question_option
 @_arena_options
 def serve(
-    host: str, port: int, names: tuple[str, ...], proxy: str, question: str, **where: Any
+    host: str, port: int, names: tuple[str, ...], proxy: object, question: str, **where: Any
 ) -> None:
     """Let people vote on a page, live.
 
@@ -133,8 +133,6 @@ def serve(
     ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
     time.
     """
-    if proxy and not _is_address(proxy):
-        raise DataError(f"--behind-proxy takes an IP address such as 127.0.0.1, not {proxy!r}")
     live, key = _open_arena(**where)
     import uvicorn
 
@@ -147,7 +145,7 @@ def serve(
     app = voting_app(live, access, question)
     _print_links(live, access, _address(host, listening.getsockname()[1], names))
     before = live.vote_count
-    config = server_config(app, access, proxy)
+    config = server_config(app, access, str(proxy or ""))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
     try:
         with suppress(KeyboardInterrupt):
@@ -387,7 +385,7 @@ def store_address(store: str) -> str:
 
 
 def _need_extra() -> None:
-    for package in ("alembic", "fastapi", "itsdangerous", "sqlalchemy", "uvicorn"):
+    for package in ("fastapi", "itsdangerous", "sqlalchemy", "uvicorn"):
         if find_spec(package) is None:
             why = f"people's votes need the extra vote ({package} is missing)"
             raise DataError(f"{why}: pip install 'arena-kit[vote]'")
@@ -461,12 +459,6 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
     hosts = frozenset(_in_brackets(name.lower().strip("[]")) for name in own)
     board_token = os.environ.get("ARENA_KIT_BOARD_TOKEN") or token_urlsafe(24)
     return Access(hosts=hosts, token=token, board_token=board_token, key=key)
-
-
-def _is_address(text: str) -> bool:
-    with suppress(ValueError):
-        return bool(ip_address(text))
-    return False
 
 
 def _is_loopback(host: str) -> bool:

@@ -71,17 +71,8 @@ class Connection(H11Protocol):
         super().on_response_complete()
 
     @property
-    def is_closing(self) -> bool:
-        """Whether it is given up already."""
-        return self.transport.is_closing()
-
-    @property
-    def is_waiting(self) -> bool:
-        """Whether it is the client's turn: a request, or the rest of its body, is yet to come."""
-        return self._is_idle or bool(self.cycle.more_body)
-
-    @property
-    def _is_idle(self) -> bool:
+    def is_idle(self) -> bool:
+        """Whether no request has begun."""
         return self.cycle is None or self.cycle.response_complete
 
     @property
@@ -96,13 +87,16 @@ class Connection(H11Protocol):
         self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
 
     def _give_up(self) -> None:
-        if self._is_idle:
+        if self.is_idle:
             self.transport.abort()
 
     def _make_room(self, most: int, host: str = "") -> None:
-        """Close the connection that is missed least where there are too many."""
-        every: list[Any] = [each for each in self.connections if not each.is_closing]
-        here = [each for each in every if host in ("", each.host)]
+        """Close the connection that is missed least where there are too many: one that waits for a
+        request, or for the rest of its body.
+        """
+        every: list[Any] = [*self.connections]
+        here = [c for c in every if not c.transport.is_closing() and host in ("", c.host)]
         if len(here) > most:
-            others = [each for each in here if each.is_waiting and each is not self] or [self]
-            min(others, key=lambda each: (each.has_session, each.since)).transport.abort()
+            waiting = [c for c in here if c is not self and (c.is_idle or c.cycle.more_body)]
+            missed_least = min(waiting or [self], key=lambda c: (c.has_session, c.since))
+            missed_least.transport.abort()

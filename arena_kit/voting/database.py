@@ -1,9 +1,7 @@
 """A vote store's database: its tables, the same on SQLite and PostgreSQL, and how it is opened:
-durable, migrated, and refused where it is too new or holds what no store has.
+durable, and refused where its tables are not those of this version.
 
 Numbers count from 1 without a gap, in the order of commits; times are microseconds since 1970.
-A new store gets the tables below; a change of them is a new file in `migrations/versions`, which
-brings older stores there.
 """
 
 import sqlite3
@@ -13,10 +11,6 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, Engine, ForeignKey, Index, Table
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
@@ -24,21 +18,11 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from arena_kit.battles.readers.vote_chain import CHAINED
 from arena_kit.files import DataError
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
-_UNRELEASED = "0001"
 _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 #: Seconds for which another process's lock is waited for.
 _LOCK_TIMEOUT = 60
 
-metadata = sa.MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-    }
-)
+metadata = sa.MetaData()
 _Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
@@ -155,7 +139,7 @@ def database_url(where: str | Path) -> URL:
 
 
 def opened(url: URL, *, create: bool = True) -> Engine:
-    """An engine on a store of this version; an older store is migrated, an empty one made."""
+    """An engine on a store of this version; an empty one is made."""
     if url.drivername == "sqlite":
         _check_file(Path(str(url.database)), create=create)
     try:
@@ -166,8 +150,8 @@ def opened(url: URL, *, create: bool = True) -> Engine:
         ) from None
     _make_durable(engine)
     try:
-        with _migrating(engine) as connection:
-            _migrate(connection, create=create)
+        with writing(engine) as connection:
+            _check_tables(connection, create=create)
     except DBAPIError as error:
         engine.dispose()
         why = str(error.orig).strip().partition("\n")[0]
@@ -237,77 +221,25 @@ def _durable_postgres(connection: Any, _record: object) -> None:
         raise DataError("the PostgreSQL server has fsync off, so no vote on it would be durable")
 
 
-@contextmanager
-def _migrating(engine: Engine) -> Iterator[Connection]:
-    """A transaction for migrations, which no other process overlaps.
-
-    Alembic changes a table of SQLite by making a new one and dropping the old, which foreign keys
-    from other tables forbid: they are off meanwhile (which takes effect outside transactions only),
-    and `_migrate` checks them in the end.
+def _check_tables(connection: Connection, *, create: bool) -> None:
+    """Make the tables of an empty store. Others than ours are refused, and so is what runs by
+    itself: a trigger may store another vote than the one that was cast.
     """
-    if engine.dialect.name == "postgresql":
-        with writing(engine) as connection:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7236014290)"))
-            yield connection
-        return
-    with engine.connect().execution_options(arena_kit_writes=True) as connection:
-        plain: Any = connection.connection.dbapi_connection
-        plain.execute("PRAGMA foreign_keys = OFF")
-        try:
-            with connection.begin():
-                yield connection
-        finally:
-            plain.execute("PRAGMA foreign_keys = ON")
-
-
-def _migrate(connection: Connection, *, create: bool) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    scripts, where = ScriptDirectory.from_config(config), shown(connection.engine.url)
-    revision = MigrationContext.configure(connection).get_current_revision()
-    config.attributes["connection"] = connection
-    if revision == scripts.get_current_head():
-        return _check_tables(connection, where)
-    if revision is None and not create:
-        raise DataError(f"{where}: holds no votes of arena_kit")
-    if revision is None:
-        if others := sa.inspect(connection).get_table_names():
-            raise DataError(
-                f"{where}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
-                "vote store needs a file or database of its own"
-            )
-        metadata.create_all(connection)
-        return command.stamp(config, "head")
-    if revision == _UNRELEASED:
-        raise DataError(f"{where}: was written by an unreleased arena_kit, and cannot be read")
-    if revision not in {script.revision for script in scripts.walk_revisions()}:
-        raise DataError(
-            f"{where}: was written by a newer arena_kit (schema {revision}; this "
-            f"one knows up to {scripts.get_current_head()}); install that one to open it"
-        )
-    command.upgrade(config, "head")
-    if connection.dialect.name == "sqlite":
-        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
-        if broken is not None:
-            raise DataError(f"{where}: cannot be migrated, rows of {broken[0]} refer to no other")
-    return _check_tables(connection, where)
-
-
-def _check_tables(connection: Connection, where: str) -> None:
-    """Refuse a store with tables, columns or code that are not ours: a trigger may store another
-    vote than the one that was cast.
-    """
-    inspector = sa.inspect(connection)
-    found = {
-        f"{table}.{column['name']}"
-        for table in inspector.get_table_names()
-        for column in inspector.get_columns(table)
-    }
+    if connection.dialect.name == "postgresql":  # two processes may make the same store
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(7236014290)"))
+    inspector, where = sa.inspect(connection), shown(connection.engine.url)
+    tables = inspector.get_table_names()
+    found = {f"{table}.{c['name']}" for table in tables for c in inspector.get_columns(table)}
     ours = {str(column) for table in metadata.tables.values() for column in table.columns}
-    ours.add("alembic_version.version_num")
-    strange = [f"view {name}" for name in inspector.get_view_names()]
-    strange += connection.exec_driver_sql(_CODE[connection.dialect.name]).scalars()
-    if strange := [*strange, *(f"column {name}" for name in sorted(found - ours))]:
-        raise DataError(f"{where}: holds what no vote store has ({', '.join(strange[:3])})")
-    if missing := sorted(ours - found):
-        raise DataError(f"{where}: is no whole vote store, {', '.join(missing[:3])} is missing")
+    if not tables and create:
+        return metadata.create_all(connection)
+    if not tables:
+        raise DataError(f"{where}: holds no votes of arena_kit")
+    if "alembic_version" in tables:
+        raise DataError(f"{where}: was written by an unreleased arena_kit, and cannot be read")
+    code = connection.exec_driver_sql(_CODE[connection.dialect.name]).scalars()
+    strange = [*code, *inspector.get_view_names(), *sorted(found - ours), *sorted(ours - found)]
+    if strange:
+        why = "is no vote store, or one of another version; unknown or missing"
+        raise DataError(f"{where}: {why}: {', '.join(strange[:3])}")
+    return None

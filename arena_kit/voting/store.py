@@ -18,7 +18,6 @@ from sqlalchemy import (
     Connection,
     Engine,
     Row,
-    Select,
     Table,
     bindparam,
     func,
@@ -72,16 +71,6 @@ _CHOICES = {str(choice): choice for choice in Choice}
 RemovedSet = frozenset[tuple[str, str]]
 
 
-def _one_of(table: Table) -> Select[Any]:
-    """The row on a ticket, with the checksum of the row before."""
-    before = table.alias()
-    previous = select(before.c.checksum).where(before.c.number == table.c.number - 1)
-    return select(table, previous.scalar_subquery()).where(table.c.ticket == bindparam("ticket"))
-
-
-_ONE_TICKET, _ONE_VOTE = _one_of(db.tickets), _one_of(db.votes)
-
-
 def now() -> int:
     """This moment in microseconds since 1970."""
     return time.time_ns() // 1000
@@ -90,8 +79,7 @@ def now() -> int:
 class VoteStore:
     """The votes of one arena, in a SQLite file or a PostgreSQL database.
 
-    It may be used from any thread. `open` makes or migrates it; a store of a newer version is
-    refused.
+    It may be used from any thread. `open` makes it; one of another version is refused.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -171,7 +159,7 @@ class VoteStore:
             return transaction.removals()
 
     def damage(self) -> list[str]:
-        """What is not as it was written, in a few words each; nothing where all is well."""
+        """What is not as it was written, in a sentence each; nothing where all is well."""
         with self._reading() as transaction:
             return transaction.damage()
 
@@ -207,8 +195,8 @@ class Transaction:
         """
         if self.arena is None:
             own = (name, dimension, str(seed), now())
-            head = vote_chain.beginning((1, *own))
-            self.arena = ArenaRow(*own, *((0, head) * len(vote_chain.CHAINED)))
+            chains: Any = (0, vote_chain.beginning((1, *own))) * len(vote_chain.CHAINED)
+            self.arena = ArenaRow(*own, *chains)
             self._connection.execute(insert(db.arena).values(self.arena._asdict() | {"one": 1}))
         known = (self.arena.name, self.arena.dimension)
         if name != known[0] or dimension not in (None, known[1]):
@@ -231,15 +219,16 @@ class Transaction:
             self._insert(db.openings, values | {"opened_at": now(), "version": version})
 
     def damage(self) -> list[str]:
-        """What is not as it was written, in a few words each; SQLite is asked for its pages."""
-        tables = {
-            name: self._select(db.metadata.tables[name], 0) if self.arena else []
-            for name in vote_chain.CHAINED
-        }
-        found = [] if self.arena is None else [*vote_chain.damage((1, *self.arena), tables)]
+        """What is not as it was written, in a sentence each; SQLite is asked for its pages."""
+        found = []
+        for name in vote_chain.CHAINED:
+            try:
+                self._rows(db.metadata.tables[name])
+            except vote_chain.DamagedError as error:
+                found.append(str(error))
         if self._connection.dialect.name == "sqlite":
             pages = self._connection.exec_driver_sql("PRAGMA integrity_check").scalars()
-            found += [f"the file ({line})" for line in pages if line != "ok"]
+            found += [f"SQLite: {line}" for line in pages if line != "ok"]
         return found
 
     @property
@@ -267,8 +256,8 @@ class Transaction:
 
     def ticket(self, ticket: str) -> Ticket | None:
         """A ticket by its id."""
-        row = self._one(_ONE_TICKET, ticket, "tickets")
-        return None if row is None else Ticket._make(row)
+        row = self._on(db.tickets, ticket)
+        return None if row is None else Ticket._make(row[:-1])
 
     def tickets(self, after: int = 0) -> list[Ticket]:
         """Tickets in the order in which they were handed out, those after a number."""
@@ -282,7 +271,8 @@ class Transaction:
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
-        row, known = self._one(_ONE_VOTE, ticket, "votes"), self.ticket(ticket)
+        row = self._on(db.votes, ticket)
+        known = None if row is None else self.ticket(ticket)
         return None if row is None or known is None else _vote(row, known, self.removed())
 
     def votes(self, after: int = 0) -> list[StoredVote]:
@@ -293,7 +283,7 @@ class Transaction:
         """The votes after a number, with their tickets of those given, or of the store."""
         known, removed = {ticket.ticket: ticket for ticket in tickets}, self.removed()
         return [
-            _vote(row[:-1], ticket, removed)
+            _vote(row, ticket, removed)
             for row in self._rows(db.votes, after)
             if (ticket := known.get(row[1]) or self.ticket(row[1])) is not None
         ]
@@ -325,8 +315,8 @@ class Transaction:
 
     def removals(self) -> list[Removal]:
         """The log of removals, oldest first."""
-        rows = (Removal._make(row[:-1]) for row in self._rows(db.removals))
-        return [line._replace(undone=bool(line.undone)) for line in rows]
+        lines = [Removal._make(row[:-1]) for row in self._rows(db.removals)]
+        return [line._replace(undone=bool(line.undone)) for line in lines]
 
     def removed(self) -> RemovedSet:
         """What is removed now: a kind and a target each."""
@@ -379,48 +369,33 @@ class Transaction:
         self.arena = arena._replace(**counts)
         return number
 
-    def _select(self, table: Table, after: int) -> Sequence[Row[Any]]:
-        query = select(table).where(table.c.number > after).order_by(table.c.number)
-        return self._connection.execute(query).all()
-
-    def _rows(self, table: Table, after: int = 0) -> Sequence[Row[Any]]:
+    def _rows(self, table: Table, after: int = 0, upto: int | None = None) -> Sequence[Row[Any]]:
         """The rows of a table after a number, in their order and as they were written."""
         if self.arena is None:
             return []
-        before = select(table.c.checksum).where(table.c.number == after)
-        previous = self._connection.execute(before).scalar() if after else None
-        begin = previous or vote_chain.beginning((1, *self.arena))
-        rows, name = self._select(table, after), table.name
-        broken = [f"row {number} of {name}" for number in vote_chain.breaks(rows, begin, after)]
-        end = (rows[-1][0], rows[-1][-1]) if rows else (after, begin)
-        if end != (getattr(self.arena, name), getattr(self.arena, f"{name}_head")):
-            broken.append(f"the last row of {name}")
-        if broken:
-            raise self._damaged(broken)
+        number, name = table.c.number, table.name
+        begin = after and self._connection.scalar(select(table.c.checksum).where(number == after))
+        rows = self._connection.execute(
+            select(table)
+            .where(number > after, *([number <= upto] if upto else []))
+            .order_by(number)
+        ).all()
+        last = None if upto else (getattr(self.arena, name), getattr(self.arena, f"{name}_head"))
+        begin = begin or vote_chain.beginning((1, *self.arena))
+        if broken := vote_chain.breaks(name, rows, (after, begin), last):
+            raise vote_chain.damaged(shown(self._connection.engine.url), broken)
         return rows
 
-    def _one(self, query: Select[Any], ticket: str, table: str) -> Sequence[Any] | None:
-        """The row on a ticket as it was written, without its checksum; None where there is none."""
-        row = self._connection.execute(query, {"ticket": ticket}).one_or_none()
-        if row is None:
-            return None
-        *values, head, previous = row
-        begin = previous or vote_chain.beginning((1, *self._arena()))
-        if vote_chain.checksum(begin, values) != head:
-            raise self._damaged([f"row {values[0]} of {table}"])
-        return values
-
-    def _damaged(self, what: Sequence[str]) -> vote_chain.DamagedError:
-        return vote_chain.damaged(shown(self._connection.engine.url), what[:3])
+    def _on(self, table: Table, ticket: str) -> Row[Any] | None:
+        """The row on a ticket, None where there is none."""
+        number = self._connection.scalar(select(table.c.number).where(table.c.ticket == ticket))
+        return None if number is None else self._rows(table, number - 1, number)[0]
 
 
 def _vote(row: Sequence[Any], ticket: Ticket, removed: RemovedSet) -> StoredVote:
-    """The vote of a row, without its checksum."""
-    number, _, voter, session, choice, cast_at, seconds, source, revealed, known = row
-    out = _is_removed(removed, voter, session, ticket)
-    told = (bool(revealed), bool(known))
-    kept = (voter, session, _CHOICES[choice], cast_at, seconds, source)
-    return StoredVote(number, ticket, *kept, *told, out)
+    number, _, voter, session, choice, cast_at, seconds, source, revealed, known, _ = row
+    kept = (voter, session, _CHOICES[choice], cast_at, seconds, source, bool(revealed), bool(known))
+    return StoredVote(number, ticket, *kept, _is_removed(removed, voter, session, ticket))
 
 
 def _is_removed(removed: RemovedSet, voter: str, session: str, ticket: Ticket) -> bool:

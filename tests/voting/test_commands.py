@@ -141,7 +141,7 @@ def test_check_covers_votes(workspace: Path) -> None:
         other.execute("UPDATE votes SET choice = 'TIE' WHERE number = 3")
     said = call("check", copy)
     assert said.exit_code == 2
-    assert f"{copy}: row 3 of votes is not as it was written" in said.output
+    assert f"{copy}: the vote store is damaged (row 3 of votes)" in said.output
 
 
 def test_responses_that_name_their_maker_are_listed(workspace: Path) -> None:

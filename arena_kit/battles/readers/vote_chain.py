@@ -5,7 +5,7 @@ that a row that was changed, swapped or taken away is noticed.
 import hashlib
 import json
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from arena_kit.files import DataError
 #: the number of rows and the last checksum of each, in this order.
 CHAINED = ("openings", "tickets", "votes", "removals")
 _OWN = slice(1, 5)  # name, dimension, seed and time of the arena: where every chain begins
+_NAMED = 3
 _encode = json.JSONEncoder(separators=(",", ":")).encode
 
 
@@ -36,56 +37,45 @@ def beginning(arena: Sequence[object]) -> str:
     return checksum("", arena[_OWN])
 
 
-def breaks(rows: Iterable[Sequence[Any]], previous: str, number: int) -> Iterator[int]:
-    """Numbers of rows that do not follow from the row before, which has this checksum and number;
-    a row's first value is its number, its last one its checksum.
+def breaks(
+    name: str, rows: Sequence[Sequence[Any]], before: tuple[int, str], last: tuple[int, str] | None
+) -> list[str]:
+    """Rows of a table that do not follow from the row before, and whether the last one is not the
+    last that was written; a row's first value is its number, its last one its checksum.
     """
+    found = []
     for row in rows:
+        number, previous = before
         if row[0] != number + 1 or checksum(previous, row[:-1]) != row[-1]:
-            yield row[0]
-        number, previous = row[0], row[-1]
+            found.append(f"row {row[0]} of {name}")
+        before = (row[0], row[-1])
+    return found if last in (None, before) else [*found, f"the last row of {name}"]
 
 
-def damage(arena: Sequence[Any], tables: Mapping[str, Sequence[Sequence[Any]]]) -> Iterator[str]:
-    """What of a store is not as it was written, in a few words each."""
-    begin = beginning(arena)
-    for place, name in enumerate(CHAINED):
-        rows, end = tables[name], tuple(arena[5 + 2 * place : 7 + 2 * place])
-        yield from (f"row {number} of {name}" for number in breaks(rows, begin, 0))
-        if ((rows[-1][0], rows[-1][-1]) if rows else (0, begin)) != end:
-            yield f"the last row of {name}"
-
-
-def damaged(where: object, what: Iterable[str]) -> DamagedError:
+def damaged(where: object, what: Sequence[str]) -> DamagedError:
     """The error that names what is damaged."""
-    why = f"the vote store is damaged ({', '.join(what)})"
-    return DamagedError(f"{where}: {why}; put a backup in its place (see `arena-kit check`)")
+    more = ", …" if len(what) > _NAMED else ""
+    why = f"the vote store is damaged ({', '.join(what[:_NAMED])}{more})"
+    return DamagedError(f"{where}: {why}; put a backup in its place")
 
 
 def verified_columns(path: Path, query: str) -> Mapping[str, NDArray[Any]]:
     """What a query of a vote store gives, by column, once every row is verified."""
+    code = "SELECT name FROM sqlite_master WHERE type IN ('trigger', 'view')"
+    found: list[str] = []
     try:
         with closing(sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)) as database:
             database.execute("BEGIN")
-            strange, found = _strangers(database), _damage(database)
+            strange = [name for (name,) in database.execute(code)]
+            for arena in database.execute("SELECT * FROM arena"):
+                for place, name in enumerate(CHAINED):
+                    rows = database.execute(f"SELECT * FROM {name} ORDER BY number").fetchall()
+                    last = arena[5 + 2 * place : 7 + 2 * place]
+                    found += breaks(name, rows, (0, beginning(arena)), last)
     except sqlite3.Error as error:
         raise DataError(f"{path}: not a whole SQLite database ({error})") from None
     if strange:
-        raise DamagedError(f"{path}: holds what no vote store has ({', '.join(strange)})")
+        raise DamagedError(f"{path}: holds what no vote store has: {', '.join(strange)}")
     if found:
-        raise damaged(path, found[:3])
+        raise damaged(path, found)
     return query_columns(path, query)
-
-
-def _strangers(database: sqlite3.Connection) -> list[str]:
-    query = "SELECT type || ' ' || name FROM sqlite_master WHERE type IN ('trigger', 'view')"
-    return [name for (name,) in database.execute(query)]
-
-
-def _damage(database: sqlite3.Connection) -> list[str]:
-    tables = {
-        name: database.execute(f"SELECT * FROM {name} ORDER BY number").fetchall()
-        for name in CHAINED
-    }
-    arenas = database.execute("SELECT * FROM arena").fetchall()
-    return [each for arena in arenas for each in damage(arena, tables)]
