@@ -219,7 +219,8 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"{path}: no such file")
     number = 0
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
+        opened: Any = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rb") as lines:
             for number, raw in enumerate(bounded_lines(lines), 1):
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 if line.strip():

@@ -285,7 +285,7 @@ class Transaction:
         return [
             _vote(row, ticket, removed)
             for row in self._rows(db.votes, after)
-            if (ticket := known.get(row[1]) or self.ticket(row[1])) is not None
+            if (ticket := known.get(row.ticket) or self.ticket(row.ticket)) is not None
         ]
 
     def count_by(self, voter: str) -> int:
