@@ -85,11 +85,7 @@ def _verify_votes(where: str) -> None:
     from arena_kit.cli.votes import open_store
 
     with open_store(where) as store:
-        for sentence in (damage := store.damage()):
-            echo(sentence, err=True)
-        if damage:
-            sys.exit(WRONG_INPUT)
-        echo(f"{store.address}: {len(store.votes())} votes, all as they were kept")
+        echo(f"{store.address}: {store.check()} votes, all as they were kept")
 
 
 def _verify(path: Path) -> None:

@@ -325,20 +325,11 @@ class LiveArena:
     ) -> StoredVote:
         """Store a vote and count it, unless it is removed at once."""
         sides, counts = (ticket.model_a, ticket.model_b), choice.outcome is not None
-        given = StoredVote(
-            number=0,
-            ticket=ticket,
-            voter=voter,
-            session=session,
-            choice=choice,
-            cast_at=0,
-            seconds=_viewing_seconds(ticket, seconds),
-            source=source,
-            revealed=self.reveal and counts and source != "ballot",
-            known=any((voter, side, ticket.prompt) in self._replayed.told for side in sides),
-            removed=False,
-        )
-        vote = turn.add_vote(given)
+        revealed = self.reveal and counts and source != "ballot"
+        known = any((voter, side, ticket.prompt) in self._replayed.told for side in sides)
+        looked = _viewing_seconds(ticket, seconds)
+        about = (voter, session, choice, 0, looked, source, revealed, known, False)
+        vote = turn.add_vote(StoredVote(0, ticket, *about))
         if removed_by:
             gap = f"the same pair and prompt within {self.policy.repeats.session_gap} matchups"
             why = gap if removed_by == _REPEATS else "another vote under the same name"

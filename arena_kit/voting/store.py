@@ -158,10 +158,10 @@ class VoteStore:
         with self._reading() as transaction:
             return transaction.removals()
 
-    def damage(self) -> list[str]:
-        """What is not as it was written, in a sentence each; nothing where all is well."""
+    def check(self) -> int:
+        """Verify every row; says how many votes there are, and raises `DamagedError`."""
         with self._reading() as transaction:
-            return transaction.damage()
+            return transaction.check()
 
     def remove(self, kind: RemovalKind, targets: Iterable[str], *, why: str, by: str) -> int:
         """Leave votes out of all battles: those of voters, of sessions, or single ones by their
@@ -218,18 +218,14 @@ class Transaction:
         if not last or any(getattr(last[0], key) != value for key, value in values.items()):
             self._insert(db.openings, values | {"opened_at": now(), "version": version})
 
-    def damage(self) -> list[str]:
-        """What is not as it was written, in a sentence each; SQLite is asked for its pages."""
-        found = []
-        for name in vote_chain.CHAINED:
-            try:
-                self._rows(db.metadata.tables[name])
-            except vote_chain.DamagedError as error:
-                found.append(str(error))
+    def check(self) -> int:
+        """Verify every row, and the pages of a SQLite file; says how many votes there are."""
+        pages = ["ok"]
         if self._connection.dialect.name == "sqlite":
-            pages = self._connection.exec_driver_sql("PRAGMA integrity_check").scalars()
-            found += [f"SQLite: {line}" for line in pages if line != "ok"]
-        return found
+            pages = [*self._connection.exec_driver_sql("PRAGMA integrity_check").scalars()]
+        if pages != ["ok"]:
+            raise self._damaged(pages)
+        return [len(self._rows(db.metadata.tables[name])) for name in vote_chain.CHAINED][2]
 
     @property
     def next_ticket(self) -> int:
@@ -373,18 +369,18 @@ class Transaction:
         """The rows of a table after a number, in their order and as they were written."""
         if self.arena is None:
             return []
-        number, name = table.c.number, table.name
-        begin = after and self._connection.scalar(select(table.c.checksum).where(number == after))
-        rows = self._connection.execute(
-            select(table)
-            .where(number > after, *([number <= upto] if upto else []))
-            .order_by(number)
-        ).all()
+        number, name, most = table.c.number, table.name, upto and upto - after + 1
+        wanted = select(table).where(number >= after).order_by(number).limit(most)
+        rows = self._connection.execute(wanted).all()
+        begin = rows[0][-1] if after and rows else vote_chain.beginning((1, *self.arena))
+        rows = rows[1:] if after else rows
         last = None if upto else (getattr(self.arena, name), getattr(self.arena, f"{name}_head"))
-        begin = begin or vote_chain.beginning((1, *self.arena))
         if broken := vote_chain.breaks(name, rows, (after, begin), last):
-            raise vote_chain.damaged(shown(self._connection.engine.url), broken)
+            raise self._damaged(broken)
         return rows
+
+    def _damaged(self, what: Sequence[str]) -> vote_chain.DamagedError:
+        return vote_chain.damaged(shown(self._connection.engine.url), what)
 
     def _on(self, table: Table, ticket: str) -> Row[Any] | None:
         """The row on a ticket, None where there is none."""
