@@ -478,8 +478,8 @@ def _aimed(
 
 
 POLICIES = {
-    "policy v2, its four lanes": Policy(decide=Decide(share=0.0)),
-    "policy v2 and the decide lane": Policy(),
+    "policy v2, its four lanes": Policy(),
+    "policy v2 and the decide lane": Policy(decide=Decide(share=0.4)),
 }
 POLICY_WORLDS = {
     "": World(matchups=20_000, newcomers=0),

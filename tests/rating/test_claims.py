@@ -62,7 +62,8 @@ def test_two_models_by_hand(method: BradleyTerry) -> None:
     assert found.gap[0, 1] == pytest.approx(gap, abs=1e-8)
     assert found.low[0, 1] == pytest.approx(gap - T_39 * error, abs=1e-4)
     assert found.high[0, 1] == pytest.approx(gap + T_39 * error, abs=1e-4)
-    assert found.above[0, 1] == pytest.approx(student_t.cdf(gap / error, 39), abs=1e-7)
+    root = math.sqrt(2 * (30 * math.log(1.5) + 10 * math.log(0.5)) * 39 / 40)
+    assert found.above[0, 1] == pytest.approx(student_t.cdf(root, 39), abs=1e-7)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=ids)

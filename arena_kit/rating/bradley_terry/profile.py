@@ -25,7 +25,7 @@ from arena_kit.rating.critical_values import normal_score, t_score
 
 _HARDLY = 1e-3  # wins that either side of a divided pair gets, so that a peak exists
 _NEAR_BAR = (0.6, 1.4)  # parts of a bar between which standard errors do not decide
-_FEW = 1e5  # cells of all pairs' roots up to which none is spared
+_FEW = 5e4  # cells of all pairs' roots up to which none is spared
 _MOST_WORK = 1e8  # cells of all roots of a board; those of pairs far apart come last
 _PRECISE = 1e-4  # natural units to which the end of an interval is found
 
