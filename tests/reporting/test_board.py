@@ -125,6 +125,7 @@ def test_neighbours_say_how_fragile_and_how_far() -> None:
     assert order.needed == f"{claims.two_digits(order.calls):,}"
     board = rate(log_of(won("ann", "bob", 86, 54)))
     assert claims.rank_ranges(board.fits["bradley_terry"][""]) == {"ann": (1, 1), "bob": (2, 2)}
+    board = rate(log_of(won("ann", "bob", 86, 54)), BradleyTerry(looks=80))
     assert [row.ranks for row in board.ratings] == [(1, 2), (1, 2)]
     assert board[""].first == ["ann", "bob"]
 
