@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arena_kit.battles.battle import check_entrant_id, check_id
+from arena_kit.battles.battle import made_id
 from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
 from arena_kit.judging.pairs.prompts import Prompt, Response, Row, file_row, responses_file
 
@@ -138,8 +138,8 @@ def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[Logge
         if isinstance(answer, str):
             left_out[answer] += 1
         else:
-            name = entrant or _safe_id(answer.model or model)
-            prompt_id = _safe_id(f"{task}:{answer.prompt_id}")
+            name = entrant or made_id(answer.model or model)
+            prompt_id = made_id(f"{task}:{answer.prompt_id}")
             yield answer._replace(place=place, task=task, model=name, prompt_id=prompt_id)
 
 
@@ -156,7 +156,7 @@ def _format_of(path: Path) -> _LogFormat:
 
 
 def _prompt(answer: LoggedAnswer) -> Prompt:
-    named = {"prompt_id": answer.prompt_id, "source": _safe_id(answer.task)}
+    named = {"prompt_id": answer.prompt_id, "source": made_id(answer.task)}
     return _made(answer, Prompt, **named, text=answer.prompt, gold_answer=answer.target)
 
 
@@ -171,15 +171,6 @@ def _made(answer: LoggedAnswer, kind: type[Row], **fields: Any) -> Row:
         return kind(**fields)
     except DataError as error:
         raise DataError(f"{answer.place}: {error}") from None
-
-
-def _safe_id(name: str) -> str:
-    """A name as an id of ours: itself where it is one, else with a hash of what was replaced."""
-    try:
-        return check_entrant_id(name, "id")
-    except DataError:
-        cleaned = re.sub(r"[^A-Za-z0-9._:/@+-]|\.(?=\.)", "_", name).lstrip("+-@")[:110]
-        return check_id(f"{cleaned}-{_digest(name)[:8]}", "id")
 
 
 def _digest(text: str) -> str:

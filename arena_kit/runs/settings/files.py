@@ -41,7 +41,7 @@ from arena_kit.runs.settings.workspace import source_folder
 _PLACED = Placement(model="").method
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
-Name = Annotated[str, AfterValidator(check_model_name)]
+Name = Annotated[str, AfterValidator(lambda value: check_model_name(value, "name"))]
 EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
 
 
