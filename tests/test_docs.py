@@ -160,6 +160,7 @@ def _votes() -> None:
 def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Path:
     """Write a page's files, run its Python and commands in order; the folder in which it ends."""
     where = Path(shutil.copytree(furnished, home / "workspace"))
+    shutil.copy(TUTORIAL.with_suffix("") / "answers.csv", where)
     for n, block in enumerate(blocks_of(page)):
         with chdir(where):
             if block.file and block.language != "console":
@@ -180,10 +181,11 @@ def try_command(
     """Try one command in a folder; the folder that the next one is in."""
     program, *rest = words
     if program == "cd":
-        assets = page.parent / page.stem
-        for folder in (furnished, *([assets] if assets.is_dir() else [])):
-            shutil.copytree(folder, where / rest[0], dirs_exist_ok=True)
-        return where / rest[0]
+        home = where / rest[0]
+        own = ["params"] if (home / "study").is_dir() else []  # a study's own stay
+        ignore = shutil.ignore_patterns(*own)
+        shutil.copytree(furnished, home, dirs_exist_ok=True, ignore=ignore)
+        return home
     with chdir(where):
         if program == "arena-kit":
             _try_ours(rest, everything=everything)

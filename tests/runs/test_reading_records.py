@@ -15,12 +15,17 @@ from typing import Any
 import pytest
 
 import arena_kit as ak
-from arena_kit import Battle, BattleLog, Board, BradleyTerry, DataError, open_run, record_texts
+from arena_kit import Battle, BattleLog, Board, BradleyTerry, DataError, open_run
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Slot
 from arena_kit.reporting import tables
 from arena_kit.runs.notebook.run import NotebookRun
-from arena_kit.runs.record.inputs import keep_inputs, replay_parameters, tournament_inputs
+from arena_kit.runs.record.inputs import (
+    keep_inputs,
+    record_texts,
+    replay_parameters,
+    tournament_inputs,
+)
 from arena_kit.runs.record.record import Record
 from tests import samples
 from tests.samples import HOSTILE, SMALL, call, copy_workspace, jsonl, judgments_of, log_of, won
