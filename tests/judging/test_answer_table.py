@@ -1,5 +1,6 @@
 """A table of questions and answers becomes prompts and responses."""
 
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -8,7 +9,8 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from arena_kit.files import DataError
+from arena_kit import init_study, judge, rate, read_plan, to_battles
+from arena_kit.files import DataError, read_yaml
 from arena_kit.judging.pairs.answer_table import AnswerTable, Roles, read_answers, read_table
 
 HEADER = ["Nr", "Question", "Gold answer", "RAG v2 + CoT", "plain GPT", "Specialty", "Seconds"]
@@ -134,3 +136,23 @@ def test_a_damaged_workbook_is_one_sentence(tmp_path: Path) -> None:
         read_table(tmp_path / "broken.xlsx")
     with pytest.raises(DataError, match="no sheet 'Votes'; it has: Answers"):
         read_table(workbook(tmp_path / "a.xlsx", [HEADER, *ROWS]), "Votes")
+
+
+def test_a_spreadsheet_becomes_a_study_that_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Names stay as people write them, a missing answer costs only its pairs, and the pilot draws
+    its subset from the table's own strata.
+    """
+    many = [[n, f"What is {n} + 1?", str(n + 1), f"It is {n + 1}.", f"Perhaps {n}.",
+             ("easy", "hard")[n % 2], 1] for n in range(80)]  # fmt: skip
+    many[3][4] = None
+    study = init_study(tmp_path / "my study", workbook(tmp_path / "a.xlsx", [HEADER, *many]))
+    assert study.sentences[-1] == "1 missing answer: Answers!E5"
+    monkeypatch.chdir(tmp_path / "my study")
+    plan = read_plan("pilot", strata=read_yaml(Path("params/pilot.yaml"))["strata"])
+    assert Counter(each.source for each in plan.prompts) == {"easy": 25, "hard": 25}
+    board = rate(to_battles(judge(read_plan("headline"))))
+    assert board.to_frame()["model"].tolist() == ["RAG v2 + CoT", "plain GPT"]
+    with pytest.raises(DataError, match="exists and is not an empty folder"):
+        init_study(tmp_path / "my study", frame())

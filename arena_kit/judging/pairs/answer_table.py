@@ -9,6 +9,8 @@ from math import isnan
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import duckdb
+
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import made_id
 from arena_kit.battles.spreadsheet import is_workbook, read_sheet
@@ -121,7 +123,7 @@ def _file(path: Path) -> Table:
         query = f"SELECT {names} FROM {tabular.table_of(path, columns)}"
         try:
             rows = [tuple(map(_text, row)) for row in con.execute(query).fetchall()]
-        except tabular.duckdb.Error as error:
+        except duckdb.Error as error:
             raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
     return Table(
         str(path), columns, rows, lambda r, c: f"{tabular.place_of(path, r)} ({columns[c]})"
