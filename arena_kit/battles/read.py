@@ -6,6 +6,7 @@ codes. Only when something is wrong is the file walked again, to name the line.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -335,7 +336,16 @@ def _coded(names: NDArray[Any], hashes: Hashes, rows: Hashes) -> Labels:
     return Labels(names.astype(object), places(hashes, rows))
 
 
-_CHECKS: dict[str, Callable[[str], object]] = {"model": check_model_name, "source": read_source}
+def _check_flat_name(name: str) -> str:
+    """The name, if it is one and no struct or list (which arrive as JSON)."""
+    if name.startswith(("{", "[")):
+        with suppress(json.JSONDecodeError):
+            json.loads(name)
+            raise DataError(f"model {name[:60]!r} is a nested value; allowed: a column of names")
+    return check_model_name(name)
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {"model": _check_flat_name, "source": read_source}
 
 
 def _checked(name: str, labels: Labels) -> Labels:
