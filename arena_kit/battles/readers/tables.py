@@ -85,8 +85,8 @@ TABLES = (
         "evalica comparisons",
         needs=("left", "right", "winner"),
         battles={
-            "model_a": "left",
-            "model_b": "right",
+            "model_a": '"left"',
+            "model_b": '"right"',
             "winner": outcome_of("winner", "winner", model_a="left", model_b="right"),
         },
     ),
@@ -96,15 +96,15 @@ TABLES = (
         needs=("left", "right", "label"),
         also=("worker",),
         battles={
-            "model_a": "left",
-            "model_b": "right",
-            "winner": "CASE label WHEN left THEN 'model_a' ELSE 'model_b' END",
+            "model_a": '"left"',
+            "model_b": '"right"',
+            "winner": "CASE label WHEN \"left\" THEN 'model_a' ELSE 'model_b' END",
             "voter": "worker",
             "source": "'human'",
         },
         refused={
-            "label is neither left nor right": "left <> right AND "
-            "coalesce(label, '') NOT IN (left, right)"
+            "label is neither left nor right": '"left" <> "right" AND '
+            'coalesce(label, \'\') NOT IN ("left", "right")'
         },
     ),
     Format(
