@@ -27,11 +27,21 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.files import FORMULA, DataError, read_lines, refuse_constant
+from arena_kit.files import (
+    FORMULA,
+    LONGEST_LINE,
+    DataError,
+    bounded_lines,
+    limit,
+    read_lines,
+    refuse_constant,
+)
 
 Connection = duckdb.DuckDBPyConnection
 #: The longest row of JSON, in bytes.
-LONGEST = 67_108_864
+LONGEST = LONGEST_LINE
+#: The most rows of a Parquet file that are held in memory, some 80 bytes each.
+MOST_ROWS = 20_000_000
 #: An apostrophe, as SQL spells it.
 APOSTROPHE = "''''"
 #: What a damaged text file raises.
@@ -131,12 +141,25 @@ def table_of(
         form = f"delim = {quoted(_delimiter(paths[0]))}, "
         form += "quote = '\"', escape = '\"', comment = '', skip = 0"
         return _unguarded(f"read_csv({file}, header = true, all_varchar = true, {form})")
-    if kind == "sqlite":
+    if kind not in STREAMED:
         raise DataError(f"{paths[0]}: a database is not one table")
     layout = "newline_delimited" if kind == "jsonl" else "array"
     kinds = ", ".join(f"{quoted(column)}: 'VARCHAR'" for column in columns)
     form = f"columns = {{{kinds}}}, {_BOUND} = {longest}"
     return f"read_json({file}, format = '{layout}', {form})"
+
+
+def check_rows(con: Connection, path: Path) -> None:
+    """Refuse a Parquet file of more rows than memory may hold: a small file may have millions."""
+    if kind_of(path) != "parquet" or not path.is_file():
+        return
+    query = f"SELECT sum(num_rows) FROM parquet_file_metadata({_literal(path)})"
+    rows, most = con.execute(query).fetchall()[0][0], limit("ARENA_KIT_MAX_ROWS", MOST_ROWS)
+    if rows > most:
+        raise DataError(
+            f"{path}: has {rows:,} rows, and at most {most:,} are held in memory; "
+            "`arena-kit rate --stream` reads it in parts, ARENA_KIT_MAX_ROWS=ROWS allows more"
+        )
 
 
 def usual_row(path: Path) -> int:
@@ -238,7 +261,10 @@ def _delimiter(path: Path) -> str:
 def _first_cells(path: Path, delimiter: str) -> tuple[str, ...]:
     with _opened(path) as text:
         try:
-            return tuple(next(filter(None, csv.reader(text, delimiter=delimiter)), ()))
+            rows = csv.reader(bounded_lines(text), delimiter=delimiter)
+            return tuple(next(filter(None, rows), ()))
+        except DataError:
+            raise
         except (csv.Error, *_BROKEN):
             return ()
 
@@ -354,6 +380,8 @@ def _first_keys(path: Path, *, array: bool) -> tuple[str, ...]:
             rows = (row for _, row in _elements(text)) if array else _whole_lines(text)
             for row in islice(rows, 100):
                 keys |= dict.fromkeys(row if isinstance(row, dict) else ())
+    except DataError:
+        raise
     except _BROKEN:
         pass
     return tuple(keys)
@@ -387,7 +415,7 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _whole_lines(text: IO[str]) -> Iterator[Any]:
-    while line := text.readline(LONGEST):
+    for line in bounded_lines(text):
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):
