@@ -201,10 +201,10 @@ def test_dotted_names_replace_settings(workspace: Path) -> None:
         "pilot",
         workspace,
         params_file=workspace / "own.yaml",
-        overrides={"elo.n_perms": "20", "judge.key_variable": "ON"},
+        overrides={"elo.n_perms": "20", "judge.base_url": "http://127.0.0.1:9"},
     )
     wanted = {"elo.n_perms": 20, "elo.seed": 3}
-    wanted |= {"judge.transport": "messages", "judge.key_variable": "ON"}
+    wanted |= {"judge.transport": "messages", "judge.base_url": "http://127.0.0.1:9"}
     assert run.params.overrides == run.given["overrides"] == wanted
     assert run.tournament().tournament.elo.n_perms == 20
 

@@ -79,6 +79,8 @@ def test_overrides() -> None:
         ("name.first", "other", "'name.first' names no setting in a section"),
         ("judges.transport", "messages", "'judges.transport' names no setting in a section"),
         ("judge.rejudge", "all", "judge: rejudge needs replay_from"),
+        ("judge.key_variable", "HOME", "'HOME' is not named in the tournament file; allowed: ANTH"),
+        ("placement.generate", {"key_variable": "HOME"}, "'HOME' is not named in the tournament"),
     ],
 )
 def test_bad_overrides(name: str, value: object, why: str) -> None:
