@@ -52,6 +52,13 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
 
     Needs nothing but the record's folder; texts need one that kept its inputs.
     """
+    from arena_kit.site.overview import reading
+
+    with reading(record):
+        _show(record, battle, as_json=as_json)
+
+
+def _show(record: Path, battle: str | None, *, as_json: bool) -> None:
     from arena_kit.runs.record.record import open_record
 
     if battle or as_json:
@@ -94,8 +101,10 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.record.compare import compare_records
+    from arena_kit.site.overview import reading
 
-    comparison = compare_records(before, after)
+    with reading(after), reading(before):
+        comparison = compare_records(before, after)
     if as_json:
         cli.echo_json(comparison.as_dict())
     else:

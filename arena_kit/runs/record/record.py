@@ -24,7 +24,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.display import html_facts
-from arena_kit.files import DataError, LockedError, read_json, read_text, write_json, write_text
+from arena_kit.files import (
+    DataError,
+    LockedError,
+    file_in,
+    read_json,
+    read_text,
+    write_json,
+    write_text,
+)
 from arena_kit.runs.record import live_report
 
 if TYPE_CHECKING:
@@ -288,7 +296,7 @@ def _inherited(path: Path) -> str | None:
 
 def open_record(path: str | Path) -> dict[str, Any]:
     """The manifest of a record folder."""
-    manifest = Path(path) / "manifest.json"
+    manifest = file_in(Path(path), "manifest.json")
     if not manifest.is_file():
         raise DataError(f"{path}: not a run record (no manifest.json)")
     values = read_json(manifest)

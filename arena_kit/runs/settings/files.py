@@ -374,7 +374,7 @@ def read_rubrics(
         if not heading.endswith(f"version {dimension.version}"):
             raise DataError(
                 f"{path}:1: the heading must end in 'version {dimension.version}', as the "
-                f"tournament file asks for {name}, but reads {heading!r}"
+                f"tournament file asks for {name}; another line stands there"
             )
         rubrics[name] = Rubric(
             dimension=name, version=dimension.version, text=text, reference=dimension.reference
