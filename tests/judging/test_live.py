@@ -75,13 +75,13 @@ def test_calls_are_spaced_as_told(bench: Bench) -> None:
 )
 def test_an_outage_is_told_while_it_lasts(bench: Bench, site: str, status: int) -> None:
     """What is waited for is said once for all calls that wait, and also that answers come again."""
-    bench.fail(Fault(on=site, kind="status", status=status, times=6))
+    bench.fail(Fault(on=site, kind="status", status=status, times=12))
     said: list[tuple[int, str]] = []
     bench.judged(by=site, say=lambda text: said.append((len(bench.ledger), text)))
     [(answered, waiting), (_, over)] = said
     assert answered == 0
     assert re.search(WAITING.format(status), waiting)
-    assert (over, bench.calls(site).count(status)) == ("the service answers again", 6)
+    assert (over, bench.calls(site).count(status)) == ("the service answers again", 12)
     assert len(bench.bill) == len(bench.ledger) == 12
 
 
@@ -91,9 +91,36 @@ def test_patience_has_an_end(bench: Bench) -> None:
     backoff = Backoff(first_wait=0.01, longest_wait=0.02, grace=0.1, patience=0.05)
     found = bench.statuses(1, "messages", backoff=backoff, max_tries=2)
     assert found == [Status.ERRORED, Status.ERRORED]
-    assert (bench.ledger.outcomes("first"), len(bench.ledger)) == ({"errored": 4}, 0)
+    assert ({*bench.ledger.outcomes("first")}, len(bench.ledger)) == ({"errored"}, 0)
+    assert bench.said[-1].startswith("2 of 2 requests failed and count as errored; running again")
     bench.emulator.faults.clear()
     assert bench.all_ok("messages")
+
+
+@SITES
+@pytest.mark.parametrize("question", ["q1", "q2"], ids=["first", "last"])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_one_question_that_always_fails_stalls_nobody(
+    bench: Bench, site: str, question: str, concurrency: int
+) -> None:
+    """Its requests are sent `max_tries` times and end as errored; all others are answered, and
+    the next run asks only for those.
+    """
+    answer = bench.emulator.app.answer
+
+    def fails(request: Request) -> Answer:
+        mine = request.path == PATHS[site] and f"Question {question}?".encode() in request.body
+        bad = {"type": "error", "error": {"type": "api_error", "message": "out of memory"}}
+        return Answer(status=500, body=json.dumps(bad).encode()) if mine else answer(request)
+
+    bench.emulator.app.answer = fails  # type: ignore[method-assign]
+    found = bench.judged(by=site, concurrency=concurrency)
+    statuses = {j.pair.prompt_id: {v.status for v in j.verdicts} for j in found}
+    assert statuses == {"q1": {Status.OK}, "q2": {Status.OK}} | {question: {Status.ERRORED}}
+    assert bench.ledger.outcomes("first") == {"ok": 6, "errored": 6 * 3}
+    assert "6 of 12 requests failed and count as errored" in bench.said[-1]
+    bench.emulator.app.answer = answer  # type: ignore[method-assign]
+    assert bench.all_ok(site)
 
 
 @pytest.mark.parametrize(

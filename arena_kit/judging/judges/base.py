@@ -200,7 +200,8 @@ class Result(NamedTuple):
     `name` is the custom id in a batch, `line` the raw text of the result. `billed` marks
     what was or may have been paid for: it is final and never asked again. Otherwise
     `again` says whether asking once more can help, and `pause` is a sentence for the user
-    where only the user can (credit, spend limit). `no_answer` marks a reply that is none.
+    where only the user can (credit, spend limit). `no_answer` marks a reply that is none, and
+    `busy` has the seconds that a busy service wishes for before the next call.
     `usd_unknown` is what a result may have cost that does not say so, by forecast.
     """
 
@@ -211,6 +212,7 @@ class Result(NamedTuple):
     again: bool = False
     pause: str = ""
     no_answer: bool = False
+    busy: float | None = None
     usd_unknown: float = 0.0
 
     def without(self, secret: str | None) -> Result:
