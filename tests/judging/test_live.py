@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +33,7 @@ SITES = pytest.mark.parametrize("site", PATHS)
 WAITING = r"status {}.*; waiting since \d\d:\d\d:\d\d, until \d\d:\d\d:\d\d at the latest"
 PAGES = [b"<html>\x1b[31mWelcome\x07</html>", b'{"hello": "world"}', b"null", b"[" * 100_000]
 NO_USAGE = [b'"x":', b'"usage": null, "x":', b'"usage": {"total_tokens": NaN}, "x":']
+NO_USAGE += [b'"usage": {"prompt_tokens": %b, "completion_tokens": 3}, "x":' % (b"9" * 6000)]
 MODEL = HAIKU.model
 SECRET = "sk-local-0123456789abcdef"
 
@@ -238,6 +240,19 @@ def test_the_cap_is_held_against_each_call(bench: Bench) -> None:
     assert len(bench.ledger) == len(bench.bill) == 4
 
 
+def test_a_free_judge_waits_for_another_run(bench: Bench) -> None:
+    """Where nothing is paid, a second run waits for the first, and says so."""
+    with ThreadPoolExecutor() as pool:
+        with bench.ledger.locked("another"):
+            free = Price(model=MODEL, input=0, output=0)
+            asked = pool.submit(bench.statuses, by="chat", price=free)
+            while not bench.said:
+                time.sleep(0.05)
+            assert bench.calls("chat") == []
+        assert {*asked.result()} == {Status.OK}
+    assert re.match("waiting: .*another run is asking judges", bench.said[0])
+
+
 def test_a_dead_process_leaves_unknown_calls(bench: Bench) -> None:
     """Booked by forecast to the run that made them, an unknown one at the average."""
     judge, ledger = bench.judge("messages"), bench.ledger
@@ -264,7 +279,7 @@ def test_requests_that_a_batch_still_owes_are_not_paid_twice(slow: Bench) -> Non
     assert (slow.calls("messages"), slow.sizes) == ([], [12])
 
 
-@pytest.mark.parametrize("usage", NO_USAGE, ids=["missing", "null", "odd"])
+@pytest.mark.parametrize("usage", NO_USAGE, ids=["missing", "null", "odd", "huge"])
 def test_missing_usage_is_booked_by_forecast(bench: Bench, usage: bytes) -> None:
     """Each answer of a priced model is booked as unknown, and the cap is held against that."""
     bench.emulator.app.tamper = lambda request, body: body.replace(b'"usage":', usage)
@@ -374,7 +389,7 @@ def test_what_is_free_is_asked_again(bench: Bench, page: bytes, price: Price, to
     bench.emulator.app.tamper = lambda request, body: (
         next(pages, body) if "completions" in request.path else body
     )
-    assert {*bench.statuses(by="chat", price=price)} == {Status.OK}
+    assert {*bench.statuses(by="chat", price=price, concurrency=1)} == {Status.OK}
     assert told in "".join(bench.said)
 
 

@@ -27,8 +27,6 @@ _TELL_EVERY = 5.0
 _HOPELESS = 5
 #: Seconds before failed requests are sent a second and a third time, which grow by this factor.
 _SECOND_TRY, _GROWTH = 3.0, 4.0
-#: The longest pause, in seconds, that a service may wish for.
-_LONGEST_WISH = 1800.0
 #: So many failures in a row may be one question's; until then calls are so many seconds apart.
 _ONE_QUESTION, _SOON = 50, 0.25
 
@@ -153,7 +151,8 @@ class Live(Asking[base.LiveJudge]):
 
     def _sleep(self, seconds: float) -> None:
         """Wait so long, or for as long as the service wishes."""
-        time.sleep(max(seconds, min(self._outage.until - time.monotonic(), _LONGEST_WISH)))
+        wished = self._outage.until - time.monotonic()
+        time.sleep(max(seconds, min(wished, self.options.backoff.patience)))
 
     def _call(self, request: Asked, owed: Awaited, calls: _Calls) -> None:
         try:

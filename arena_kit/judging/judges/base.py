@@ -14,9 +14,10 @@ import ssl
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.files import whole_text
+from arena_kit.files import visible, whole_text
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
 
 if TYPE_CHECKING:
@@ -235,7 +236,12 @@ class Result(NamedTuple):
 
 
 class ServiceError(RuntimeError):
-    """The service cannot be used as things are; the message says what to do."""
+    """The service cannot be used as things are; the message says what to do, and what it quotes
+    of a server steers no terminal.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class PausedError(ServiceError):
@@ -324,6 +330,11 @@ def shortened(text: str) -> str:
     printable = "".join(c if c.isprintable() else " " for c in text[:480])
     words = " ".join(printable.split())
     return words if len(words) <= 120 else f"{words[:120]}…"
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """A reply as JSON; a number with more digits than any amount has is no number (NaN)."""
+    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 100 else nan)
 
 
 def token_counts(numbers: Mapping[str, Any]) -> dict[str, int]:

@@ -153,7 +153,7 @@ class NotebookRun:
         own = {"run_dir": str(record.path.resolve())}
         record.start(self.name, self.params.model_dump(mode="json") | own, self.root)
         try:
-            with status_line(lambda: kernel_state(record), shown=progress):
+            with status_line(lambda: kernel_state(record), shown=progress, lines=True):
                 execute(self.notebook, record, self.given | own, self.root)
             export_report(record.path / "report.ipynb", record.path / "report.html")
         except BaseException as error:
