@@ -13,6 +13,7 @@ from functools import cache
 from html import escape, unescape
 from pathlib import Path
 from shlex import quote as quoted
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -57,14 +58,9 @@ def _display_templates() -> Environment:
     )
 
 
-def clean_html(text: str) -> str:
-    """HTML without script, handlers, forms, frames, links out or remote images."""
-    return _cleaned(text, {})
-
-
-def _cleaned(text: str, more: Mapping[str, set[str]]) -> str:
-    """HTML with inert elements only, and `more` ones with these attributes, whose values must be
-    a plain number or word, an anchor or a picture.
+def clean_html(text: str, more: Mapping[str, set[str]] = MappingProxyType({})) -> str:
+    """HTML without script, handlers, forms, frames, links out or remote images; `more` elements
+    may be in it with these attributes.
     """
     import nh3
 
@@ -205,7 +201,7 @@ def on_a_site(report: str, page: str) -> str:
     """A report, cleaned and under our own head and policy, for a record may be somebody else's;
     with a link to a page of its site in place of the command that makes one.
     """
-    before, begins, rest = _cleaned(report, _OF_A_REPORT).partition(_SITE_BEGINS)
+    before, begins, rest = clean_html(report, _OF_A_REPORT).partition(_SITE_BEGINS)
     if begins:
         link = f'<a href="{escape(page)}">the site of this run</a>'
         rest = f"To look into it further: {link}</p>{rest.partition('</p>')[2]}"

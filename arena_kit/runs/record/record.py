@@ -24,15 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.display import html_facts
-from arena_kit.files import (
-    DataError,
-    LockedError,
-    file_in,
-    read_json,
-    read_text,
-    write_json,
-    write_text,
-)
+from arena_kit.files import DataError, LockedError, file_in, read_json, write_json, write_text
 from arena_kit.runs.record import live_report
 
 if TYPE_CHECKING:
@@ -311,10 +303,9 @@ def refuse_foreign(path: Path, root: Path) -> None:
     record may be somebody else's, and its parameters say who is paid with which key.
     """
     mode, claim = open_record(path).get("mode"), path / ".claim"
-    token = read_text(claim) if claim.is_file() else ""
-    known = root / _BEGUN / token
-    said = _digest(mode, recorded_parameters(path))
-    if not re.fullmatch("[0-9a-f]{32}", token) or not known.is_file() or read_text(known) != said:
+    token = claim.read_bytes().decode("ascii", "replace") if claim.is_file() else ""
+    known = root / _BEGUN / (token if re.fullmatch("[0-9a-f]{32}", token) else "none")
+    if not known.is_file() or known.read_text() != _digest(mode, recorded_parameters(path)):
         raise DataError(
             f"{path}: not begun in this workspace, or its parameters were changed, so it is not "
             "resumed; `arena-kit run` with your own parameters takes paid answers from the ledger, "
