@@ -305,7 +305,8 @@ def refuse_foreign(path: Path, root: Path) -> None:
     mode, claim = open_record(path).get("mode"), path / ".claim"
     token = claim.read_bytes().decode("ascii", "replace") if claim.is_file() else ""
     known = root / _BEGUN / (token if re.fullmatch("[0-9a-f]{32}", token) else "none")
-    if not known.is_file() or known.read_text() != _digest(mode, recorded_parameters(path)):
+    said = _digest(mode, recorded_parameters(path))
+    if not known.is_file() or known.read_text(encoding="utf-8") != said:
         raise DataError(
             f"{path}: not begun in this workspace, or its parameters were changed, so it is not "
             "resumed; `arena-kit run` with your own parameters takes paid answers from the ledger, "
