@@ -1,5 +1,5 @@
-"""Tables on disk: JSONL, JSON arrays and CSV (each may be gzipped), Parquet, SQLite, Arrow and
-DuckDB.
+"""Tables on disk: JSONL, JSON arrays and CSV (each may be gzipped), Parquet, SQLite, Arrow, DuckDB
+and the first sheet of a workbook.
 
 DuckDB reads the first four by a table function; where it does not tell the keys of JSON or the line
 of a row, Python looks at the file itself. Tables of the other kinds are loaded as a whole.
@@ -27,6 +27,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles import spreadsheet
 from arena_kit.files import (
     FORMULA,
     LONGEST_LINE,
@@ -61,6 +62,7 @@ SUFFIXES = {
     "sqlite": (".sqlite", ".sqlite3", ".db"),
     "arrow": (".arrow", ".feather"),
     "duckdb": (".duckdb",),
+    "workbook": spreadsheet.SUFFIXES,
 }
 
 
@@ -205,8 +207,12 @@ def types_of(con: Connection, table: str) -> dict[str, str]:
 
 
 def place_of(path: Path, row: int) -> str:
-    """Where a row stands: `:line` in a text file, its number from 0 elsewhere."""
+    """Where a row stands: `:line` in a text file, the row of a sheet, its number from 0
+    elsewhere.
+    """
     kind = kind_of(path)
+    if kind == "workbook":
+        return f", row {spreadsheet.read_sheet(path).numbers[row]}"
     if kind == "jsonl":
         return f":{next(line for line, _ in islice(read_lines(path), row, None))}"
     if kind == "json":
@@ -362,11 +368,18 @@ def _load_duckdb(con: Connection, path: Path) -> None:
         con.execute(f"DETACH {name}")
 
 
+def _load_workbook(con: Connection, path: Path) -> None:
+    sheet = spreadsheet.read_sheet(path)
+    cells = np.array([[cell or None for cell in row] for row in sheet.rows], object)
+    con.register("loaded", dict(zip(sheet.columns, cells.T, strict=True)))
+
+
 #: How tables are loaded that no table function of DuckDB reads, by kind.
 _LOADERS: Mapping[str, Callable[[Connection, Path], None]] = {
     "columns": _load_columns,
     "arrow": _load_arrow,
     "duckdb": _load_duckdb,
+    "workbook": _load_workbook,
 }
 #: Kinds that a table function reads, in parts as well as whole.
 STREAMED = ("jsonl", "json", "csv", "parquet")
