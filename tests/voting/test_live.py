@@ -27,7 +27,7 @@ CHOICES = cycle([Choice.A, Choice.B, Choice.A, Choice.TIE, Choice.BOTH_BAD, Choi
 #: All 12 pairs and prompts come before one comes again.
 TWO_PROMPTS, RARE = arena_texts(prompts=2), Policy(repeats=Repeats(session_gap=100, same_prompt=10))
 #: A window that is full, and rolls, within a short test.
-POLICY = Policy(exposure=Exposure(window=20))
+POLICY = Policy(exposure=Exposure(window=16))
 VOTERS = ("ann", "bob", "carla", "dan")
 COUNTED = (
     "models", "prompts", "matchups", "enabled", "active", "votes", "decisive", "ties", "both_bad",
