@@ -9,7 +9,7 @@ import openpyxl
 import pandas as pd
 import pytest
 
-from arena_kit import init_study, judge, rate, read_plan, to_battles
+from arena_kit import init_study, judge, rate, read_battles, read_plan, to_battles
 from arena_kit.files import DataError, read_yaml
 from arena_kit.judging.pairs.answer_table import AnswerTable, Roles, read_answers, read_table
 
@@ -156,3 +156,12 @@ def test_a_spreadsheet_becomes_a_study_that_runs(
     assert board.to_frame()["model"].tolist() == ["RAG v2 + CoT", "plain GPT"]
     with pytest.raises(DataError, match="exists and is not an empty folder"):
         init_study(tmp_path / "my study", frame())
+
+
+def test_a_sheet_of_votes_is_rated_and_an_error_names_its_row(tmp_path: Path) -> None:
+    """`read_battles` takes a workbook; the row is that of the sheet, empty rows counted."""
+    votes = [["question_id", "model_a", "model_b", "winner"], ["q1", "a b", "c", "model_a"]]
+    log = read_battles(workbook(tmp_path / "votes.xlsx", [*votes, ["q2", "a b", "c", "tie"]]))
+    assert (len(log), log.models) == (2, ("a b", "c"))
+    with pytest.raises(DataError, match=r"bad\.xlsx, row 4: unknown winner 'both'"):
+        read_battles(workbook(tmp_path / "bad.xlsx", [*votes, [None], ["q2", "a b", "c", "both"]]))
