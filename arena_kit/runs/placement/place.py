@@ -53,6 +53,7 @@ from arena_kit.runs.tournament.judge import (
     booked,
     concerns,
     judge,
+    prewarmed,
     write_gate,
 )
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
@@ -307,6 +308,7 @@ def _keep_cost(
             "usd_unknown": ledger.usd_unknown(record.token),
             "answers_paid": {name: each.as_dict() for name, each in spending.items()},
             "attempts": ledger.outcomes(record.token),
+            "prewarm": (ahead := prewarmed(tournament.expected, record.token)) and asdict(ahead),
             "over_cap": 0 < cap < cost.booked(ledger, record.token),
         }
     )

@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, read_json, write_json, write_jsonl
-from arena_kit.judging.asking.cost import CostError, Spending, dollars
+from arena_kit.judging.asking.cost import PREWARM, CostError, Prewarm, Spending, dollars
 from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_pairs
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
@@ -114,6 +114,7 @@ class Judgments(Sequence[Judgment]):
             self.judgments,
             plan.params.max_cost_usd,
             spending_by_dimension(plan, token, self.judgments),
+            prewarmed(plan, token),
         )
         canaries = facts({"canaries": words}, name="canaries")
         return f"{tournament_tables.verdict_counts(self.judgments).html}{canaries.html}{paid.html}"
@@ -335,12 +336,33 @@ def _cost(
         "over_cap": spent + spending.usd_unknown > plan.params.max_cost_usd,
         "answers_paid": spending.as_dict(),
         "attempts": plan.ledger.outcomes(run),
+        "prewarm": (ahead := prewarmed(plan, run)) and asdict(ahead),
         "by_dimension": {
             name: {"from_ledger": from_ledger[name]}
             | {key: value for key, value in own.as_dict().items() if key not in _OF_THE_RUN}
             for name, own in spending_by_dimension(plan, run, judgments).items()
         },
     }
+
+
+def prewarmed(plan: Plan, run: str) -> Prewarm | None:
+    """What a run sent ahead of its bulk, which filled the prompt cache: requests for that purpose
+    or, where these were not needed, canaries; None where nothing was written ahead.
+    """
+    if plan.price is None:
+        return None
+    price, batch = plan.price, isinstance(plan.judge, BatchJudge)
+    paid = [(each, _purpose(each.request_id)) for each in plan.ledger.paid(run)]
+    requests = plan.ledger.paid(run, PREWARM)
+    ahead = requests or [each for each, purpose in paid if purpose == "canaries"]
+    sent = Spending.of(ahead, price, batch=batch)
+    if not sent.written_tokens:
+        return None
+    first = {each.request_id for each in ahead}
+    judged = (e for e, of in paid if of != "generate" and e.request_id not in first)
+    read = sum(each.usage.get("cache_read_input_tokens", 0) for each in judged)
+    what, saved = "requests" if requests else "canaries", price.usd_saved(read, batch=batch)
+    return Prewarm(what=what, sent=sent, read_tokens=read, usd_saved=saved)
 
 
 def _purpose(request_id: str) -> str:
