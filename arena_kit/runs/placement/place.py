@@ -52,6 +52,7 @@ from arena_kit.runs.tournament.judge import (
     ask_canaries,
     booked,
     concerns,
+    full_measurement,
     judge,
     prewarmed,
     write_gate,
@@ -103,7 +104,8 @@ class PlacementVerdicts:
         canaries = self.judgments.canaries if self.judgments else None
         rules = self.plan.rules
         measures = canaries.measures if canaries else ()
-        return self.quality.gate(rules, more=concerns(measures, rules))
+        full, note = full_measurement(self.plan.root, self.record.read(), rules)
+        return self.quality.gate(rules, more=concerns(measures, rules), full=full, note=note)
 
     @property
     def statuses(self) -> dict[str, int]:
