@@ -10,14 +10,8 @@ from arena_kit.judging.asking.batches import Batching
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.live import Live, close_abandoned
 from arena_kit.judging.asking.options import AskOptions, OnSettled
-from arena_kit.judging.judges.base import (
-    BatchJudge,
-    ImmediateJudge,
-    Judge,
-    LiveJudge,
-    PaidJudge,
-    cache_keys,
-)
+from arena_kit.judging.judges import base
+from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.verdicts import records
@@ -159,7 +153,7 @@ def _verdicts(
     """A verdict on each request, from the ledger or asked for; offline nothing is asked. A re-ask
     without an answer has none.
     """
-    keys = cache_keys(judge, requests)
+    keys = base.cache_keys(judge, requests)
     by_key = dict(zip(keys, requests, strict=True))  # equal texts share a key, and an answer
     before = ledger.settled(by_key)
     fresh = {key: request for key, request in by_key.items() if key not in before}
@@ -189,11 +183,11 @@ def _verdicts(
 
 def _elsewhere(requests: Sequence[records.Asked], judge: Judge, ledger: Ledger) -> str:
     """Under which other addresses of the judge the ledger answers these requests, in words."""
-    if not isinstance(judge, PaidJudge):
+    if not isinstance(judge, base.PaidJudge):
         return ""
     asked = judge.service.origin
     counts = {
-        address: len(ledger.settled(cache_keys(judge.at(address), requests)))
+        address: len(ledger.settled(base.cache_keys(judge.at(address), requests)))
         for address in ledger.addresses(judge.model)
         if address != asked
     }

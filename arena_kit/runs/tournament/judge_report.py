@@ -31,12 +31,7 @@ from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import Record, find_root, open_record
 from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, resolve_parameters
-from arena_kit.runs.tournament.judge import (
-    Judgments,
-    full_measurement,
-    judge,
-    recorded_measures,
-)
+from arena_kit.runs.tournament.judge import Judgments, full_measurement, judge, recorded_measures
 from arena_kit.runs.tournament.plan import Plan, read_plan
 from arena_kit.runs.tournament.publish import caveats, run_facts, write_record
 
