@@ -5,12 +5,15 @@ import gzip
 import json
 import os
 import re
-import tempfile
+import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import IO, Any, AnyStr
+
+#: The longest line of a text file, in bytes.
+LONGEST_LINE = 67_108_864
 
 
 class DataError(ValueError):
@@ -49,18 +52,42 @@ class LockedError(RuntimeError):
     """A record folder or a ledger that another run holds."""
 
 
+def limit(variable: str, usual: int) -> int:
+    """A limit on what is read, which an environment variable may change."""
+    text = os.environ.get(variable) or str(usual)
+    if not text.isdecimal():
+        raise DataError(f"{variable} must be a whole number, not {text[:60]!r}")
+    return int(text)
+
+
+def bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
+    """The lines of an open file; one that would fill memory is refused."""
+    most, number = limit("ARENA_KIT_MAX_LINE", LONGEST_LINE), 0
+    while line := file.readline(most + 1):
+        number += 1
+        if len(line) > most:
+            why = f"a line has over {most:,} bytes; ARENA_KIT_MAX_LINE=BYTES allows longer ones"
+            raise DataError(f"{file.name}:{number}: {why}")
+        yield line
+
+
 @contextmanager
-def whole_file(path: Path) -> Iterator[Path]:
-    """A temporary path beside `path`, renamed onto it only when the block succeeds."""
+def whole_file(path: Path, *, private: bool = False) -> Iterator[Path]:
+    """A temporary path beside `path`, renamed onto it only when the block succeeds. A file that is
+    replaced keeps its permissions; a new one is the owner's alone if private, else as the umask
+    says.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.", suffix=".part")
-    os.close(handle)
-    part = Path(name)
+    part = path.with_name(f".{path.name}.{os.urandom(8).hex()}.part")
+    flags = os.O_CREAT | os.O_EXCL | os.O_WRONLY
+    handle = os.open(part, flags, 0o600 if private else 0o666)
     try:
+        mode = (path.stat() if path.is_file() and not private else os.fstat(handle)).st_mode
+        os.close(handle)
         yield part
         with part.open("rb") as written:
             os.fsync(written.fileno())
-        part.chmod(0o644)
+        part.chmod(stat.S_IMODE(mode))
         part.replace(path)
     finally:
         part.unlink(missing_ok=True)
@@ -192,8 +219,9 @@ def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         raise DataError(f"{path}: no such file")
     number = 0
     try:
-        with (gzip.open if path.suffix == ".gz" else open)(path, "rb") as lines:
-            for number, raw in enumerate(lines, 1):
+        opened: Any = gzip.open if path.suffix == ".gz" else open
+        with opened(path, "rb") as lines:
+            for number, raw in enumerate(bounded_lines(lines), 1):
                 line = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
                 if line.strip():
                     yield number, _parse_line(line, f"{path}:{number}")

@@ -628,8 +628,8 @@ POLICY_WORLDS = {
     ", prompt effects of 150": World(matchups=VOTES, newcomers=0, prompt_sd=150.0),
 }
 POLICIES = {
-    "policy v2, its four lanes": Policy(decide=Decide(share=0.0)),
-    "policy v2 and the decide lane": Policy(),
+    "policy v2, its four lanes": Policy(),
+    "policy v2 and the decide lane": Policy(decide=Decide(share=0.4)),
 }
 POLICY_HEAD = (
     "seasons with a false claim, of all",

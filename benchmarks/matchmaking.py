@@ -41,7 +41,7 @@ SIZES = ((20, 15), (50, 150), (100, 500))
 MATCHUPS, DRAWN = 5000, 100
 
 
-POLICIES = {"four lanes": Policy(decide=Decide(share=0.0)), "with decide": Policy()}
+POLICIES = {"four lanes": Policy(), "with decide": Policy(decide=Decide(share=0.4))}
 
 
 class Timed(Arena):

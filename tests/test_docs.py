@@ -136,6 +136,7 @@ def _votes() -> None:
     """Votes of the sample under the names and columns that the documents use."""
     some = pd.read_csv("sample/arena/simulated_votes.csv.gz", dtype=str)[:3000]
     some.to_csv("votes.csv.gz", index=False)
+    shutil.copy("sample/arena/pushed_votes.csv.gz", "my_votes.csv.gz")
     shutil.copy("params/placement_arena.yaml", "my_placement.yaml")
     texts = pd.read_json("sample/arena/simulated_texts.jsonl.gz", lines=True, dtype=False)
     texts.loc[::3, "response_a"] = "# Answer\n\n- " + texts.loc[::3, "response_a"]

@@ -4,7 +4,9 @@ import csv
 import gzip
 import json
 import math
+import os
 import re
+import stat
 import subprocess
 import sys
 from pathlib import Path
@@ -47,6 +49,22 @@ def test_a_file_appears_when_it_is_whole(tmp_path: Path) -> None:
             second.write_text("second")
         assert path.read_text() == "second"
     assert (path.read_text(), only(path.parent)) == ("first", "result.txt")
+
+
+def test_permissions_follow_the_umask_and_stay(tmp_path: Path) -> None:
+    """A new file is as the umask says or, if private, its owner's; a replaced one stays as is."""
+    path, before = tmp_path / "result.txt", os.umask(0o027)
+    try:
+        for name, private, mode in (("a", False, 0o640), ("b", True, 0o600)):
+            with whole_file(tmp_path / name, private=private) as part:
+                part.write_text("x")
+            assert stat.S_IMODE((tmp_path / name).stat().st_mode) == mode
+    finally:
+        os.umask(before)
+    files.write_text(path, "old")
+    path.chmod(0o600)
+    files.write_text(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o600
 
 
 def half_written(path: Path) -> None:

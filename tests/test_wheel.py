@@ -27,7 +27,7 @@ def test_wheel_in_a_fresh_environment(installed: Path, tmp_path: Path) -> None:
     assert not [name for name in names if any(each in name for each in unwanted)]
     command = installed / "venv" / "bin" / "arena-kit"
     newcomer(command, "init", tmp_path / "new", cwd=tmp_path)
-    out = newcomer(command, "run", "pilot", "-p", "n_perms", "20", cwd=tmp_path / "new")
+    out = newcomer(command, "run", "pilot", "-p", "elo.n_perms", "20", cwd=tmp_path / "new")
     record = Path(out.splitlines()[-1])
     assert record.parent == tmp_path / "new" / "runs"
     assert (record / "report.html").is_file()

@@ -54,6 +54,10 @@ class LeftOutWarning(UserWarning):
     """Rows of a file that are no battles, and how many they are."""
 
 
+class RepeatedWarning(UserWarning):
+    """Rows of a file that repeat others, without an id that tells them apart."""
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class Reading:
     """What was read from a file: its battles, the format it is in and, where asked for, columns of
@@ -154,6 +158,7 @@ def _laid_out(
     """
     table = None
     try:
+        tabular.check_rows(con, path)
         table = fmt.table(con, path, chosen, longest or tabular.usual_row(path))
         return fmt.lay_out(con, table, chosen)
     except RowError as error:
@@ -221,7 +226,24 @@ def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> Battl
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
     if path and _has_constants(log):
         tabular.check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
+    if n := _repeated(con, log, path):
+        told = f"rows that repeat an earlier row: {n:,}; without a battle_id, each counts"
+        warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=4)
     return log
+
+
+def _repeated(con: Connection, log: BattleLog, path: Path | None) -> int:
+    """How many rows without an id are the same as an earlier one in every column of the file; none
+    where rows say so little (no question, no time) that equal ones are to be expected.
+    """
+    if log.battle_id is not None or (log.question_id is None and log.timestamp is None):
+        return 0
+    if not _repeats(_values(con, "hash(raw)")):
+        return 0
+    is_table = path is not None and tabular.kind_of(path) != "sqlite"
+    table = tabular.table_of(path, tabular.columns_of(path)) if path and is_table else "raw"
+    query = f"SELECT count(*) - count(DISTINCT hash(whole)) FROM {table} AS whole"
+    return int(con.execute(query).fetchall()[0][0])
 
 
 def _file_rows(con: Connection, rows: Iterable[int]) -> list[int]:

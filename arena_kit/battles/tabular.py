@@ -26,11 +26,21 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.files import FORMULA, DataError, read_lines, refuse_constant
+from arena_kit.files import (
+    FORMULA,
+    LONGEST_LINE,
+    DataError,
+    bounded_lines,
+    limit,
+    read_lines,
+    refuse_constant,
+)
 
 Connection = duckdb.DuckDBPyConnection
 #: The longest row of JSON, in bytes.
-LONGEST = 67_108_864
+LONGEST = LONGEST_LINE
+#: The most rows of a Parquet file that are held in memory, some 80 bytes each.
+MOST_ROWS = 20_000_000
 #: An apostrophe, as SQL spells it.
 APOSTROPHE = "''''"
 #: What a damaged text file raises.
@@ -125,6 +135,19 @@ def table_of(
     return f"read_json({file}, format = '{layout}', {form})"
 
 
+def check_rows(con: Connection, path: Path) -> None:
+    """Refuse a Parquet file of more rows than memory may hold: a small file may have millions."""
+    if kind_of(path) != "parquet" or not path.is_file():
+        return
+    query = f"SELECT sum(num_rows) FROM parquet_file_metadata({_literal(path)})"
+    rows, most = con.execute(query).fetchall()[0][0], limit("ARENA_KIT_MAX_ROWS", MOST_ROWS)
+    if rows > most:
+        raise DataError(
+            f"{path}: has {rows:,} rows, and at most {most:,} are held in memory; "
+            "`arena-kit rate --stream` reads it in parts, ARENA_KIT_MAX_ROWS=ROWS allows more"
+        )
+
+
 def usual_row(path: Path) -> int:
     """A bound in bytes for rows of JSON with which a file is read on all cores: DuckDB reads it in
     parts of twice the bound, and this gives every core two of them.
@@ -212,7 +235,9 @@ def _csv_header(path: Path) -> tuple[str, ...]:
     """The first row of a CSV file that holds anything; DuckDB would look at thousands."""
     with _opened(path) as text:
         try:
-            return tuple(next((cells for cells in csv.reader(text) if cells), []))
+            return tuple(next((cells for cells in csv.reader(bounded_lines(text)) if cells), []))
+        except DataError:
+            raise
         except (csv.Error, *_BROKEN):
             return ()
 
@@ -246,6 +271,8 @@ def _first_keys(path: Path, *, array: bool) -> tuple[str, ...]:
             rows = (row for _, row in _elements(text)) if array else _whole_lines(text)
             for row in islice(rows, 100):
                 keys |= dict.fromkeys(row if isinstance(row, dict) else ())
+    except DataError:
+        raise
     except _BROKEN:
         pass
     return tuple(keys)
@@ -279,7 +306,7 @@ def _opened(path: Path) -> IO[str]:
 
 
 def _whole_lines(text: IO[str]) -> Iterator[Any]:
-    while line := text.readline(LONGEST):
+    for line in bounded_lines(text):
         try:
             yield json.loads(line)
         except (ValueError, RecursionError):

@@ -23,14 +23,16 @@ Texts = Mapping[str, NDArray[Any]]
 _SPOKEN = ("language", "turns")
 
 
-def write_battles(path: str | Path, log: BattleLog, texts: Texts | None = None) -> None:
+def write_battles(
+    path: str | Path, log: BattleLog, texts: Texts | None = None, *, private: bool = False
+) -> None:
     """Write a battle log as JSONL, a JSON array, CSV (each gzipped by its name) or Parquet; with
-    columns of what was said in each battle, where they are given.
+    columns of what was said in each battle, where they are given. A private file is its owner's.
     """
     columns: dict[str, Any] = dict(log.columns())
     if "timestamp" in columns:
         columns["timestamp"] = _iso(columns["timestamp"])
-    write_columns(Path(path), columns | dict(texts or {}))
+    write_columns(Path(path), columns | dict(texts or {}), private=private)
 
 
 def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
@@ -39,7 +41,9 @@ def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
     return text
 
 
-def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
+def write_columns(
+    path: Path, columns: Mapping[str, NDArray[Any]], *, private: bool = False
+) -> None:
     """Write columns as a whole file, in the format its name asks for.
 
     In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
@@ -51,7 +55,8 @@ def write_columns(path: Path, columns: Mapping[str, NDArray[Any]]) -> None:
     form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")
     if path.name.lower().endswith(".gz"):
         form += ", COMPRESSION gzip"
-    with connection() as con, whole_file(path) as part:
+    form += ", USE_TMP_FILE false"  # which would have the usual permissions for a moment
+    with connection() as con, whole_file(path, private=private) as part:
         con.register("outgoing", dict(columns))
         source = _guarded(con) if kind == "csv" else "FROM outgoing"
         con.execute(f"COPY ({source}) TO {quoted(str(part))} (FORMAT {form})")

@@ -200,6 +200,7 @@ COMMANDS = {
     "Keep": {
         "runs": ("records", "List, show, compare, export and prune records."),
         "site": ("records", "Make a static site of records."),
+        "check": ("ledger", "Verify every checksum of the ledger and the vote store."),
         "ledger": ("ledger", "Back up and verify the ledger; list and cancel batches."),
         "votes": ("votes", "Collect, list, review and export people's votes."),
     },

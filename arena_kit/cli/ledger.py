@@ -1,5 +1,8 @@
-"""The commands about the ledger: its backup, its check, and batches that are under way."""
+"""The commands about the ledger: its backup, its check (and that of votes), and batches that are
+under way.
+"""
 
+import os
 import sys
 from dataclasses import asdict
 from pathlib import Path
@@ -54,6 +57,35 @@ def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
             f"{dollars(cost)}, as they did before"
         )
     _verify(path)
+
+
+@main.command("check")
+@click.argument("files", nargs=-1, metavar="[FILE|URL]...")
+def check_all(files: tuple[str, ...]) -> None:
+    """Verify every checksum of the ledger and of the vote store, or of the files and databases
+    that are named.
+
+    Ends with 0 when all is well, with 2 when something is damaged.
+    """
+    from arena_kit.battles.tabular import query_columns
+    from arena_kit.cli.votes import store_address
+
+    votes = os.environ.get("ARENA_KIT_VOTES", "")
+    own = [] if files else [str(ledger_path(None)), store_address(votes)]
+    for where in files or [each for each in own if "://" in each or Path(each).is_file()]:
+        tables = "SELECT name FROM sqlite_master"
+        if "://" in where or "tickets" in query_columns(Path(where), tables)["name"]:
+            _verify_votes(where)
+        else:
+            _verify(Path(where))
+
+
+def _verify_votes(where: str) -> None:
+    """Say that a vote store is as it was kept, or name what is damaged and end with 2."""
+    from arena_kit.cli.votes import open_store
+
+    with open_store(where) as store:
+        echo(f"{store.address}: {store.check()} votes, all as they were kept")
 
 
 def _verify(path: Path) -> None:

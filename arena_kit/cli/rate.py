@@ -255,7 +255,8 @@ def _streams(
 
 def _large(spec: Method, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
-    if not isinstance(spec, BradleyTerry) or spec.covariates or file.stat().st_size < _SMALL:
+    small = file.stat().st_size < _SMALL and file.suffix.lower() != ".parquet"
+    if not isinstance(spec, BradleyTerry) or spec.covariates or small:
         return False
     from arena_kit.battles.on_disk import better_streamed
 

@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from arena_kit.voting.store import VoteStore
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
+_NAMED = 50  # responses that are listed
 
 
 def _options_of(*options: Callable[..., Any]) -> Callable[..., Any]:
@@ -58,7 +59,9 @@ _question_option = click.option(
     help="What voters are asked.",
 )  # fmt: skip
 _removal_options = _options_of(
-    click.argument("names", metavar="NAME...", nargs=-1, required=True),
+    click.argument("names", metavar="NAME...", nargs=-1),
+    click.option("--known", is_flag=True,
+                 help="All votes on responses whose model the voter had been told (--reveal)."),
     click.option("--why", required=True, help="The reason, which the log keeps."),
     click.option("--what", "kind", type=click.Choice(["voter", "session", "vote"]), default="voter",
                  show_default=True,
@@ -111,11 +114,18 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               help="0 takes a free one.")  # fmt: skip
 @click.option("--allow-host", "names", multiple=True, metavar="NAME",
               help="A further name of the server in browsers, as behind a proxy.")  # fmt: skip
+@click.option("--behind-proxy", "proxy", metavar="ADDRESS", type=ip_address, default=None,
+              help="The proxy's IP address, whose X-Forwarded-For is believed.")  # fmt: skip
+@click.option("--reveal", is_flag=True,
+              help="Name the models after each vote; later votes on a response that was named to "
+              "the voter are flagged.")  # fmt: skip
 @click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
               help="Pairs that a voter may ask for in a minute.")  # fmt: skip
 @_question_option
 @_arena_options
-def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: Any) -> None:
+def serve(
+    host: str, port: int, names: tuple[str, ...], proxy: object, question: str, **where: Any
+) -> None:
     """Let people vote on a page, live.
 
     The links are printed once, with their tokens: one for voters (without a token on this
@@ -126,6 +136,7 @@ def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: 
     live, key = _open_arena(**where)
     import uvicorn
 
+    from arena_kit.voting.connections import server_config
     from arena_kit.voting.server import voting_app
 
     _warn_of_names(live)
@@ -134,8 +145,7 @@ def serve(host: str, port: int, names: tuple[str, ...], question: str, **where: 
     app = voting_app(live, access, question)
     _print_links(live, access, _address(host, listening.getsockname()[1], names))
     before = live.vote_count
-    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
-    config = uvicorn.Config(app, **quiet, limit_concurrency=1000, timeout_graceful_shutdown=5)
+    config = server_config(app, access, str(proxy or ""))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
     try:
         with suppress(KeyboardInterrupt):
@@ -177,7 +187,49 @@ def _taken(taken: Taken) -> str:
     if taken.repeats:
         why = "the same pair and prompt was just voted on elsewhere"
         text += f"; {taken.repeats:,} of them kept and not counted: {why}"
+    if taken.conflicts:
+        why = "an earlier vote under the same name differs; see `arena-kit votes conflicts`"
+        text += f"; {taken.conflicts:,} of them kept and not counted: {why}"
     return text
+
+
+@votes.command()
+@click.argument("names", metavar="[VOTER]...", nargs=-1)
+@click.option("--keep", type=click.Choice(["first", "last", "none"]),
+              help="Settle the conflicts: which vote on a pair counts.")  # fmt: skip
+@click.option("--why", default="", help="The reason, which the log keeps; needed with --keep.")
+@click.option("--by", default="", help="Who decides (default: the user's name here).")
+@_store_option
+def conflicts(names: tuple[str, ...], keep: str | None, why: str, by: str, store: str) -> None:
+    """List, or settle, votes on one pair that differ under one name.
+
+    Whoever has a ballot can type any name, and a voter may vote otherwise in a second file. Both
+    votes are kept, and the first one counts until you settle it, for the named voters or for all.
+    """
+    from arena_kit.cli import terminal
+    from arena_kit.reporting.tables import Table
+
+    with open_store(store) as kept:
+        from arena_kit.voting.export import conflicting
+        from arena_kit.voting.records import moment
+
+        groups = [group for group in conflicting(kept) if not names or group[0].voter in names]
+        if keep is not None:
+            chosen = [group[{"first": 0, "last": -1}[keep]] for group in groups if keep != "none"]
+            counts = {vote.ticket.ticket for vote in chosen}
+            every = {vote.ticket.ticket for group in groups for vote in group}
+            reason: Any = {"why": why, "by": by or getpass.getuser()}
+            kept.restore("vote", sorted(counts), **reason)
+            kept.remove("vote", sorted(every - counts), **reason)
+            echo(f"settled: {_counted(len(groups), 'pair')}; the {keep} vote counts")
+            return
+    rows = [
+        {"voter": vote.voter, "vote": vote.ticket.ticket, "choice": str(vote.choice),
+         "cast (UTC)": f"{moment(vote.cast_at):%Y-%m-%d %H:%M}", "session": vote.session,
+         "counts": "" if vote.removed else "yes"}
+        for group in groups for vote in group
+    ]  # fmt: skip
+    terminal.show_table(Table(rows, title="Conflicting votes", left=["voter", "vote", "choice"]))
 
 
 @votes.command("list")
@@ -188,7 +240,7 @@ def list_voters(store: str, as_json: bool) -> None:
     from arena_kit.cli import terminal
     from arena_kit.reporting.tables import Table
 
-    kept = _open_store(store)
+    kept = open_store(store)
     from arena_kit.voting.records import moment
 
     rows = [
@@ -217,15 +269,18 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     """
     from arena_kit.battles.write import write_battles
 
-    kept = _open_store(store)
+    kept = open_store(store)
     from arena_kit.voting.export import exported
 
     export = exported(kept, deidentified=deidentified)
     if not len(export.battles):
         raise DataError(f"{kept.address}: holds no vote that counts yet")
-    write_battles(out, export.battles)
+    write_battles(out, export.battles, private=not deidentified)
     left_out = f"{export.skips:,} skipped, {export.removed:,} removed"
     echo(f"{len(export.battles):,} votes; left out: {left_out}")
+    if export.known:
+        how = "`arena-kit votes remove --known --why …` leaves them out"
+        echo(f"of responses whose model the voter had been told: {export.known:,}; {how}")
     echo(out)
 
 
@@ -243,7 +298,7 @@ def review(level: float, as_json: bool, store: str) -> None:
     from arena_kit.cli import terminal
     from arena_kit.reporting import vote_review
 
-    with _open_store(store) as kept:
+    with open_store(store) as kept:
         from arena_kit.voting.review import ReviewedVotes
 
         votes = ReviewedVotes.of_store(kept)
@@ -276,10 +331,16 @@ def restore(**change: Any) -> None:
     _change("restored", **change)
 
 
-def _change(what: str, *, names: tuple[str, ...], why: str, kind: Any, by: str, store: str) -> None:
-    with _open_store(store) as kept:
+def _change(
+    what: str, *, names: tuple[str, ...], known: bool, why: str, kind: Any, by: str, store: str
+) -> None:
+    if bool(names) == known:
+        raise click.UsageError("name what it is about, or give --known")
+    with open_store(store) as kept:
         from arena_kit.voting.export import exported
 
+        if known:
+            kind, names = "vote", tuple(v.ticket.ticket for v in kept.votes() if v.known)
         before = len(exported(kept).battles)
         act = kept.remove if what == "removed" else kept.restore
         n = act(kind, names, why=why, by=by or getpass.getuser())
@@ -298,43 +359,49 @@ def _open_arena(
     from arena_kit.voting.access import key_file, signing_key
     from arena_kit.voting.live import Limits, LiveArena
 
-    root, where = find_root(), _where(store)
+    root, where = find_root(), store_address(store)
     known = tournament_inputs(root / tournament, root)[0].dimensions
     if dimension is not None and dimension not in known:
         raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
-    more: Any = {"policy": policy, "dimension": dimension, "limits": Limits(**limits)}
+    more: Any = {"policy": policy, "dimension": dimension, "reveal": limits.pop("reveal", False)}
+    more["limits"] = Limits(**limits)
     live = LiveArena.open(where, tournament, root=root, **more)
     return live, signing_key(key_file(where, root))
 
 
-def _open_store(store: str) -> VoteStore:
+def open_store(store: str) -> VoteStore:
     """The store that a command is about, which must be there."""
     _need_extra()
     from arena_kit.voting.store import VoteStore
 
-    return VoteStore.open(_where(store), create=False)
+    return VoteStore.open(store_address(store), create=False)
 
 
-def _where(store: str) -> str:
+def store_address(store: str) -> str:
+    """Where the votes are: as `--store` says, else in the workspace."""
     from arena_kit.runs.record.record import find_root
 
     return store or os.path.relpath(find_root() / DEFAULT_STORE)
 
 
 def _need_extra() -> None:
-    for package in ("alembic", "fastapi", "itsdangerous", "sqlalchemy", "uvicorn"):
+    for package in ("fastapi", "itsdangerous", "sqlalchemy", "uvicorn"):
         if find_spec(package) is None:
             why = f"people's votes need the extra vote ({package} is missing)"
             raise DataError(f"{why}: pip install 'arena-kit[vote]'")
 
 
 def _warn_of_names(live: LiveArena) -> None:
-    """Say which responses name a model of the arena."""
+    """Say which responses name a model or its maker, before anybody votes on them."""
     from arena_kit.voting.ballot import self_naming
 
     if found := sorted(self_naming(live.texts)):
-        what = f"{len(found):,} responses name a model of the arena, which no page can hide"
-        echo(f"warning: {what} (the first: {' on '.join(found[0])})", err=True)
+        what = f"{_counted(len(found), 'response')} may name a model or its maker"
+        echo(f"warning: {what}, which no page can hide:", err=True)
+        for model, prompt, words in found[:_NAMED]:
+            echo(f"  {model} on {prompt}: “{words}”", err=True)
+        if len(found) > _NAMED:
+            echo(f"  and {len(found) - _NAMED:,} more", err=True)
 
 
 def _free_paths(out: Path, ballots: int) -> list[Path]:

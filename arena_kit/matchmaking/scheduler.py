@@ -19,7 +19,7 @@ from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.repeats import Meetings, Sessions, ordered
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
-from arena_kit.policy.exposure import Bools, Counts, Due, Floats, Numbers, Roster, joined
+from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, joined
 from arena_kit.rating.bradley_terry.method import one_thread
 from arena_kit.rating.glicko2.method import GlickoState, replay_order
 
@@ -114,16 +114,14 @@ class Scheduler:
         band = order[present[order]][: self.policy.contenders.band]
         self._tally.dues.note(self._past, band, aimed=self._tally.was_aimed(left))
 
-    def exposure_due(self, ratings: Mapping[str, GlickoState]) -> dict[str, Due]:
+    def exposure_due(self, ratings: Mapping[str, GlickoState]) -> dict[str, float]:
         """What each model is due of the rolling window, from the moment it joined (7.1).
 
         Votes of the past without `note_contenders` count as if today's models and contenders
         had been there then.
         """
-        dues = self._tally.due(self._roster, self._band(ratings))
-        return dict(
-            zip(self._tally.models, map(Due, *(each.tolist() for each in dues)), strict=True)
-        )
+        due = self._tally.due(self._roster, self._band(ratings))
+        return dict(zip(self._tally.models, due.tolist(), strict=True))
 
     def enable(self, model: str, *, prompts: Collection[str] | None = None) -> None:
         """Let a model be matched, known or new; `prompts` are those it has responses to."""
@@ -271,7 +269,7 @@ class Scheduler:
     def _due(self, band: Numbers) -> Floats:
         """Exposures due to each model in the window, in what waits for its vote and in one more."""
         more = len(self._pending) - self._aims.total() + 1
-        due, _ = self._tally.due(self._roster, band, more)
+        due = self._tally.due(self._roster, band, more)
         for pair, n in self._aims.items():
             due[list(pair)] += n
         return due

@@ -41,7 +41,7 @@ class Phase(IntEnum):
 
     @property
     def decides(self) -> bool:
-        """Whether a fifth lane decides open neighbours at the top."""
+        """Whether a fifth lane may decide open neighbours at the top."""
         return self >= Phase.MIGRATION
 
     @property
@@ -85,14 +85,14 @@ class LaneWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Decide:
-    """The lane that decides open neighbours of the top, from phase 3 on.
+    """A fifth lane, which decides open neighbours of the top from phase 3 on; opt-in.
 
-    `share` is how often it is drawn; the other lanes share the rest. Neighbours are looked at
-    anew every `refresh` votes. Those that `reach` more votes between the two would decide with
-    a probability under `hopeless_below` are left alone.
+    `share` is how often it is drawn, by default never; the four lanes of the policy share the
+    rest. Neighbours are looked at anew every `refresh` votes. Those that `reach` more votes
+    between the two would decide with a probability under `hopeless_below` are left alone.
     """
 
-    share: Share = 0.4
+    share: Share = 0.0
     refresh: Count = 100
     reach: Count = 2000
     hopeless_below: Share = 0.2

@@ -20,7 +20,6 @@ from arena_kit.policy.constants import Policy
 from arena_kit.policy.exposure import (
     Bools,
     Counts,
-    Due,
     DueWindow,
     Floats,
     Numbers,
@@ -147,16 +146,14 @@ class Tally:
         if outcome >= TIE:
             self._decide(pair, prompt, -1)
 
-    def due(self, roster: Roster, band: Numbers, more: int = 0) -> tuple[Floats, Floats]:
-        """Exposures due to each model in the window and `more` matchups to come, lane-adjusted
-        and equally.
+    def due(self, roster: Roster, band: Numbers, more: int = 0) -> Floats:
+        """Exposures due to each model in the window and `more` matchups to come.
 
         Votes whose models and contenders are not known count as if they had been these.
         """
         unknown = len(self._window) - len(self.dues)
         aimed = int(self.aimed.sum()) // 2 - self.dues.aimed
-        target, equal = self.dues.due(roster, band, unknown + more, aimed)
-        return target + self.aimed, equal
+        return self.dues.due(roster, band, unknown + more, aimed) + self.aimed
 
     def was_aimed(self, ago: int) -> bool:
         """Whether a vote of the window, so many votes ago, was to decide the order of its two."""
@@ -253,9 +250,10 @@ def _symmetric(low: Counts, high: Counts, size: int) -> Counts:
 class ExposureFairness:
     """One model's exposure in the rolling window (7.1).
 
-    `target` is lane-adjusted and is what fairness is judged against; `equal_target` is an
-    equal share. Both count from the matchup at which the model joined. `deviation` is relative to
-    the target; the exposure is fair where it lies `within` the tolerance of that.
+    `equal_target` is the policy's 2W/M. `target`, which fairness is judged against, is the same
+    unless the due is adjusted: where lanes do not allow equal exposure of so many models, and for
+    models that joined within the window. `deviation` is relative to the target; the exposure is
+    fair where it lies `within` the tolerance of that.
     """
 
     model: str
@@ -397,13 +395,13 @@ class Coverage:
         deficits: Counts = np.where(self.active[None, :], lacking, 0).astype(np.int64)
         return deficits
 
-    def fairness(self, due: Mapping[str, Due]) -> tuple[ExposureFairness, ...]:
+    def fairness(self, due: Mapping[str, float]) -> tuple[ExposureFairness, ...]:
         """Every enabled model's exposure in the window beside what it is due (7.1): what enabled
-        models were shown, shared out among them by these parts.
+        models were shown, shared out among them by these parts, and equally.
         """
         enabled = [model for i, model in enumerate(self.models) if self.enabled[i]]
         exposure = self.exposure[self.enabled]
-        parts = np.array([due.get(model, (0.0, 0.0)) for model in enabled]).reshape(-1, 2)
+        parts = np.array([(due.get(model, 0.0), 1.0) for model in enabled]).reshape(-1, 2)
         parts *= float(exposure.sum()) / np.maximum(1e-9, parts.sum(axis=0))
         tolerance = self.policy.exposure.tolerance
         near = np.abs(exposure[:, None] - parts) <= tolerance * parts + 1e-9

@@ -10,7 +10,6 @@ from collections import deque
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor, pi, sqrt
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,8 +28,8 @@ Numbers = NDArray[np.intp]
 class ExposureShares:
     """Exposures due to one model per matchup: equally, in the band, and outside of it.
 
-    All models together have 2 per matchup. `band` and `others` are lane-adjusted: as near
-    to `equal` as the lanes allow.
+    All models together have 2 per matchup. `band` and `others` are equal where the lanes allow
+    that within the tolerance, and lane-adjusted where not: as near to `equal` as they allow.
     """
 
     equal: float
@@ -67,15 +66,20 @@ def due_shares(policy: Policy, n_models: int) -> ExposureShares:
 
 
 def exposure_shares(policy: Policy, n_models: int) -> ExposureShares:
-    """What each model is due when the coverage lane compensates as far as it can."""
+    """What each model is due: 2/M per matchup (7.1) where that is feasible, else adjusted."""
+    if equal_is_feasible(policy, n_models):
+        return _all_equal(n_models)
+    return _lane_adjusted(policy, n_models)
+
+
+def _lane_adjusted(policy: Policy, n_models: int) -> ExposureShares:
+    """What each model gets when the coverage lane compensates as far as it can."""
     band, equal = policy.contenders.band, 2 / max(1, n_models)
     if n_models <= band:
         return _all_equal(n_models)
     least = _from_contender_lane(policy) + _everywhere(policy) / n_models
     most = least + 2 * policy.lanes.coverage / band
     due = min(max(equal, least), most)
-    if due == equal:
-        return _all_equal(n_models)
     return ExposureShares(equal=equal, band=due, others=(2 - band * due) / (n_models - band))
 
 
@@ -96,7 +100,7 @@ def equal_up_to(policy: Policy) -> int | None:
 
 def equal_is_feasible(policy: Policy, n_models: int) -> bool:
     """Whether so many models can all be shown equally within the tolerance."""
-    shares = exposure_shares(policy, n_models)
+    shares = _lane_adjusted(policy, n_models)
     slack = policy.exposure.tolerance * shares.equal + 1e-12
     return max(abs(shares.band - shares.equal), abs(shares.others - shares.equal)) <= slack
 
@@ -217,13 +221,6 @@ def joined(sides: NDArray[np.integer], n_models: int, without: int) -> Counts:
     return np.where(first <= 2 * n_models, 0, first)
 
 
-class Due(NamedTuple):
-    """Exposures that a model is due: as near to equal as the lanes allow, and equally."""
-
-    target: float
-    equal: float
-
-
 class Roster:
     """The models that could be met at a time, and the matchups of the window drawn from them.
 
@@ -255,10 +252,6 @@ class Roster:
         due = (self.matchups - self.aimed + more) * self.shares.others + in_band * extra
         return np.where(self.present, due, 0.0)
 
-    def equal(self, more: int) -> Floats:
-        """Equal shares of these matchups and of `more` to come."""
-        return np.where(self.present, (self.matchups + more) * self.shares.equal, 0.0)
-
 
 class DueWindow:
     """Who could be met and who was a contender in each of the last matchups of the window."""
@@ -288,17 +281,14 @@ class DueWindow:
         self._last.append((roster, band, aimed))
         roster.add(band, aimed=aimed)
 
-    def due(
-        self, roster: Roster, band: Numbers, more: int = 0, aimed: int = 0
-    ) -> tuple[Floats, Floats]:
+    def due(self, roster: Roster, band: Numbers, more: int = 0, aimed: int = 0) -> Floats:
         """Exposures due to each model in the window and in `more` matchups of today's models and
-        contenders, so many of them aimed: lane-adjusted, and equally. What aimed matchups show
-        is due besides, to whom they show.
+        contenders, so many of them aimed. What aimed matchups show is due besides, to whom they
+        show.
         """
-        target, equal = np.zeros((2, len(roster.present)))
+        target = np.zeros(len(roster.present))
         nobody = band[:0]
         for each in self._rosters if roster.matchups else [*self._rosters, roster]:
             now, known = each is roster, slice(len(each.present))
             target[known] += each.target(band if now else nobody, more - aimed if now else 0)
-            equal[known] += each.equal(more if now else 0)
-        return target, equal
+        return target

@@ -5,7 +5,7 @@ above whom. That rests on Bradley–Terry and on claims for repeated looks (docs
 """
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from itertools import pairwise
 from typing import Any
@@ -84,7 +84,7 @@ class PairOrder:
             return f"equivalent to {other} within {margin:g} points"
         if self.verdict is Verdict.REVERSED:
             return f"{side} {other} on the board, and the votes decide the opposite"
-        return f"order with {other} open: {self.needs}"
+        return f"order with {other} open: {replace(self, weeks=None).needs}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import LegacyElo, Policy
-from arena_kit.policy.exposure import Due, DueWindow, Roster, aimed_votes, joined
+from arena_kit.policy.exposure import DueWindow, Roster, aimed_votes, joined
 from arena_kit.rating.base import Ratings, components, expected_share, scores
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
 from arena_kit.rating.bradley_terry.method import BradleyTerry
@@ -71,7 +71,7 @@ def final_states(history: GlickoHistory) -> dict[str, GlickoState]:
 
 def exposure_due(
     history: GlickoHistory, policy: Policy, enabled: Collection[str], battles: BattleLog
-) -> dict[str, Due]:
+) -> dict[str, float]:
     """What each enabled model is due of the rolling window, from its first vote on (7.1).
 
     Contenders are those before each vote. Who has no vote at all is due a share throughout, as
@@ -96,10 +96,10 @@ def exposure_due(
         band = np.argsort(-score, kind="stable")[: policy.contenders.band]
         window.note(roster, band[score[band] > -np.inf], aimed=bool(aimed[number]))
         score[sides] = value[number]
-    target, equal = window.due(roster, np.empty(0, np.intp))
+    target = window.due(roster, np.empty(0, np.intp))
     own = history.sides[begin:][aimed[begin:]]
     target += np.where(on, np.bincount(own.ravel(), minlength=len(names)), 0)
-    return dict(zip(names, map(Due, target.tolist(), equal.tolist()), strict=True))
+    return dict(zip(names, target.tolist(), strict=True))
 
 
 def _last_seen(history: GlickoHistory, end: int) -> NDArray[np.int64]:

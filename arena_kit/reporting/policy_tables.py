@@ -7,7 +7,7 @@ from math import ceil
 import numpy as np
 
 from arena_kit.policy.constants import Phase
-from arena_kit.policy.exposure import settled_rd
+from arena_kit.policy.exposure import settled_rd, stable_rd
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.rules import Badge
 from arena_kit.rating.claims.claims import two_digits
@@ -222,8 +222,6 @@ def _notes(leaderboard: Leaderboard) -> list[str]:
         "it is no probability. Coverage: prompt coverage.": phase.shows_diagnostics,
         "Tier: every model is decidedly above all models of later tiers, by Bradley–Terry; ranks "
         "within a tier may be chance.": phase.shows_diagnostics,
-        "Stable: votes and coverage as the policy asks, RD at its floor, and the order against "
-        "both officially ranked neighbours decided or equivalent.": phase.shows_diagnostics,
         ABOUT[leaderboard.order_decided.about]: phase.shows_diagnostics,
         "Elo: the legacy rating, for continuity during the transition.": phase.shows_legacy_elo
         and not by_elo,
@@ -250,6 +248,30 @@ def metrics(leaderboard: Leaderboard) -> Shown:
         notes=[about_bt, *([unmet] if unrated else []), *_provisional(leaderboard)],
     )  # fmt: skip
     return Shown(f"<details><summary>All metrics</summary>{table.html}</details>", table.text)
+
+
+def stability(leaderboard: Leaderboard) -> Table:
+    """What first keeps each model that is not Stable from it (9.2)."""
+    rows = [
+        {
+            "model": row.model,
+            "badge": str(row.badge),
+            "kept from Stable by": row.badge_reasons[0],
+            "further reasons": len(row.badge_reasons) - 1 or None,
+        }
+        for row in leaderboard.rows
+        if row.badge is not Badge.STABLE
+    ]
+    n, rule = len(leaderboard.rows), leaderboard.policy.stable
+    title = f"Stable: {n - len(rows)} of {n} models"
+    note = (
+        f"Stable takes {rule.decisive} decisive votes, prompt coverage {rule.prompt_coverage:g}, "
+        f"RD {stable_rd(leaderboard.policy):g} at most, and an order against both officially "
+        "ranked neighbours that is decided or equivalent. All reasons stand in leaderboard.json."
+    )
+    return Table(
+        rows, "stability", title=title, nowrap=["model"], notes=[note], empty="All are Stable."
+    )
 
 
 def _provisional(leaderboard: Leaderboard) -> list[str]:
@@ -338,24 +360,28 @@ def order(leaderboard: Leaderboard) -> Table:
 
 
 def fairness(report: WeeklyReport) -> Table:
-    """Exposure in the rolling window against both targets (7.1), and prompts (7.2)."""
+    """Exposure in the rolling window against 2W/M and, where it is adjusted, against the due
+    (7.1), and prompts (7.2).
+    """
     exposure = {row.model: row for row in report.now.fairness}
+    adjusted = sentences.adjusted_due(report)
+    within = f"within ±{100 * report.now.policy.exposure.tolerance:g} %"
     rows = [
         {
             "model": row["model"],
             "band": "contender" if row["contender"] else "",
             "shown": (own := exposure[row["model"]]).exposure,
-            "due (lanes)": f"{own.target:.0f}",
+            "2W/M": f"{own.equal_target:.0f}",
+            **({f"{within} of it": _mark(own.within_equal), "adjusted due": f"{own.target:.0f}"}
+               if adjusted else {}),
             "deviation": percent(own.deviation, "+.1f"),
-            "within": _mark(own.within),
-            "due (equal)": f"{own.equal_target:.0f}",
-            "within equal": _mark(own.within_equal),
+            within: _mark(own.within),
             "prompt coverage": _compare(percent(row["coverage"]), percent(row["coverage_before"])),
             "prompts at top target": percent(row["target"]),
         }
         for row in report.prompts
-    ]
-    notes = [*report.feasibility, *filter(None, [_unasked(report)])]
+    ]  # fmt: skip
+    notes = [*filter(None, [adjusted, *report.feasibility, _unasked(report)])]
     return Table(rows, "fairness", nowrap=["model"], notes=notes)
 
 
@@ -524,8 +550,10 @@ def lanes(report: WeeklyReport) -> Table:
         }
         for lane in lane_mix(report.now.battles, report.now.policy, report.in_week)
     ]
-    foreign = "Votes of a lane without weight were cast in another phase."
-    note = f"A lane without a pair to serve passes its turn on. {foreign}"
+    note = (
+        "Weight: the share of matchups for which the lane is drawn. A lane without a pair to "
+        "serve passes its turn on. Votes of a lane without weight were cast under other settings."
+    )
     empty = "The file does not name the lanes that served its matchups."
     return Table(rows, "lanes", notes=[note], empty=empty)
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from arena_kit.policy.exposure import settled_rd
+from arena_kit.policy.exposure import aimed_votes, equal_is_feasible, equal_up_to, settled_rd
 from arena_kit.rating.base import some
 from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import Leaderboard
@@ -76,20 +76,40 @@ def order(report: WeeklyReport) -> str:
 
 
 def fairness(report: WeeklyReport) -> str:
-    """Coverage fairness, judged against the lane-adjusted target."""
+    """Coverage fairness against 2W/M, or against the adjusted due with both figures."""
     rows, rule = report.now.fairness, report.now.policy.exposure
     outside = [
         f"{row.model} {100 * row.deviation:+.0f} %"
         for row in sorted(rows, key=lambda row: -abs(row.deviation or 0))
         if not row.within and row.deviation is not None
     ]
-    slack = f"{100 * rule.tolerance:g} %"
-    equal = sum(row.within_equal for row in rows)
+    slack, equal = f"±{100 * rule.tolerance:g} %", f"2W/M = {rows[0].equal_target:.0f} exposures"
+    adjusted, also = adjusted_due(report), sum(row.within_equal for row in rows)
     return (
-        f"{len(rows) - len(outside)} of {len(rows)} models were shown within {slack} of their "
-        f"lane-adjusted target in the last {report.now.coverage.matchups} matchups, and {equal} "
-        f"within {slack} of an equal share"
-        f"{'; outside: ' + some(outside, 8) if outside else ''}."
+        f"In the last {report.now.coverage.matchups:,} matchups {len(rows) - len(outside)} of "
+        f"{len(rows)} models were shown within {slack} of "
+        + (f"their adjusted due, and {also} within {slack} of {equal}" if adjusted else equal)
+        + f"{'; outside: ' + some(outside, 8) if outside else ''}."
+        + (f" {adjusted}" if adjusted else "")
+    )
+
+
+def adjusted_due(report: WeeklyReport) -> str:
+    """Where and why models are due another exposure than the policy's 2W/M (7.1), with both
+    figures; empty where none is.
+    """
+    policy, rows = report.now.policy, report.now.fairness
+    apart = [row.target for row in rows if abs(row.target - row.equal_target) > 1e-6 * row.target]
+    if not apart:
+        return ""
+    why = "a model that joined within the window is due its share from then on"
+    if policy.phase.uses_lanes and not equal_is_feasible(policy, len(rows)):
+        why = f"equal exposure is possible for up to {equal_up_to(policy)} models"
+    elif aimed_votes(report.now.battles).any():
+        why = "what the decide lane shows is due to the models that it shows"
+    return (
+        f"The due of {len(apart)} of {len(rows)} models is adjusted: {min(apart):.0f} to "
+        f"{max(apart):.0f} exposures where 2W/M is {rows[0].equal_target:.0f}, as {why}."
     )
 
 

@@ -10,6 +10,7 @@ import time
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
 
@@ -146,6 +147,17 @@ def _cookie(role: Role) -> str:
     return f"arena_kit_{role}"
 
 
+def network_of(address: str) -> str:
+    """Whom an address belongs to: itself, or its network of 64 bits where it is one of IPv6, for
+    one household has as many of those as it likes.
+    """
+    try:
+        six = ip_address(address).version == 6
+    except ValueError:
+        return address
+    return str(ip_network((address, 64), strict=False)) if six else address
+
+
 class RateLimit:
     """Counts who comes from where within a minute; too many wait."""
 
@@ -154,7 +166,7 @@ class RateLimit:
 
     def check(self, request: Request) -> None:
         """Count an entry; refused when there were too many from this address."""
-        now, address = time.monotonic(), request.client.host if request.client else ""
+        now, address = time.monotonic(), network_of(request.client.host) if request.client else ""
         for other in [key for key, times in self._seen.items() if times[-1] < now - 60]:
             del self._seen[other]
         times = self._seen.setdefault(address, deque(maxlen=ENTRIES_PER_MINUTE))
@@ -190,7 +202,9 @@ async def read_body(request: Request, kind: type[Body]) -> Body:
 
 
 class SecurityHeaders:
-    """Adds the headers that browsers keep to, to every answer."""
+    """Adds the headers that browsers keep to, to every answer; a request that gives its length in
+    two ways is refused, since a proxy may have read it in the other one (request smuggling).
+    """
 
     def __init__(self, app: ASGIApp) -> None:
         self._app = app
@@ -203,4 +217,10 @@ class SecurityHeaders:
                     headers.setdefault(name, value)
             await send(message)
 
-        await self._app(scope, receive, send_with_headers)
+        lengths = {b"content-length", b"transfer-encoding"}
+        if lengths <= {name for name, _ in scope.get("headers", ())}:
+            message = "A request has a Content-Length or a Transfer-Encoding, not both."
+            refusal = {"error": "two_lengths", "message": message}
+            answer = JSONResponse(refusal, 400, {"connection": "close"})
+            return await answer(scope, receive, send_with_headers)
+        return await self._app(scope, receive, send_with_headers)

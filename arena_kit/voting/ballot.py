@@ -52,7 +52,8 @@ class ReturnedBallot(Strict):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Taken:
     """What came of a returned file: who voted, how many votes and skips, how many are new, and how
-    many votes are left out, as the voter had just seen the pair on the prompt elsewhere.
+    many votes are left out: repeats, as the voter had just seen the pair on the prompt elsewhere,
+    and conflicts with earlier votes under the same name.
     """
 
     voter: str
@@ -60,6 +61,7 @@ class Taken:
     skips: int
     new: int
     repeats: int
+    conflicts: int
 
 
 def make_ballot(
@@ -107,7 +109,8 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
         votes=len(tickets) - skips,
         skips=skips,
         new=live.vote_count - before,
-        repeats=sum(receipt.repeated for receipt in receipts),
+        repeats=sum(receipt.left_out == "repeat" for receipt in receipts),
+        conflicts=sum(receipt.left_out == "conflict" for receipt in receipts),
     )
 
 
@@ -119,17 +122,55 @@ def voter_id(name: str) -> str:
     return seen.casefold().strip()
 
 
-def self_naming(texts: ArenaTexts) -> Iterator[tuple[str, str]]:
-    """Model and prompt of responses that name a model of the arena, which no page can hide."""
+def self_naming(texts: ArenaTexts) -> Iterator[tuple[str, str, str]]:
+    """Model, prompt and the words of responses that name a model of the arena, its family or its
+    maker, or a well-known one; no page can hide them.
+
+    Names of entrants count in any spelling (`gpt-4o`, `GPT 4o`). Words that also mean something
+    else, and names of one or two letters, count where a text speaks of itself (`I am …`, `made by
+    …`).
+    """
     names = {part for model in texts.models for part in (model, model.rpartition("/")[2])}
-    words = "|".join(re.escape(name) for name in sorted(names, key=len, reverse=True))
+    spelled = {re.sub(r"\W|_", "", name): _spelling(name) for name in names}
+    sure = [*map(_spelling, _KNOWN), *(s for name, s in spelled.items() if len(name) > 2)]
+    makers = {*texts.providers.values(), *(m.partition("/")[0] for m in texts.models if "/" in m)}
+    families = {found[0] for name in names if (found := re.match(r"[^\W\d_]+", name))}
+    of_itself = map(_spelling, {*_AMBIGUOUS, *makers, *families, *names} - {""})
+    words = rf"{_OF_ITSELF}(?:{'|'.join(of_itself)})|(?:{'|'.join(sure)})"
     pattern = re.compile(rf"(?<!\w)(?:{words})(?!\w)", re.IGNORECASE)
     for (model, prompt), text in texts.responses.items():
-        if pattern.search(text):
-            yield model, prompt
+        if found := pattern.search(text):
+            yield model, prompt, found[0]
+
+
+def _spelling(name: str) -> str:
+    """A pattern of a name: between its words and numbers there may be a sign, or nothing."""
+    return r"[\W_]?".join(map(re.escape, re.findall(r"[^\W\d_]+|\d+", name))) or re.escape(name)
+
+
+#: Models and makers whose names mean nothing else.
+_KNOWN = (
+    "ChatGPT", "GPT-3", "GPT-4", "GPT-5", "OpenAI", "Claude", "Anthropic", "Gemini", "DeepMind",
+    "Gemma", "LLaMA", "Meta AI", "Mistral", "Mixtral", "Qwen", "Tongyi", "DeepSeek", "Grok", "xAI",
+    "Cohere", "Command R", "Copilot", "Kimi", "Moonshot AI", "ChatGLM", "Zhipu", "Nemotron",
+    "MiniMax", "Hunyuan", "Doubao", "Baichuan", "Vicuna", "InternLM",
+)  # fmt: skip
+#: Those that are words, too.
+_AMBIGUOUS = (
+    "GPT", "Google", "Bard", "Meta", "Microsoft", "Phi", "Amazon", "Nova", "Alibaba", "Yi", "Baidu",
+    "ERNIE", "GLM", "Falcon", "Command", "Nvidia", "Apple", "Perplexity", "Sonar", "Tencent",
+    "ByteDance", "IBM", "Granite",
+)  # fmt: skip
+#: What stands before a name when a text speaks of itself.
+_OF_ITSELF = (
+    r"(?:I\s*['\u2019]?\s*a?m|my name is|call me|known as|as|by|from|at)\s+"
+    r"(?:(?:an?|the|your|AI|model|assistant|chatbot|called|named)\s+){0,4}"
+)
 
 
 def _read(path: Path) -> ReturnedBallot:
+    if path.exists() and not path.is_file():
+        raise DataError(f"{path}: is no regular file, so it is no file of votes")
     if path.is_file() and path.stat().st_size > LARGEST_FILE:
         raise DataError(f"{path}: has over {LARGEST_FILE:,} bytes, so it is no file of votes")
     values = read_json(path)

@@ -16,7 +16,6 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
-from arena_kit.policy.exposure import Due
 from arena_kit.policy.rules import PublicationStatus, publication_status
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.glicko2.method import GlickoState
@@ -85,7 +84,7 @@ class LiveBoard:
     elo: Mapping[str, float]
     order: tuple[str, ...]
     coverage: Coverage
-    due: Mapping[str, Due]
+    due: Mapping[str, float]
     votes: tuple[StoredVote, ...] = field(repr=False)
     skips: int
     removed: int

@@ -1,9 +1,7 @@
 """A vote store's database: its tables, the same on SQLite and PostgreSQL, and how it is opened:
-durable, migrated, and refused where it is too new.
+durable, and refused where its tables are not those of this version.
 
 Numbers count from 1 without a gap, in the order of commits; times are microseconds since 1970.
-A new store gets the tables below; a change of them is a new file in `migrations/versions`, which
-brings older stores there.
 """
 
 import sqlite3
@@ -13,30 +11,18 @@ from pathlib import Path
 from typing import Any
 
 import sqlalchemy as sa
-from alembic import command
-from alembic.config import Config
-from alembic.runtime.migration import MigrationContext
-from alembic.script import ScriptDirectory
 from sqlalchemy import Column, Connection, Engine, ForeignKey, Index, Table
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 
+from arena_kit.battles.readers.vote_chain import CHAINED
 from arena_kit.files import DataError
 
-_MIGRATIONS = Path(__file__).parent / "migrations"
 _POSTGRES = {"postgres", "postgresql", "postgresql+psycopg"}
 #: Seconds for which another process's lock is waited for.
 _LOCK_TIMEOUT = 60
 
-metadata = sa.MetaData(
-    naming_convention={
-        "pk": "pk_%(table_name)s",
-        "fk": "fk_%(table_name)s_%(column_0_name)s",
-        "uq": "uq_%(table_name)s_%(column_0_name)s",
-        "ck": "ck_%(table_name)s_%(constraint_name)s",
-        "ix": "ix_%(table_name)s_%(column_0_name)s",
-    }
-)
+metadata = sa.MetaData()
 _Number = sa.BigInteger().with_variant(sa.Integer, "sqlite")
 
 
@@ -63,7 +49,8 @@ def _numbers(*names: str) -> list[Column[int]]:
 
 
 _ONE = sa.CheckConstraint("one = 1", name="one")
-#: The one arena of a store, and how much there is of everything; every writer locks this row.
+#: The one arena of a store, how many rows the other tables have and the checksum of the last one;
+#: every writer locks this row.
 arena = Table(
     "arena",
     metadata,
@@ -71,7 +58,8 @@ arena = Table(
     _text("name"),
     _text("dimension", nullable=True),
     _text("seed"),
-    *_numbers("created_at", "tickets", "votes", "removals", "last_cast"),
+    _number("created_at"),
+    *(make(name + end) for name in CHAINED for make, end in ((_number, ""), (_text, "_head"))),
 )
 
 #: What was in force since when: a row where policy, texts or models changed.
@@ -80,10 +68,8 @@ openings = Table(
     metadata,
     _number("number", key=True),
     _number("opened_at"),
-    *_texts("version", "policy", "texts", "models"),
+    *_texts("version", "policy", "texts", "models", "checksum"),
 )
-
-voters = Table("voters", metadata, _text("voter", primary_key=True), _number("first_seen"))
 
 tickets = Table(
     "tickets",
@@ -92,12 +78,13 @@ tickets = Table(
     _text("ticket", unique=True),
     _text("copy_of", ForeignKey("tickets.ticket"), nullable=True),
     _text("session"),
-    _text("voter", ForeignKey("voters.voter"), nullable=True),
+    _text("voter", nullable=True),
     *_texts("model_a", "model_b", "prompt"),
     _text("dimension", nullable=True),
     *_texts("lane", "reason", "digest"),
     _number("issued_at"),
     _number("expires_at", nullable=True),
+    _text("checksum"),
     Index("ix_tickets_voter", "voter", "issued_at"),
 )
 
@@ -106,12 +93,13 @@ votes = Table(
     metadata,
     _number("number", key=True),
     _text("ticket", ForeignKey("tickets.ticket"), unique=True),
-    _text("voter", ForeignKey("voters.voter")),
-    _text("session"),
+    *_texts("voter", "session"),
     _one_of("choice", "A", "B", "TIE", "BOTH_BAD", "SKIP"),
     _number("cast_at"),
     Column("seconds", sa.Float, nullable=True),
     _one_of("source", "page", "ballot", "lab"),
+    *_numbers("revealed", "known"),
+    _text("checksum"),
     Index("ix_votes_voter", "voter"),
 )
 
@@ -121,10 +109,18 @@ removals = Table(
     _number("number", key=True),
     _one_of("kind", "voter", "session", "vote"),
     _text("target"),
-    Column("undone", sa.Boolean, nullable=False, server_default=sa.false()),
+    _number("undone"),
     *_texts("why", "by"),
     _number("at"),
+    _text("checksum"),
 )
+#: What a PostgreSQL database runs by itself, and SQLite.
+_CODE = {
+    "postgresql": "SELECT 'trigger ' || tgname FROM pg_trigger JOIN pg_class ON pg_class.oid = "
+    "tgrelid WHERE NOT tgisinternal AND relnamespace = current_schema()::regnamespace UNION "
+    "SELECT 'rule ' || rulename FROM pg_rules WHERE schemaname = current_schema()",
+    "sqlite": "SELECT 'trigger ' || name FROM sqlite_master WHERE type = 'trigger'",
+}
 
 
 def database_url(where: str | Path) -> URL:
@@ -143,7 +139,7 @@ def database_url(where: str | Path) -> URL:
 
 
 def opened(url: URL, *, create: bool = True) -> Engine:
-    """An engine on a store of this version; an older store is migrated, an empty one made."""
+    """An engine on a store of this version; an empty one is made."""
     if url.drivername == "sqlite":
         _check_file(Path(str(url.database)), create=create)
     try:
@@ -154,8 +150,8 @@ def opened(url: URL, *, create: bool = True) -> Engine:
         ) from None
     _make_durable(engine)
     try:
-        with _migrating(engine) as connection:
-            _migrate(connection, create=create)
+        with writing(engine) as connection:
+            _check_tables(connection, create=create)
     except DBAPIError as error:
         engine.dispose()
         why = str(error.orig).strip().partition("\n")[0]
@@ -225,55 +221,25 @@ def _durable_postgres(connection: Any, _record: object) -> None:
         raise DataError("the PostgreSQL server has fsync off, so no vote on it would be durable")
 
 
-@contextmanager
-def _migrating(engine: Engine) -> Iterator[Connection]:
-    """A transaction for migrations, which no other process overlaps.
-
-    Alembic changes a table of SQLite by making a new one and dropping the old, which foreign keys
-    from other tables forbid: they are off meanwhile (which takes effect outside transactions only),
-    and `_migrate` checks them in the end.
+def _check_tables(connection: Connection, *, create: bool) -> None:
+    """Make the tables of an empty store. Others than ours are refused, and so is what runs by
+    itself: a trigger may store another vote than the one that was cast.
     """
-    if engine.dialect.name == "postgresql":
-        with writing(engine) as connection:
-            connection.execute(sa.text("SELECT pg_advisory_xact_lock(7236014290)"))
-            yield connection
-        return
-    with engine.connect().execution_options(arena_kit_writes=True) as connection:
-        plain: Any = connection.connection.dbapi_connection
-        plain.execute("PRAGMA foreign_keys = OFF")
-        try:
-            with connection.begin():
-                yield connection
-        finally:
-            plain.execute("PRAGMA foreign_keys = ON")
-
-
-def _migrate(connection: Connection, *, create: bool) -> None:
-    config = Config()
-    config.set_main_option("script_location", str(_MIGRATIONS).replace("%", "%%"))
-    scripts, where = ScriptDirectory.from_config(config), shown(connection.engine.url)
-    revision = MigrationContext.configure(connection).get_current_revision()
-    config.attributes["connection"] = connection
-    if revision == scripts.get_current_head():
-        return
-    if revision is None and not create:
+    if connection.dialect.name == "postgresql":  # two processes may make the same store
+        connection.execute(sa.text("SELECT pg_advisory_xact_lock(7236014290)"))
+    inspector, where = sa.inspect(connection), shown(connection.engine.url)
+    tables = inspector.get_table_names()
+    found = {f"{table}.{c['name']}" for table in tables for c in inspector.get_columns(table)}
+    ours = {str(column) for table in metadata.tables.values() for column in table.columns}
+    if not tables and create:
+        return metadata.create_all(connection)
+    if not tables:
         raise DataError(f"{where}: holds no votes of arena_kit")
-    if revision is None:
-        if others := sa.inspect(connection).get_table_names():
-            raise DataError(
-                f"{where}: holds other tables ({', '.join(sorted(others)[:3])}), and a "
-                "vote store needs a file or database of its own"
-            )
-        metadata.create_all(connection)
-        command.stamp(config, "head")
-        return
-    if revision not in {script.revision for script in scripts.walk_revisions()}:
-        raise DataError(
-            f"{where}: was written by a newer arena_kit (schema {revision}; this "
-            f"one knows up to {scripts.get_current_head()}); install that one to open it"
-        )
-    command.upgrade(config, "head")
-    if connection.dialect.name == "sqlite":
-        broken = connection.exec_driver_sql("PRAGMA foreign_key_check").first()
-        if broken is not None:
-            raise DataError(f"{where}: cannot be migrated, rows of {broken[0]} refer to no other")
+    if "alembic_version" in tables:
+        raise DataError(f"{where}: was written by an unreleased arena_kit, and cannot be read")
+    code = connection.exec_driver_sql(_CODE[connection.dialect.name]).scalars()
+    strange = [*code, *inspector.get_view_names(), *sorted(found - ours), *sorted(ours - found)]
+    if strange:
+        why = "is no vote store, or one of another version; unknown or missing"
+        raise DataError(f"{where}: {why}: {', '.join(strange[:3])}")
+    return None

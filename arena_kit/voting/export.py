@@ -18,11 +18,14 @@ _CODES = {each: OUTCOMES.index(each.outcome) for each in Choice if each.outcome 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Export:
-    """The battles of a store, and how many votes are none: skips, and those removed."""
+    """The battles of a store, how many votes are none (skips, and those removed), and how many are
+    on responses whose model the voter had been told.
+    """
 
     battles: BattleLog
     skips: int
     removed: int
+    known: int
 
 
 def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
@@ -35,7 +38,17 @@ def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
         battles=without_identities(log) if deidentified else log,
         skips=len(kept) - len(counted),
         removed=len(votes) - len(kept),
+        known=sum(vote.known for vote in counted),
     )
+
+
+def conflicting(store: VoteStore) -> list[list[StoredVote]]:
+    """Votes of one voter on the same matchup of a ballot that differ, in their order."""
+    groups: dict[tuple[str, str], list[StoredVote]] = {}
+    for vote in store.votes():
+        matchup = vote.ticket.copy_of or vote.ticket.ticket
+        groups.setdefault((vote.voter, matchup), []).append(vote)
+    return [group for group in groups.values() if len(group) > 1]
 
 
 def battle_log(votes: Sequence[StoredVote]) -> BattleLog:

@@ -26,6 +26,7 @@ from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import (
     BallotVote,
     Choice,
+    LeftOut,
     Receipt,
     RefusalError,
     Shown,
@@ -40,7 +41,9 @@ from arena_kit.voting.texts import ArenaTexts
 History = list[tuple[Ticket, StoredVote | None]]
 
 SECOND = 1_000_000  # in the unit of the store's times
-_REPEATS = "arena-kit (policy 11)"  # who removes what came again too soon
+#: Who removes what is not counted, and what is said of it.
+_REPEATS, _CONFLICT = "arena-kit (policy 11)", "arena-kit (conflict)"
+_LEFT_OUT: dict[str, LeftOut] = {_REPEATS: "repeat", _CONFLICT: "conflict"}
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,9 @@ class Limits:
 class LiveArena:
     """Matchups and votes of a running arena; safe to use from many threads.
 
-    Before a vote nothing that it hands out says which models are shown. A vote is in the store
+    Nothing that it hands out says which models are shown, before a vote or after it; with `reveal`,
+    voters are told after the vote, and votes on responses that a voter was told of are flagged
+    (`StoredVote.known`). A vote is in the store
     before anybody is told that it was taken; the order of votes is that of commits, and of any
     replay. Other processes may write to the same store: each sees the others' votes, tickets and
     removals before it does anything.
@@ -85,8 +90,9 @@ class LiveArena:
         dimension: str | None = None,
         limits: Limits | None = None,
         seed: int | None = None,
+        reveal: bool = False,
     ) -> None:
-        self.store, self.texts, self.policy = store, texts, policy
+        self.store, self.texts, self.policy, self.reveal = store, texts, policy, reveal
         self.limits = limits or Limits()
         self._lock = RLock()
         seed = secrets.randbits(64) if seed is None else seed
@@ -96,7 +102,7 @@ class LiveArena:
             begun = transaction.begin(texts.name, dimension, seed)
             self.dimension = begun.dimension
             transaction.note_opening(__version__, asdict(policy), texts.digest, texts.models)
-            self._replayed = Replayed(texts, policy, begun.seed)
+            self._replayed = Replayed(texts, policy, int(begun.seed))
             self._replayed.catch_up(transaction, now())
 
     @classmethod
@@ -109,6 +115,7 @@ class LiveArena:
         policy: Path | None = None,
         dimension: str | None = None,
         limits: Limits | None = None,
+        reveal: bool = False,
     ) -> Self:
         """The arena of a store, on the prompts and responses of a tournament; see `VoteStore.open`.
         Paths are relative to the workspace `root`.
@@ -117,7 +124,7 @@ class LiveArena:
         texts = ArenaTexts.of_tournament(root / tournament, root)
         store = VoteStore.open(where)
         try:
-            return cls(store, texts, rules, dimension=dimension, limits=limits)
+            return cls(store, texts, rules, dimension=dimension, limits=limits, reveal=reveal)
         except BaseException:
             store.close()
             raise
@@ -196,14 +203,16 @@ class LiveArena:
         every further voter's a copy of it. The same answers again get the same receipts. Nobody
         knew who would answer when the ballot was made, so one may hold a pair and prompt that the
         voter saw elsewhere within the policy's gap (11): such a vote is kept and removed at once.
+        So is one that differs from an earlier vote under the same name, which anybody who has the
+        ballot can type: the researcher settles it (`arena-kit votes conflicts`).
         """
         session, voter = _id(session, "session"), _id(voter, "voter")
         with self._turn() as turn:
             votes = [self._answered(turn, each, session, voter) for each in answers]
             count = turn.count_by(voter)
-            repeats = {line.target for line in turn.removals() if line.by == _REPEATS}
+            why = {line.target: _LEFT_OUT.get(line.by, "") for line in turn.removals()}
             return [
-                _receipt(vote, count, repeated=vote.removed and vote.ticket.ticket in repeats)
+                _receipt(vote, count, why.get(vote.ticket.ticket, "") if vote.removed else "")
                 for vote in votes
             ]
 
@@ -277,23 +286,24 @@ class LiveArena:
         if ticket.voter is not None or ticket.copy_of is not None:
             message = "the ticket was handed out to a session, and is on no ballot"
             raise RefusalError(403, "foreign_ticket", message)
-        drawn_for, vote = ticket.session, turn.vote_on(ticket.ticket)
+        root, vote = ticket, turn.vote_on(ticket.ticket)
         if vote is not None and vote.voter != voter:
-            name = hashlib.sha256(f"{ticket.ticket} {voter}".encode()).hexdigest()[:32]
-            ticket = ticket._replace(
-                ticket=name, copy_of=ticket.ticket, voter=voter, session=session
-            )
-            vote = turn.vote_on(name)
+            ticket = _copy(root, session, voter)
+            vote = turn.vote_on(ticket.ticket)
+        differs = vote is not None and vote.choice is not choice
+        if differs:
+            ticket = _copy(root, session, voter, choice)
+            vote = turn.vote_on(ticket.ticket)
         if vote is not None:
-            return _check_choice(vote, choice)
+            return vote
         self._check_open(ticket, answer.digest)
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
         counts = choice.outcome is not None
         seen = (voter, ticket.model_a, ticket.model_b, ticket.prompt)
-        again = counts and voter != drawn_for and self.arena.scheduler.was_shown(*seen)
-        seconds = answer.seconds
-        return self._add(turn, ticket, voter, session, choice, seconds, "ballot", again=again)
+        again = counts and voter != root.session and self.arena.scheduler.was_shown(*seen)
+        by = _CONFLICT if differs else _REPEATS if again else ""
+        return self._add(turn, ticket, voter, session, choice, answer.seconds, "ballot", by)
 
     @staticmethod
     def _known(turn: Transaction, ticket: str) -> Ticket:
@@ -311,21 +321,19 @@ class LiveArena:
         choice: Choice,
         seconds: float | None,
         source: VoteSource,
-        *,
-        again: bool = False,
+        removed_by: str = "",
     ) -> StoredVote:
-        """Store a vote and count it, unless it came `again` too soon."""
-        vote = turn.add_vote(
-            ticket,
-            voter=voter,
-            session=session,
-            choice=choice,
-            seconds=_viewing_seconds(ticket, seconds),
-            source=source,
-        )
-        if again:
-            why = f"the same pair and prompt within {self.policy.repeats.session_gap} matchups"
-            turn.log_removals("vote", [ticket.ticket], why=why, by=_REPEATS, undone=False)
+        """Store a vote and count it, unless it is removed at once."""
+        sides, counts = (ticket.model_a, ticket.model_b), choice.outcome is not None
+        revealed = self.reveal and counts and source != "ballot"
+        known = any((voter, side, ticket.prompt) in self._replayed.told for side in sides)
+        looked = _viewing_seconds(ticket, seconds)
+        about = (voter, session, choice, 0, looked, source, revealed, known, False)
+        vote = turn.add_vote(StoredVote(0, ticket, *about))
+        if removed_by:
+            gap = f"the same pair and prompt within {self.policy.repeats.session_gap} matchups"
+            why = gap if removed_by == _REPEATS else "another vote under the same name"
+            turn.log_removals("vote", [ticket.ticket], why=why, by=removed_by, undone=False)
             vote = vote._replace(removed=True)
         self._replayed.take_in(vote)
         return vote
@@ -379,16 +387,21 @@ def _viewing_seconds(ticket: Ticket, seconds: float | None) -> float:
     return float(seconds)
 
 
-def _receipt(vote: StoredVote, count: int, *, repeated: bool = False) -> Receipt:
-    skipped = vote.choice is Choice.SKIP
+def _copy(root: Ticket, session: str, voter: str, choice: str = "") -> Ticket:
+    """A further ticket on what a ballot's showed, for another voter or another choice."""
+    name = hashlib.sha256(f"{root.ticket} {choice} {voter}".encode()).hexdigest()[:32]
+    return root._replace(ticket=name, copy_of=root.ticket, voter=voter, session=session)
+
+
+def _receipt(vote: StoredVote, count: int, left_out: LeftOut = "") -> Receipt:
     return Receipt(
         ticket=vote.ticket.copy_of or vote.ticket.ticket,
         choice=vote.choice,
-        left=None if skipped else vote.ticket.model_a,
-        right=None if skipped else vote.ticket.model_b,
+        left=vote.ticket.model_a if vote.revealed else None,
+        right=vote.ticket.model_b if vote.revealed else None,
         count=count,
         cast_at=vote.cast_at,
-        repeated=repeated,
+        left_out=left_out,
     )
 
 
@@ -396,7 +409,8 @@ class Replayed:
     """Scheduler and ratings as the store has them, and the tickets that wait for their vote.
 
     `counted` are the votes that count, in their order; `skips` and `removed` say how many do not.
-    `current` is the ticket that a session has not voted on yet.
+    `current` is the ticket that a session has not voted on yet; `told` are the voters, models and
+    prompts of responses whose model a voter was told.
     Whatever is done here before the store has committed it is undone with `roll_back`.
     """
 
@@ -413,7 +427,7 @@ class Replayed:
             self._build(transaction, moment)
         elif counts != self._seen:
             self._ahead = True
-            for ticket, _ in transaction.history(self._seen[0]):
+            for ticket in transaction.tickets(self._seen[0]):
                 self._await(ticket)
             for vote in transaction.votes(self._seen[1]):
                 if not self.take_in(vote):
@@ -477,6 +491,7 @@ class Replayed:
         votes = [vote for _, vote in history if vote is not None]
         self.counted: list[StoredVote] = []
         self.skips = self.removed = 0
+        self.told: set[tuple[str, str, str]] = set()
         self._open: dict[str, Ticket] = {}
         self.current: dict[str, Ticket] = {}
         for vote in sorted(votes, key=itemgetter(0)):
@@ -498,6 +513,9 @@ class Replayed:
 
     def _file(self, vote: StoredVote) -> None:
         """Put a vote with those that count, or count why it does not."""
+        if vote.revealed:
+            sides = (vote.ticket.model_a, vote.ticket.model_b)
+            self.told |= {(vote.voter, side, vote.ticket.prompt) for side in sides}
         if vote.removed:
             self.removed += 1
         elif vote.choice.outcome is None:

@@ -77,9 +77,12 @@ def ballot_page(
     return _page("vote", question, data, choices=choices, ballot=True, seal=seal(content))
 
 
-def live_page(question: str = QUESTION) -> Page:
-    """A page that asks the server it came from for every pair."""
-    return _page("vote", question, {}, choices=CHOICES, ballot=False, seal="", connects=True)
+def live_page(question: str = QUESTION, reveal: bool = False) -> Page:
+    """A page that asks the server it came from for every pair; with `reveal` it says that models
+    are named after the vote.
+    """
+    how: Any = {"choices": CHOICES, "ballot": False, "seal": "", "reveal": reveal}
+    return _page("vote", question, {}, connects=True, **how)
 
 
 def board_page(question: str = QUESTION) -> Page:

@@ -17,6 +17,8 @@ from arena_kit.runs.settings.files import Strict
 Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
 #: Where a vote was cast: the live page, a ballot file, or a notebook.
 VoteSource = Literal["page", "ballot", "lab"]
+#: Why a vote of a ballot is kept and not counted.
+LeftOut = Literal["", "repeat", "conflict"]
 #: What can be removed: all votes of a voter, all of a session, or a single one by its ticket.
 RemovalKind = Literal["voter", "session", "vote"]
 
@@ -86,7 +88,9 @@ class Ticket(NamedTuple):
 class StoredVote(NamedTuple):
     """A vote with the ticket that it was cast on; `number` is its place in the order of votes.
 
-    `seconds` is how long the voter looked. `removed` says whether it is left out of battles.
+    `seconds` is how long the voter looked. `revealed` says whether the voter was then told which
+    models wrote the two responses, `known` whether that was told of one of them before the vote.
+    `removed` says whether it is left out of battles.
     """
 
     number: int
@@ -97,6 +101,8 @@ class StoredVote(NamedTuple):
     cast_at: int
     seconds: float | None
     source: VoteSource
+    revealed: bool
+    known: bool
     removed: bool
 
 
@@ -148,9 +154,10 @@ class Shown:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Receipt:
-    """What a voter is told once the vote is durable: who stood where (None after a skip), and how
-    many votes the voter has cast. `repeated` says of a vote on a ballot that it is left out, as the
-    voter had just seen the pair on the prompt elsewhere.
+    """What a voter is told once the vote is durable: who stood where (None unless the arena reveals
+    names, and after a skip), and how many votes the voter has cast. `left_out` says of a vote on a
+    ballot that it is not counted: the voter had just seen the pair on the prompt elsewhere
+    (`repeat`), or another vote on it came before under the same name (`conflict`).
     """
 
     ticket: str
@@ -159,7 +166,7 @@ class Receipt:
     right: str | None
     count: int
     cast_at: int
-    repeated: bool = False
+    left_out: LeftOut = ""
 
 
 class BallotVote(Strict):

@@ -21,6 +21,7 @@ from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Route
 
+from arena_kit.battles.readers.vote_chain import DamagedError
 from arena_kit.voting.access import (
     Access,
     RateLimit,
@@ -70,7 +71,7 @@ class Vote(_Body):
 def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASGIApp:
     """The server as an ASGI application; its pages that document it are turned off."""
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    _pages(app, question)
+    _pages(app, question, reveal=live.reveal)
     _voting(app, live, access)
     _board(app, live, access)
     _errors(app)
@@ -79,8 +80,8 @@ def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASG
     return SecurityHeaders(TrustedHostMiddleware(limited, hosts, www_redirect=False))
 
 
-def _pages(app: FastAPI, question: str) -> None:
-    for path, page in (("/", live_page(question)), ("/board", board_page(question))):
+def _pages(app: FastAPI, question: str, *, reveal: bool) -> None:
+    for path, page in (("/", live_page(question, reveal)), ("/board", board_page(question))):
         policy = {"content-security-policy": f"{page.policy}; frame-ancestors 'none'"}
         response = HTMLResponse(page.html, headers=policy)
         app.router.routes.append(Route(path, response, methods=["GET"]))
@@ -107,7 +108,7 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
 
     @app.post("/api/vote", response_model=None)
     async def vote(request: Request) -> dict[str, Any]:
-        """Store a vote, then say who wrote the two responses."""
+        """Store a vote, then say who wrote the two responses if the arena reveals that."""
         ballot = await read_body(request, Vote)
         session = access.name_of(request, "voter")
         given = ballot.model_dump(exclude={"ticket"})
@@ -178,8 +179,9 @@ def _errors(app: FastAPI) -> None:
         code = {413: "too_large"}.get(error.status_code, "no_such_page")
         return _answer(error.status_code, code, f"{error.detail}.")
 
+    @app.exception_handler(DamagedError)
     @app.exception_handler(SQLAlchemyError)
-    async def no_store(_: Request, error: SQLAlchemyError) -> Response:
+    async def no_store(_: Request, error: Exception) -> Response:
         logging.getLogger(__name__).error("the store failed: %s", error)
         return _answer(503, "no_store", "The vote could not be stored; try again in a moment.", 5)
 

@@ -7,13 +7,27 @@ from __future__ import annotations
 
 import json
 import time
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import Connection, Engine, bindparam, func, insert, select, update
+from sqlalchemy import (
+    Column,
+    Connection,
+    Engine,
+    Row,
+    Table,
+    bindparam,
+    func,
+    insert,
+    select,
+    update,
+)
+from sqlalchemy.exc import DBAPIError, IntegrityError
 
+from arena_kit.battles.readers import vote_chain
 from arena_kit.files import DataError
 from arena_kit.voting import database as db
 from arena_kit.voting.database import database_url, opened, shown, writing
@@ -24,33 +38,28 @@ from arena_kit.voting.records import (
     StoredVote,
     Ticket,
     Voter,
-    VoteSource,
 )
 
 
 class ArenaRow(NamedTuple):
-    """The arena of a store, and how many tickets, votes and removals there are."""
+    """The arena of a store, how many rows its tables have, and the last checksum of each."""
 
     name: str
     dimension: str | None
-    seed: int
+    seed: str
+    created_at: int
+    openings: int
+    openings_head: str
     tickets: int
+    tickets_head: str
     votes: int
+    votes_head: str
     removals: int
-    last_cast: int
+    removals_head: str
 
 
-_TICKET = tuple(db.tickets.c[name] for name in Ticket._fields)
-_VOTE = tuple(db.votes.c[name] for name in StoredVote._fields if name not in ("ticket", "removed"))
 _ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
 _LOCKED_ARENA = _ARENA.with_for_update()
-_ONE_TICKET = select(*_TICKET).where(db.tickets.c.ticket == bindparam("ticket"))
-_ONE_VOTE = (
-    select(*_VOTE, *_TICKET)
-    .select_from(db.votes.join(db.tickets))
-    .where(db.votes.c.ticket == bindparam("ticket"))
-)
-_ONE_VOTER = select(db.voters.c.voter).where(db.voters.c.voter == bindparam("voter"))
 _VOTES_BY = select(func.count()).where(
     db.votes.c.voter == bindparam("voter"), db.votes.c.choice != Choice.SKIP.value
 )
@@ -70,8 +79,7 @@ def now() -> int:
 class VoteStore:
     """The votes of one arena, in a SQLite file or a PostgreSQL database.
 
-    It may be used from any thread. `open` makes or migrates it; a store of a newer version is
-    refused.
+    It may be used from any thread. `open` makes it; one of another version is refused.
     """
 
     def __init__(self, engine: Engine) -> None:
@@ -104,13 +112,31 @@ class VoteStore:
         """A transaction that no other writer overlaps; what it wrote is durable at the end of the
         block, and undone where that raises.
         """
-        with writing(self._engine) as connection:
+        with self._in_words(), writing(self._engine) as connection:
             yield Transaction(connection)
 
     @contextmanager
     def _reading(self) -> Iterator[Transaction]:
-        with self._engine.connect() as connection, connection.begin():
+        """A transaction that sees one moment of the store."""
+        postgres = self._engine.dialect.name == "postgresql"
+        level: Any = {"isolation_level": "REPEATABLE READ"} if postgres else {}
+        with (
+            self._in_words(),
+            self._engine.connect().execution_options(**level) as connection,
+            connection.begin(),
+        ):
             yield Transaction(connection, locked=False)
+
+    @contextmanager
+    def _in_words(self) -> Iterator[None]:
+        """Say in a sentence that the database failed; what a constraint refuses is our error."""
+        try:
+            yield
+        except IntegrityError:
+            raise
+        except DBAPIError as error:
+            why = str(error.orig).strip().partition("\n")[0]
+            raise vote_chain.DamagedError(f"{self.address}: the database failed ({why})") from error
 
     def arena(self) -> ArenaRow | None:
         """The arena whose votes these are, None before the first opening."""
@@ -132,6 +158,11 @@ class VoteStore:
         with self._reading() as transaction:
             return transaction.removals()
 
+    def check(self) -> int:
+        """Verify every row; says how many votes there are, and raises `DamagedError`."""
+        with self._reading() as transaction:
+            return transaction.check()
+
     def remove(self, kind: RemovalKind, targets: Iterable[str], *, why: str, by: str) -> int:
         """Leave votes out of all battles: those of voters, of sessions, or single ones by their
         ticket. Nothing is deleted; the log keeps who did it and why. Says how many were not
@@ -150,21 +181,23 @@ class Transaction:
     """What can be read and written at once; see `VoteStore.writing`.
 
     The row of the arena is locked, so that numbers have no gaps and follow the order of commits.
+    Whatever rows are read are verified; a damaged one raises `DamagedError`.
     """
 
     def __init__(self, connection: Connection, *, locked: bool = True) -> None:
         self._connection = connection
         row = connection.execute(_LOCKED_ARENA if locked else _ARENA).one_or_none()
-        self.arena = None if row is None else ArenaRow(*row)._replace(seed=int(row.seed))
+        self.arena = None if row is None else ArenaRow(*row)
 
     def begin(self, name: str, dimension: str | None, seed: int) -> ArenaRow:
         """The arena of this store, begun where there is none; another one is refused. Without a
         dimension it is that of the store.
         """
         if self.arena is None:
-            self.arena = ArenaRow(name, dimension, seed, 0, 0, 0, 0)
-            values = self.arena._asdict() | {"one": 1, "seed": str(seed), "created_at": now()}
-            self._connection.execute(insert(db.arena).values(values))
+            own = (name, dimension, str(seed), now())
+            chains: Any = (0, vote_chain.beginning((1, *own))) * len(vote_chain.CHAINED)
+            self.arena = ArenaRow(*own, *chains)
+            self._connection.execute(insert(db.arena).values(self.arena._asdict() | {"one": 1}))
         known = (self.arena.name, self.arena.dimension)
         if name != known[0] or dimension not in (None, known[1]):
             raise DataError(
@@ -181,14 +214,18 @@ class Transaction:
             "texts": texts,
             "models": json.dumps(list(models), ensure_ascii=False),
         }
-        table = db.openings
-        last = select(table).order_by(table.c.number.desc()).limit(1)
-        row = self._connection.execute(last).one_or_none()
-        if row is not None and all(getattr(row, key) == value for key, value in values.items()):
-            return
-        number = 1 if row is None else row.number + 1
-        more = {"number": number, "opened_at": now(), "version": version}
-        self._connection.execute(insert(table).values(values | more))
+        last = self._rows(db.openings, max(0, self._arena().openings - 1))
+        if not last or any(getattr(last[0], key) != value for key, value in values.items()):
+            self._insert(db.openings, values | {"opened_at": now(), "version": version})
+
+    def check(self) -> int:
+        """Verify every row, and the pages of a SQLite file; says how many votes there are."""
+        pages = ["ok"]
+        if self._connection.dialect.name == "sqlite":
+            pages = [*self._connection.exec_driver_sql("PRAGMA integrity_check").scalars()]
+        if pages != ["ok"]:
+            raise self._damaged(pages)
+        return [len(self._rows(db.metadata.tables[name])) for name in vote_chain.CHAINED][2]
 
     @property
     def next_ticket(self) -> int:
@@ -196,63 +233,56 @@ class Transaction:
         return self._arena().tickets + 1
 
     def add_ticket(self, ticket: Ticket) -> Ticket:
-        """Keep a ticket under the next number; its voter is kept, too."""
-        if ticket.voter is not None:
-            self._meet(ticket.voter, ticket.issued_at)
-        ticket = ticket._replace(number=self._count("tickets"))
-        self._connection.execute(insert(db.tickets), ticket._asdict())
-        return ticket
+        """Keep a ticket under the next number."""
+        return ticket._replace(number=self._insert(db.tickets, ticket._asdict()))
 
-    def add_vote(
-        self,
-        ticket: Ticket,
-        *,
-        voter: str,
-        session: str,
-        choice: Choice,
-        seconds: float | None,
-        source: VoteSource,
-    ) -> StoredVote:
+    def add_vote(self, vote: StoredVote) -> StoredVote:
         """Keep a vote under the next number, its time after that of every vote before."""
-        arena = self._arena()
-        cast_at = max(now(), arena.last_cast + 1)
-        self._meet(voter, cast_at)
-        number = self._count("votes", last_cast=cast_at)
-        row = (number, voter, session, str(choice), cast_at, seconds, source)
-        values = {column.name: value for column, value in zip(_VOTE, row, strict=True)}
-        self._connection.execute(insert(db.votes), values | {"ticket": ticket.ticket})
-        return _vote(row, ticket, self.removed())
+        last = select(db.votes.c.cast_at).where(db.votes.c.number == self._arena().votes)
+        cast_at = max(now(), (self._connection.execute(last).scalar() or 0) + 1)
+        values = vote._replace(cast_at=cast_at)._asdict() | {
+            "ticket": vote.ticket.ticket,
+            "choice": str(vote.choice),
+            "revealed": int(vote.revealed),
+            "known": int(vote.known),
+        }
+        number = self._insert(db.votes, values)
+        out = _is_removed(self.removed(), vote.voter, vote.session, vote.ticket)
+        return vote._replace(number=number, cast_at=cast_at, removed=out)
 
     def ticket(self, ticket: str) -> Ticket | None:
         """A ticket by its id."""
-        row = self._connection.execute(_ONE_TICKET, {"ticket": ticket}).one_or_none()
-        return None if row is None else Ticket(*row)
+        row = self._on(db.tickets, ticket)
+        return None if row is None else Ticket._make(row[:-1])
 
-    def history(self, after: int = 0) -> list[tuple[Ticket, StoredVote | None]]:
-        """Tickets in the order in which they were handed out, those after a number, each with its
-        vote where there is one.
-        """
-        number, removed = db.tickets.c.number, self.removed()
-        joined = db.tickets.outerjoin(db.votes)
-        query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after).order_by(number)
-        return [
-            (ticket, None if row[0] is None else _vote(row, ticket, removed))
-            for row in self._connection.execute(query).all()
-            for ticket in (Ticket._make(row[len(_VOTE) :]),)
-        ]
+    def tickets(self, after: int = 0) -> list[Ticket]:
+        """Tickets in the order in which they were handed out, those after a number."""
+        return [Ticket._make(row[:-1]) for row in self._rows(db.tickets, after)]
+
+    def history(self) -> list[tuple[Ticket, StoredVote | None]]:
+        """All tickets, each with its vote where there is one."""
+        tickets = self.tickets()
+        votes = {vote.ticket.ticket: vote for vote in self._votes(0, tickets)}
+        return [(ticket, votes.get(ticket.ticket)) for ticket in tickets]
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
-        row = self._connection.execute(_ONE_VOTE, {"ticket": ticket}).one_or_none()
-        return None if row is None else _vote(row, Ticket._make(row[len(_VOTE) :]), self.removed())
+        row = self._on(db.votes, ticket)
+        known = None if row is None else self.ticket(ticket)
+        return None if row is None or known is None else _vote(row, known, self.removed())
 
     def votes(self, after: int = 0) -> list[StoredVote]:
         """The votes in their order, those after a number."""
-        number, removed = db.votes.c.number, self.removed()
-        joined = db.votes.join(db.tickets)
-        query = select(*_VOTE, *_TICKET).select_from(joined).where(number > after)
-        rows = self._connection.execute(query.order_by(number)).all()
-        return [_vote(row, Ticket._make(row[len(_VOTE) :]), removed) for row in rows]
+        return self._votes(after, [] if after else self.tickets())
+
+    def _votes(self, after: int, tickets: Iterable[Ticket]) -> list[StoredVote]:
+        """The votes after a number, with their tickets of those given, or of the store."""
+        known, removed = {ticket.ticket: ticket for ticket in tickets}, self.removed()
+        return [
+            _vote(row, ticket, removed)
+            for row in self._rows(db.votes, after)
+            if (ticket := known.get(row.ticket) or self.ticket(row.ticket)) is not None
+        ]
 
     def count_by(self, voter: str) -> int:
         """How many votes a voter has cast, skips not counted."""
@@ -266,24 +296,23 @@ class Transaction:
 
     def voters(self) -> list[Voter]:
         """Everybody who was shown a matchup or voted, first come first."""
-        table, removed = db.voters, self.removed()
-        skips = func.count(db.votes.c.number).filter(db.votes.c.choice == Choice.SKIP.value)
-        query = (
-            select(table, func.count(db.votes.c.number) - skips, skips)
-            .select_from(table.outerjoin(db.votes))
-            .group_by(table.c.voter)
-            .order_by(table.c.first_seen, table.c.voter)
-        )
+        tickets = self.tickets()
+        votes, removed = self._votes(0, tickets), self.removed()
+        seen = [(t.voter, t.issued_at) for t in tickets if t.voter and t.copy_of is None]
+        first: dict[str, int] = {}
+        for voter, at in [*seen, *((vote.voter, vote.cast_at) for vote in votes)]:
+            first[voter] = min(at, first.get(voter, at))
+        cast = Counter(vote.voter for vote in votes)
+        skips = Counter(vote.voter for vote in votes if vote.choice is Choice.SKIP)
         return [
-            Voter._make((*row, ("voter", row.voter) in removed))
-            for row in self._connection.execute(query)
+            Voter(voter, at, cast[voter] - skips[voter], skips[voter], ("voter", voter) in removed)
+            for voter, at in sorted(first.items(), key=lambda each: (each[1], each[0]))
         ]
 
     def removals(self) -> list[Removal]:
         """The log of removals, oldest first."""
-        columns = (db.removals.c[name] for name in Removal._fields)
-        query = select(*columns).order_by(db.removals.c.number)
-        return [Removal(*row) for row in self._connection.execute(query)]
+        lines = [Removal._make(row[:-1]) for row in self._rows(db.removals)]
+        return [line._replace(undone=bool(line.undone)) for line in lines]
 
     def removed(self) -> RemovedSet:
         """What is removed now: a kind and a target each."""
@@ -302,19 +331,20 @@ class Transaction:
         self._check_known(kind, targets)
         changed = [target for target in targets if ((kind, target) in out) == undone]
         for target in changed:
-            row = Removal(self._count("removals"), kind, target, undone, why, by, now())
-            self._connection.execute(insert(db.removals), row._asdict())
+            about = {"kind": kind, "target": target, "undone": int(undone), "why": why, "by": by}
+            self._insert(db.removals, about | {"at": now()})
         return len(changed)
 
     def _check_known(self, kind: RemovalKind, targets: Iterable[str]) -> None:
-        column = {
-            "voter": db.voters.c.voter,
-            "session": db.votes.c.session,
-            "vote": db.votes.c.ticket,
-        }[kind]
+        votes, tickets = db.votes.c, db.tickets.c
+        columns: dict[str, tuple[Column[Any], ...]] = {
+            "voter": (votes.voter, tickets.voter),
+            "session": (votes.session,),
+            "vote": (votes.ticket,),
+        }
         for target in targets:
-            query = select(column).where(column == target).limit(1)
-            if self._connection.execute(query).one_or_none() is None:
+            queries = [select(column).where(column == target).limit(1) for column in columns[kind]]
+            if not any(self._connection.execute(query).first() for query in queries):
                 raise DataError(f"the store knows no {kind} {target[:60]!r}")
 
     def _arena(self) -> ArenaRow:
@@ -322,27 +352,51 @@ class Transaction:
             raise DataError("the store holds no arena yet; open one on it first")
         return self.arena
 
-    def _count(self, what: str, **more: int) -> int:
-        """The next number of a kind of row."""
-        number = int(getattr(self._arena(), what)) + 1
-        values: dict[str, Any] = {what: number, **more}
-        self._connection.execute(update(db.arena).values(values))
-        self.arena = self._arena()._replace(**values)
+    def _insert(self, table: Table, values: Mapping[str, Any]) -> int:
+        """Add a row under the next number, with its checksum."""
+        name, arena = table.name, self._arena()
+        number = int(getattr(arena, name)) + 1
+        own = {c.name: values.get(c.name) for c in table.c if c.name != "checksum"}
+        own["number"] = number
+        head = vote_chain.checksum(getattr(arena, f"{name}_head"), own.values())
+        self._connection.execute(insert(table), own | {"checksum": head})
+        counts: dict[str, Any] = {name: number, f"{name}_head": head}
+        self._connection.execute(update(db.arena).values(counts))
+        self.arena = arena._replace(**counts)
         return number
 
-    def _meet(self, voter: str, at: int) -> None:
-        if self._connection.execute(_ONE_VOTER, {"voter": voter}).one_or_none() is None:
-            self._connection.execute(insert(db.voters), {"voter": voter, "first_seen": at})
+    def _rows(self, table: Table, after: int = 0, upto: int | None = None) -> Sequence[Row[Any]]:
+        """The rows of a table after a number, in their order and as they were written."""
+        if self.arena is None:
+            return []
+        number, name, most = table.c.number, table.name, upto and upto - after + 1
+        wanted = select(table).where(number >= after).order_by(number).limit(most)
+        rows = self._connection.execute(wanted).all()
+        begin = rows[0][-1] if after and rows else vote_chain.beginning((1, *self.arena))
+        rows = rows[1:] if after else rows
+        last = None if upto else (getattr(self.arena, name), getattr(self.arena, f"{name}_head"))
+        if broken := vote_chain.breaks(name, rows, (after, begin), last):
+            raise self._damaged(broken)
+        return rows
+
+    def _damaged(self, what: Sequence[str]) -> vote_chain.DamagedError:
+        return vote_chain.damaged(shown(self._connection.engine.url), what)
+
+    def _on(self, table: Table, ticket: str) -> Row[Any] | None:
+        """The row on a ticket, None where there is none."""
+        number = self._connection.scalar(select(table.c.number).where(table.c.ticket == ticket))
+        return None if number is None else self._rows(table, number - 1, number)[0]
 
 
 def _vote(row: Sequence[Any], ticket: Ticket, removed: RemovedSet) -> StoredVote:
-    """The vote of a row of `_VOTE` and perhaps more."""
-    number, voter, session, choice, cast_at, seconds, source = row[: len(_VOTE)]
+    number, _, voter, session, choice, cast_at, seconds, source, revealed, known, _ = row
+    kept = (voter, session, _CHOICES[choice], cast_at, seconds, source, bool(revealed), bool(known))
+    return StoredVote(number, ticket, *kept, _is_removed(removed, voter, session, ticket))
+
+
+def _is_removed(removed: RemovedSet, voter: str, session: str, ticket: Ticket) -> bool:
     keys = {("voter", voter), ("session", session), ("vote", ticket.ticket)} if removed else ()
-    left_out = not removed.isdisjoint(keys)
-    return StoredVote(
-        number, ticket, voter, session, _CHOICES[choice], cast_at, seconds, source, left_out
-    )
+    return not removed.isdisjoint(keys)
 
 
 def _named(name: str, dimension: str | None) -> str:

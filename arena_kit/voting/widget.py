@@ -1,7 +1,7 @@
 """Voting in a notebook, on the same store and as blind as on the page.
 
-Until a vote is stored, nothing that the browser gets says which models are shown: the ticket
-stays in the kernel, and the widgets hold the texts alone.
+Nothing that the browser gets says which models are shown, unless the arena reveals that after a
+vote: the ticket stays in the kernel, and the widgets hold the texts alone.
 """
 
 from __future__ import annotations
@@ -40,6 +40,7 @@ def vote(
     dimension: str | None = None,
     question: str = QUESTION,
     goal: int = 0,
+    reveal: bool = False,
 ) -> VotingWidget:
     """A widget to vote with, on the prompts and responses of a tournament; leave it as the last
     line of a cell. Paths are relative to the workspace.
@@ -52,15 +53,19 @@ def vote(
         Who votes, by default the user's name here.
     goal
         How many votes are wanted; 0 shows a count without an end.
+    reveal
+        Whether models are named after each vote; votes on responses that were named to the voter
+        are then flagged.
     """
     root = find_root()
     where = store if "://" in str(store) else root / store
-    live = LiveArena.open(where, Path(tournament), root=root, dimension=dimension)
+    live = LiveArena.open(where, Path(tournament), root=root, dimension=dimension, reveal=reveal)
     return VotingWidget(live, voter=voter or _user(), question=question, goal=goal)
 
 
 class VotingWidget:
-    """Two anonymous responses with buttons under them, and who they were once the vote is stored.
+    """Two anonymous responses with buttons under them and, where the arena reveals it, who they
+    were once the vote is stored.
 
     Buttons can be reached with the tab key; in the field under them one letter votes. `box` is the
     widget that a notebook shows, `session` what the store knows this one by.
@@ -118,7 +123,7 @@ class VotingWidget:
         self._since = time.monotonic()
 
     def cast(self, choice: Choice) -> None:
-        """Vote on the pair that is shown, and say who they were once the vote is stored."""
+        """Vote on the pair that is shown, and say what became of it."""
         shown = self._shown
         if shown is None:
             return
@@ -167,8 +172,10 @@ class VotingWidget:
 
 
 def _revealed(receipt: Receipt) -> str:
-    if receipt.left is None or receipt.right is None:
+    if receipt.choice is Choice.SKIP:
         return "Skipped: it does not count."
+    if receipt.left is None or receipt.right is None:
+        return "Stored."
     return f"Stored. A was {receipt.left}, B was {receipt.right}."
 
 

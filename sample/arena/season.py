@@ -1,5 +1,5 @@
-"""How the sample season was made: six weeks of an arena that never was, under the policy
-with its four lanes as written.
+"""How the sample season was made: six weeks of an arena that never was, under the policy as
+written, which is the shipped default (params/policy.yaml).
 
     python sample/arena/season.py
 
@@ -21,17 +21,16 @@ from arena_kit import BattleLog, write_battles
 from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.simulation import season
 from arena_kit.matchmaking.world import World
-from arena_kit.policy.constants import Decide, Policy
+from arena_kit.policy.constants import Policy
 
 WORLD = World(models=18, prompts=15, matchups=6000, newcomers=2, answered=0.92, bad_below=1450)
-FOUR_LANES = Policy(decide=Decide(share=0.0))
 MONDAY = datetime(2026, 9, 7, tzinfo=UTC)
 
 
 def simulated() -> BattleLog:
     """The votes, in order of time."""
     rng = np.random.default_rng(20260906)
-    votes = season(WORLD, FOUR_LANES, rng=rng, start=MONDAY, days=42)
+    votes = season(WORLD, Policy(), rng=rng, start=MONDAY, days=42)
     if votes.session is None:
         raise TypeError("a season has sessions")
     names = [name.replace("voter", "simulated") for name in votes.session.values()]

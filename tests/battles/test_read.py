@@ -6,6 +6,7 @@ import json
 import re
 import subprocess
 import sys
+import warnings
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -23,10 +24,10 @@ from hypothesis import strategies as st
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import OUTCOMES, Battle, LookAlikeWarning, Outcome, Source
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.read import battles_from_frame, read_battles
+from arena_kit.battles.read import RepeatedWarning, battles_from_frame, read_battles
 from arena_kit.battles.tabular import connection
 from arena_kit.battles.write import write_battles
-from arena_kit.files import DataError
+from arena_kit.files import DataError, read_lines
 
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
 UNZIPPED = [".jsonl", ".csv", ".parquet"]
@@ -513,3 +514,42 @@ def test_a_row_longer_than_usual_is_read(tmp_path: Path) -> None:
     long = line(winner="model_b", prompt="long" * 11_250_000)
     log = read_battles(text(tmp_path / "votes.jsonl", GOOD, long, GOOD))
     assert [each.winner.value for each in log.to_battles()] == ["model_a", "model_b", "model_a"]
+
+
+def test_a_small_file_may_hold_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A Parquet file of too many rows and an endless gzip line are refused before they fill
+    memory; environment variables lift both limits.
+    """
+    row = "'ash' AS model_a, 'beech' AS model_b, 'model_a' AS winner"
+    few = parquet(tmp_path / "few.parquet", f"SELECT {row} FROM range(30)")
+    monkeypatch.setenv("ARENA_KIT_MAX_ROWS", "29")
+    with pytest.raises(DataError, match=r"has 30 rows, .* ARENA_KIT_MAX_ROWS=ROWS allows"):
+        read_battles(few)
+    monkeypatch.setenv("ARENA_KIT_MAX_ROWS", "30")
+    assert len(read_battles(few)) == 30
+    monkeypatch.setenv("ARENA_KIT_MAX_LINE", "100")
+    long = text(tmp_path / "long.jsonl.gz", line(prompt="x" * 100))
+    with pytest.raises(DataError, match=r"a line has over 100 bytes; ARENA_KIT_MAX_LINE=BYTES"):
+        read_battles(long)
+    with pytest.raises(DataError, match=r"long.jsonl.gz:1: a line has over 100 bytes"):
+        [*read_lines(long)]
+    monkeypatch.setenv("ARENA_KIT_MAX_LINE", "many")
+    with pytest.raises(DataError, match="must be a whole number, not 'many'"):
+        read_battles(long)
+
+
+@pytest.mark.parametrize(("more", "repeats"), [
+    ({"question_id": "q"}, 2), ({"timestamp": "2026-01-02"}, 2), ({}, 0),
+    ({"question_id": "q", "battle_id": "{n}"}, 0),
+])  # fmt: skip
+def test_equal_rows_are_told(tmp_path: Path, more: dict[str, str], repeats: int) -> None:
+    """Rows without an id that repeat an earlier one count, and are counted in a warning, unless
+    rows name neither question nor time.
+    """
+    rows = [line(**{key: value.format(n=n) for key, value in more.items()}) for n in range(3)]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        assert len(read_battles(text(tmp_path / "battles.jsonl", *rows))) == 3
+    told = [str(each.message) for each in caught if each.category is RepeatedWarning]
+    assert len(told) == bool(repeats)
+    assert all("repeat an earlier row: 2; without a battle_id" in sentence for sentence in told)

@@ -30,7 +30,7 @@ def met(above: int, won: int, lost: int, *, tied: int = 0, prompts: int = 10) ->
 def outlook(*votes: list[Cast], margin: float = 20.0, **rule: float) -> OpenNeighbours:
     """What is open after these votes, all of them looked at."""
     cast = [each for some in votes for each in some]
-    decide = Decide(refresh=len(cast), **rule)  # type: ignore[arg-type]
+    decide = Decide(share=0.4, refresh=len(cast), **rule)  # type: ignore[arg-type]
     found = OpenNeighbours(Policy(decide=decide, publication=Publication(margin=margin)))
     found.add(cast)
     return found
@@ -119,12 +119,13 @@ def test_claims_about_prompts_like_these_need_more() -> None:
     votes = [Cast(0, 1, p, WON if p < 6 else LOST) for p in range(12) for _ in range(20)]
     half = {}
     for about in ("these_prompts", "prompts_like_these"):
-        found = OpenNeighbours(Policy(claims_about=about, decide=Decide(refresh=len(votes))))
+        decide = Decide(share=0.4, refresh=len(votes))
+        found = OpenNeighbours(Policy(claims_about=about, decide=decide))
         found.add([*votes[:-1], Cast(0, 1, 0, WON)])
         (pair,) = found.open_pairs(np.ones(2, bool))
         half[about] = pair.half
     assert half["prompts_like_these"] > 3 * half["these_prompts"]
-    policy = Policy(claims_about="prompts_like_these", decide=Decide(refresh=100))
+    policy = Policy(claims_about="prompts_like_these", decide=Decide(share=0.4, refresh=100))
     found, alike = OpenNeighbours(policy), OpenNeighbours(policy)
     found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
     assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)

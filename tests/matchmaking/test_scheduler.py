@@ -19,9 +19,9 @@ from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.repeats import Meetings
 from arena_kit.matchmaking.scheduler import Scheduler
 from arena_kit.policy import constants
-from arena_kit.policy.constants import Contenders, Decide, Exposure, LaneWeights, Phase, Policy
+from arena_kit.policy.constants import Contenders, Exposure, LaneWeights, Phase, Policy
 from arena_kit.policy.coverage import Coverage
-from arena_kit.policy.exposure import Bools, Counts, Due, Floats
+from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.policy.rules import Standing, contender_band
 from arena_kit.rating.glicko2.method import GlickoState
 from tests.samples import CASES
@@ -29,7 +29,7 @@ from tests.samples import CASES
 A, B, TIE, BAD = Outcome
 MODELS = [f"m{i:02}" for i in range(20)]
 PROMPTS = [f"p{i:02}" for i in range(15)]
-WRITTEN = Policy(decide=Decide(share=0.0))  # the four lanes alone
+WRITTEN = Policy()
 FLAT: dict[str, GlickoState] = {}  # nobody is rated yet
 SHADOW = Policy(phase=Phase.SHADOW)
 
@@ -144,7 +144,7 @@ def test_7_1_who_is_owed_what() -> None:
     reasons = " ".join(each.reason for each in withdrawn(scheduler, 30, ladder()))
     assert "lacks most" in reasons
     assert "below the bound" not in reasons
-    even = dict.fromkeys(MODELS, Due(1.0, 1.0))
+    even = dict.fromkeys(MODELS, 1.0)
     assert all(fair.within for fair in scheduler.coverage().fairness(even))
     models = [f"m{n:02}" for n in range(40)]
     scheduler, ratings = arena(WRITTEN, models), ladder(models)

@@ -19,7 +19,7 @@ from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
 from arena_kit.matchmaking.simulation import Duel, Run, duel, played, rank_correlation, season
 from arena_kit.matchmaking.world import Planted, World, planted
-from arena_kit.policy.constants import Contenders, Phase, Policy
+from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.rules import Standing
 from arena_kit.reporting import simulation as reporting
 from arena_kit.reporting.simulation import looks_frame, metrics_frame, promises, summary
@@ -251,7 +251,8 @@ def test_the_sentence_falls_either_way(duels: list[Duel]) -> None:
 @pytest.mark.parametrize("phase", [Phase.SHADOW, Phase.LANES, Phase.GOVERNANCE])
 def test_12_a_season_in_each_phase(phase: Phase) -> None:
     """12: each phase draws from its lanes; a season has all that reports need, in order."""
-    policy, start = Policy(phase=phase), datetime(2025, 3, 3, tzinfo=UTC)
+    policy = Policy(phase=phase, decide=Decide(share=0.4))
+    start = datetime(2025, 3, 3, tzinfo=UTC)
     rows = list(season(SMALL, policy, rng=rng(), start=start, days=14).to_battles())
     assert {row.lane for row in rows} == set(lane_weights(policy))
     assert ("decide" in {row.lane for row in rows}) is (phase >= Phase.MIGRATION)
@@ -261,7 +262,8 @@ def test_12_a_season_in_each_phase(phase: Phase) -> None:
     assert [row.battle_id for row in rows] == sorted({row.battle_id or "" for row in rows})
     assert all(row.question_id and row.session and row.source == "human" for row in rows)
     found = duel(replace(SMALL, matchups=50), policy, rng=rng(), every=50)
-    assert found == duel(replace(SMALL, matchups=50), Policy(), rng=rng(), every=50)
+    other = replace(policy, phase=Phase.GOVERNANCE)
+    assert found == duel(replace(SMALL, matchups=50), other, rng=rng(), every=50)
     assert found.baseline.drawn == {"baseline": 1.0}
 
 

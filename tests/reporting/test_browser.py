@@ -183,7 +183,7 @@ def test_twelve_entrants_on_five_dimensions(browser: Browser, workspace: Path) -
     names = [f"entrant-{n:02d}" for n in range(1, 13)]
     dimensions = ["factuality", "calibration", "clinical_utility", "tone", "brevity"]
     crowd(workspace, names, dimensions, prompts=5)
-    given = {"n_perms": "50", "strata": "{}"}
+    given = {"elo.n_perms": "50", "strata": "{}"}
     page = run_notebook("headline", root=workspace, overrides=given, progress=False).path
     check(browser, page / "report.html")
     browser.size(*DESK)

@@ -1,8 +1,10 @@
 """The weekly validity report by policy number: weeks, fairness, pairs, confidence, churn."""
 
 import json
+import re
 from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -146,8 +148,8 @@ def test_12_sentences(report: WeeklyReport) -> None:
     """10, 12: a sentence for each check; the status names its conditions, now and before."""
     checks = sentences.sentences(report)
     assert list(checks)[:2] == ["Rules kept", "Order decided"]
-    fair = "within 12 % of their lane-adjusted target in the last 2000"
-    assert fair in checks["Coverage fairness"]
+    assert " 10 models were shown within ±12 % of 2W/M = 400" in checks["Coverage fairness"]
+    assert not sentences.adjusted_due(report)
     assert "it stops falling near 60.3 whatever the evidence" in checks["Confidence stability"]
     assert checks["Quality checks due"] == "none."
     assert "is possible for up to" in policy_tables.fairness(report).html
@@ -292,11 +294,23 @@ def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
     battles = log(*early, *[("new", "c", "a", "q")] * 10)
     history, _ = rated(battles, Policy())
     due = exposure_due(history, Policy(), ["a", "b", "c", "new"], battles)
-    assert due["new"].target == pytest.approx(10 * 2 / 4)
-    assert due["a"].target == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
+    assert due["new"] == pytest.approx(10 * 2 / 4)
+    assert due["a"] == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
     without = exposure_due(history, Policy(), ["b", "c", "new", "unseen"], battles)
-    assert without["a"].target == 0
-    assert without["unseen"].target == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
+    assert without["a"] == 0
+    assert without["unseen"] == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
+    assert sentences.fairness(weekly_report(battles)).endswith(
+        "The due of 4 of 4 models is adjusted: 5 to 25 exposures where 2W/M is 20, "
+        "as a model that joined within the window is due its share from then on."
+    )
+    many = log(*((f"m{i:02}", f"m{j:02}", "a", "q") for i, j in combinations(range(24), 2)))
+    crowd = weekly_report(many)
+    assert "where 2W/M is 23, as equal exposure is possible for up to 23 models" in (
+        policy_tables.fairness(crowd).html
+    )
+    columns = [*policy_tables.fairness(crowd).rows[0]]
+    assert columns[3:6] == ["2W/M", "within ±12 % of it", "adjusted due"]
+    assert "adjusted due" not in policy_tables.fairness(report).rows[0]
 
 
 def battle(**values: Any) -> Battle:
@@ -311,7 +325,9 @@ def test_6_lanes() -> None:
     found = {each["lane"]: (each["share"], each["lately"], each["weight"]) for each in mix}
     assert (found["coverage"], found["contender"]) == ((0.5, 0.0, 0.4), (0.3, 0.5, 0.3))
     assert found["exploration"] == (0.0, 0.0, 0.1)
-    decide = lane_mix(votes, Policy())[4]
+    assert [row["weight"] for row in lane_mix(votes, Policy())] == [0.4, 0.3, 0.2, 0.1]
+    *four, decide = lane_mix(votes, Policy(decide=Decide(share=0.4)))
+    assert [row["weight"] for row in four] == pytest.approx([0.24, 0.18, 0.12, 0.06])
     assert (decide["lane"], decide["votes"], decide["weight"]) == ("decide", 0, 0.4)
     before = BattleLog.from_battles([battle(lane="baseline")])
     (only,) = lane_mix(before, Policy(phase=Phase.SHADOW))
@@ -471,14 +487,21 @@ def test_everything_can_be_drawn() -> None:
 
 
 def test_sample_season() -> None:
-    """The sample season keeps the policy with its four lanes."""
+    """The sample season keeps the policy that ships: four lanes, and 2W/M within 12 %."""
     votes = read_battles(ROOT / "sample" / "arena" / "season.csv.gz")
-    policy = Policy(decide=Decide(share=0.0))
+    policy = Policy()
     report = weekly_report(votes, policy)
     assert all(abs(lane["share"] - lane["weight"]) < 0.03 for lane in lane_mix(votes, policy))
-    assert all(row.within for row in report.now.fairness)
+    assert [row.target for row in report.now.fairness] == pytest.approx([4000 / 18] * 18)
+    assert all(row.within and row.within_equal for row in report.now.fairness)
     found = integrity(votes, policy)
     assert [found[n] for n in ("prompt_repeats", "session_repeats", "same_ids")] == [0, 0, 0]
     assert sum(row.provisional for row in report.now.rows) == 1
+    lacks = {
+        row["model"]: row["kept from Stable by"] for row in policy_tables.stability(report.now).rows
+    }
+    assert lacks["model-04"] == f"prompt coverage {11 / 15:.4f}, 0.8 needed"
+    assert [row.model for row in report.now.rows if row.model not in lacks] == ["model-02"]
+    assert all(re.search(r"\d.* (needed|allowed|votes)|opposite", why) for why in lacks.values())
     assert votes.timestamp is not None
     assert votes.timestamp.max() < np.datetime64(MONDAY.replace(tzinfo=None) + timedelta(days=42))

@@ -20,6 +20,7 @@ import uvicorn
 
 from arena_kit.policy.constants import Policy
 from arena_kit.voting.access import Access
+from arena_kit.voting.connections import server_config
 from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import BallotVote, Choice, Receipt, Shown
 from arena_kit.voting.server import voting_app
@@ -59,14 +60,15 @@ def live_arena(
 def vote(
     arena: LiveArena, session: str, choice: Choice | str = "A", voter: str | None = None
 ) -> Receipt:
-    """One vote of a session; no field names a model before it, and both are named after it."""
+    """One vote of a session; no field names a model before it, and after it both if revealed."""
     shown = arena.issue(session=session, voter=voter)
     assert not leaks(str(asdict(shown)))
     assert re.fullmatch("[0-9a-f]{32}", shown.ticket)
     receipt = arena.cast(shown.ticket, session=session, choice=choice, digest=shown.digest)
     kept = arena.store.votes()[-1].ticket
     names = (kept.model_a, kept.model_b)
-    assert (receipt.left, receipt.right) == ((None, None) if choice == "SKIP" else names)
+    told = names if arena.reveal and choice != "SKIP" else (None, None)
+    assert (receipt.left, receipt.right) == told
     assert (shown.prompt, shown.left, shown.right) == arena.texts.shown(kept.prompt, *names)
     return receipt
 
@@ -103,12 +105,14 @@ class Voter:
 
 
 @contextmanager
-def serving(live: LiveArena, *, token: str = "", hosts: Sequence[str] = ()) -> Iterator[str]:
+def serving(
+    live: LiveArena, *, token: str = "", hosts: Sequence[str] = (), proxy: str = ""
+) -> Iterator[str]:
     """The server in a thread on a free port of loopback; gives its address."""
     known = frozenset({"127.0.0.1", *hosts})
-    app = voting_app(live, Access(hosts=known, token=token, board_token=BOARD_TOKEN, key=KEY))
-    listening = socket.create_server(("127.0.0.1", 0))
-    server = uvicorn.Server(uvicorn.Config(app, log_level="error", access_log=False))
+    access = Access(hosts=known, token=token, board_token=BOARD_TOKEN, key=KEY)
+    listening = socket.create_server(("127.0.0.1", 0), backlog=2048)
+    server = uvicorn.Server(server_config(voting_app(live, access), access, proxy))
     thread = threading.Thread(target=server.run, kwargs={"sockets": [listening]}, daemon=True)
     thread.start()
     while not server.started:

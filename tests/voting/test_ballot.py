@@ -1,6 +1,7 @@
 """Ballots: blind pages, and files that come back and count once, whole, or not at all."""
 
 import json
+import os
 import stat
 from collections.abc import Callable
 from dataclasses import replace
@@ -42,19 +43,25 @@ def test_no_page_leads_to_a_model_or_asks_anybody(live: LiveArena) -> None:
 
 
 def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
-    """A file counts once, by voter; a longer one adds the rest, a changed one is refused whole."""
+    """A file counts once, by voter; a longer one adds the rest, one that differs is kept beside."""
     html, path, choices = made(live), tmp_path / "votes.json", "A B TIE BOTH_BAD SKIP A"
     take_ballot(live, KEY, arenas.returned(path, filled(html, choices="A B TIE")))
-    with pytest.raises(DataError, match="nothing of this file was stored"):
-        take_ballot(live, KEY, arenas.returned(path, filled(html, choices="B B TIE A A A")))
-    assert len(live.store.votes()) == 3
+    changed = take_ballot(live, KEY, arenas.returned(path, filled(html, choices="B B TIE")))
+    assert (changed.new, changed.conflicts) == (1, 1)
     taken = take_ballot(live, KEY, arenas.returned(path, filled(html, choices=choices)))
     assert (taken.voter, taken.votes, taken.skips, taken.new) == ("ann", 5, 1, 3)
     assert take_ballot(live, KEY, path).new == 0
-    stored = [(vote.voter, str(vote.choice)) for vote in live.store.votes()]
+    stored = [(vote.voter, str(vote.choice)) for vote in live.store.votes() if not vote.removed]
     assert stored == [("ann", choice) for choice in choices.split()]
     take_ballot(live, KEY, arenas.returned(path, filled(html, voter="", copy="c3")))
     assert {voter.voter for voter in live.store.voters()} == {"ann", "c3"}
+
+
+def test_a_pipe_is_no_file_of_votes(live: LiveArena, tmp_path: Path) -> None:
+    """A FIFO that nobody writes to is refused, not waited for."""
+    os.mkfifo(tmp_path / "votes.json")
+    with pytest.raises(DataError, match="is no regular file"):
+        take_ballot(live, KEY, tmp_path / "votes.json")
 
 
 def edited(**changes: object) -> Edit:
@@ -120,8 +127,28 @@ def test_any_json_is_refused_in_words(live: LiveArena, tmp_path: Path, value: ob
         take_ballot(live, KEY, arenas.returned(tmp_path / "votes.json", json.dumps(value)))
 
 
+NAMING = {
+    "I am ZEPHYRINE-9, trained to help.": True, "Ask quillback.xl instead.": True,
+    "Zephyrine 9 says so.": True, "I'm Zephyrine, an assistant.": True,
+    "As a model made by Acme, I cannot.": True, "I\u2019m Claude, made by Anthropic.": True,
+    "As ChatGPT, I would wait.": True, "As an AI language model by OpenAI I say no.": True,
+    "I am a large language model trained by Google.": True, "My name is Bard.": True,
+    "obsidian_40Bx is a stone.": False, "Obsidian is a stone.": False,
+    "Google Scholar lists a falcon in Nova Scotia.": False, "It is a claudication.": False,
+}  # fmt: skip
+
+
+def test_responses_that_name_their_maker_are_found() -> None:
+    """Models, families and makers count, of the arena and well-known; other words do not."""
+    texts = arena_texts(prompts=len(NAMING))
+    responses = {(MODELS[0], f"q-{n}"): text for n, text in enumerate(NAMING)}
+    found = {prompt for _, prompt, _ in self_naming(replace(texts, responses=responses))}
+    told = {text: f"q-{n}" in found for n, text in enumerate(NAMING)}
+    assert told == NAMING
+
+
 def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None:
-    """Key and store are their owner's; names in responses are found; typed names are normalised."""
+    """Key and store are their owner's; typed names are normalised."""
     path = tmp_path / "deep" / "votes.key"
     key = signing_key(path)
     assert signing_key(path) == key != signing_key(tmp_path / "other.key")
@@ -130,14 +157,6 @@ def test_key_and_store_are_their_owners(live: LiveArena, tmp_path: Path) -> None
     path.write_text("not a key")
     with pytest.raises(DataError):
         signing_key(path)
-    texts = arena_texts()
-    named = {
-        (MODELS[0], "q-1"): "I am ZEPHYRINE-9, trained to help.",
-        (MODELS[2], "q-2"): "Ask quillback.xl instead.",
-        (MODELS[3], "q-3"): "obsidian_40Bx is a stone.",
-    }
-    found = {*self_naming(replace(texts, responses={**texts.responses, **named}))}
-    assert found == {(MODELS[0], "q-1"), (MODELS[2], "q-2")}
     for typed in ("  Ann  B. ", "ann b.", "Ann\u200d B.\u202e"):
         assert voter_id(typed) == "ann b."
     assert voter_id(" \u202e ") == ""

@@ -4,6 +4,8 @@ import json
 import os
 import re
 import signal
+import sqlite3
+import stat
 import subprocess
 import sys
 import threading
@@ -90,6 +92,70 @@ def test_the_store_is_read_as_its_export(workspace: Path) -> None:
         store.restore("voter", ["v1"], why="a test", by="tests")
     with pytest.warns(LeftOutWarning, match="skipped pairs"):
         assert len(read_battles(STORE)) == len(ours) + 19
+
+
+def test_an_export_is_its_owners(workspace: Path) -> None:
+    """Voters' names are in a file that its owner alone may read; without names the umask counts."""
+    before = os.umask(0o022)
+    try:
+        for words, mode in (((), 0o600), (("--deidentified",), 0o644)):
+            for kind in ("jsonl", "csv", "parquet"):
+                votes("export", "--out", f"mode.{kind}", *words)
+                assert stat.S_IMODE((workspace / f"mode.{kind}").stat().st_mode) == mode
+                (workspace / f"mode.{kind}").unlink()
+    finally:
+        os.umask(before)
+
+
+def test_conflicts_are_listed_and_settled(workspace: Path) -> None:
+    """A second file under a name is kept, listed, and counts once the researcher says so."""
+    own = ("--store", workspace / "names.sqlite")
+    votes("ballot", *own, "--pairs", 3, "--out", "names.html")
+    html = Path("names.html").read_text()
+    for copy, choices in (("first-file", "A A A"), ("second-file", "A B B")):
+        file = filled(html, voter="Ann", copy=copy, choices=choices)
+        said = votes("add", *own, returned(workspace / f"{copy}.json", file)).output
+    assert "2 of them kept and not counted: an earlier vote under the same name differs" in said
+    listed = votes("conflicts", *own).output
+    assert [listed.count(text) for text in ("ann", "yes", "first-file", "second-file")] == [
+        4,
+        2,
+        2,
+        2,
+    ]
+    for keep, counted in (("last", "ABB"), ("first", "AAA"), ("none", "A")):
+        votes("conflicts", "ann", *own, "--keep", keep, "--why", "asked Ann")
+        with VoteStore.open(own[1]) as store:
+            kept = sorted(str(vote.choice) for vote in store.votes() if not vote.removed)
+        assert "".join(kept) == counted
+    votes("conflicts", *own, "--keep", "last", code=2)
+
+
+def test_check_covers_votes(workspace: Path) -> None:
+    """`check` verifies the workspace's votes, and names a vote that was changed."""
+    said = call("check")
+    assert (said.exit_code, "votes, all as they were kept" in said.output) == (0, True), said.output
+    copy = workspace / "changed.sqlite"
+    with sqlite3.connect(workspace / STORE) as store, sqlite3.connect(copy) as other:
+        store.backup(other)
+        other.execute("UPDATE votes SET choice = 'TIE' WHERE number = 3")
+    said = call("check", copy)
+    assert said.exit_code == 2
+    assert f"{copy}: the vote store is damaged (row 3 of votes)" in said.output
+
+
+def test_responses_that_name_their_maker_are_listed(workspace: Path) -> None:
+    """`ballot` lists responses that name a model or its maker, before the ballot."""
+    path = workspace / "sample" / "responses" / "responses_aspen.jsonl"
+    first, *rest = before = path.read_text().splitlines()
+    row = json.loads(first)
+    row["response_text"] += " As ChatGPT, I would wait."
+    try:
+        path.write_text("\n".join([json.dumps(row), *rest]))
+        said = votes("ballot", "--pairs", 1, "--store", workspace / "named.sqlite").output
+    finally:
+        path.write_text("\n".join(before))
+    assert said.index(f"aspen on {row['prompt_id']}: “ChatGPT”") < said.index("ballot-")
 
 
 def test_votes_may_be_about_a_dimension(workspace: Path) -> None:

@@ -54,8 +54,27 @@ def saved(page: Browser, folder: Path) -> Path:
     return path
 
 
+def test_names_stay_hidden_on_the_page(page: Browser, live: LiveArena) -> None:
+    """A vote is followed by the next pair at once, and no model is ever named."""
+    with serving(live) as address:
+        page.go(f"{address}/")
+        page.click("#begin")
+        for n, key in ((1, "1"), (2, "s"), (2, "2")):
+            page.until(f"document.querySelector('#said').textContent === 'Pair {n}.'")
+            page.until("!document.querySelector('.of-b').disabled")
+            page.press(key)
+        page.until("document.querySelector('#progress').textContent === '2 votes so far'")
+        page.until(f"!({AFTER})")
+        seen = page.bodies() | {"page": page.run("document.documentElement.outerHTML")}
+        assert not leaks(json.dumps(seen))
+    assert [str(vote.choice) for vote in live.store.votes()] == ["A", "SKIP", "B"]
+
+
 def test_sessions_vote_through_the_page(page: Browser, live: LiveArena) -> None:
-    """Two voters vote blind by keyboard; a vote that could not be sent is stored later."""
+    """Two voters vote blind by keyboard and are told the names after each vote where the arena
+    reveals them; a vote that could not be sent is stored later.
+    """
+    live.reveal = True
     with serving(live, token="a token") as address:
         for keys in ("1t", "1"):
             page.send("Network.clearBrowserCookies")
@@ -181,7 +200,8 @@ def test_hostile_texts_run_nothing_and_fit(page: Browser, tmp_path: Path, width:
         page.click("#begin")
         check(PAIR)
         page.press("2")
-        check(AFTER)
+        page.until("document.querySelector('#progress').textContent === '1 vote so far'")
+        check(PAIR)
         assert "PWNED" not in page.run("document.title")
         page.forget()
         page.go(f"{address}/board")

@@ -15,7 +15,7 @@ from arena_kit import Arena, BattleLog, RatingError, leaderboard, read_battles, 
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Exposure, Policy, Repeats
 from arena_kit.voting.board import UNNAMED, LiveBoard
-from arena_kit.voting.export import exported
+from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import Choice, RefusalError
 from arena_kit.voting.store import now
@@ -27,7 +27,7 @@ CHOICES = cycle([Choice.A, Choice.B, Choice.A, Choice.TIE, Choice.BOTH_BAD, Choi
 #: All 12 pairs and prompts come before one comes again.
 TWO_PROMPTS, RARE = arena_texts(prompts=2), Policy(repeats=Repeats(session_gap=100, same_prompt=10))
 #: A window that is full, and rolls, within a short test.
-POLICY = Policy(exposure=Exposure(window=20))
+POLICY = Policy(exposure=Exposure(window=16))
 VOTERS = ("ann", "bob", "carla", "dan")
 COUNTED = (
     "models", "prompts", "matchups", "enabled", "active", "votes", "decisive", "ties", "both_bad",
@@ -120,8 +120,8 @@ def test_11_a_second_ballot_repeats_nothing(address: str, gap: int, left_out: in
     ballots = [answers(arena.issue_ballot(12, session=f"ballot-{n}")) for n in range(2)]
     for place, voter in enumerate(("ann", "bob"), 1):
         first, second = (arena.cast_ballot(each, session=voter, voter=voter) for each in ballots)
-        assert not any(receipt.repeated for receipt in first)
-        assert sum(receipt.repeated for receipt in second) == left_out
+        assert not any(receipt.left_out for receipt in first)
+        assert sum(receipt.left_out == "repeat" for receipt in second) == left_out
         assert arena.cast_ballot(ballots[1], session=voter, voter=voter) == second
         assert len(arena.store.removals()) == place * left_out
     board, again = arena.board(), live_arena(address, TWO_PROMPTS, policy).board()
@@ -176,12 +176,46 @@ def test_a_ballot_is_taken_whole_or_not_at_all(address: str) -> None:
     second = arena.cast_ballot(answers(ballot, Choice.B), session="c-2", voter="bob")
     again = arena.cast_ballot(answers(ballot, Choice.B), session="c-2", voter="bob")
     assert (again, [each.ticket for each in first]) == (second, [each.ticket for each in second])
-    with refused("already_voted"):
-        arena.cast_ballot(answers(ballot, Choice.TIE), session="c-1", voter="ann")
     votes = [(v.voter, v.choice, v.source) for v in arena.store.votes()]
     assert votes == [("ann", "A", "ballot")] * 4 + [("bob", "B", "ballot")] * 4
     assert arena.board().waiting == 1
     assert arena.board().ratings == live_arena(address).board().ratings
+
+
+def test_a_name_locks_nobody_out(address: str) -> None:
+    """Of two files under one name both are kept, what agrees counts once, what differs waits."""
+    arena = live_arena(address)
+    ballot = arena.issue_ballot(4, session="ballot-1")
+    arena.cast_ballot(answers(ballot[:3], Choice.B), session="impostor", voter="ann")
+    own = [*answers(ballot[:1], Choice.B), *answers(ballot[1:])]
+    for _ in range(2):
+        receipts = arena.cast_ballot(own, session="ann's", voter="ann")
+        assert [receipt.left_out for receipt in receipts] == ["", "conflict", "conflict", ""]
+        counted = [(v.session, v.choice) for v in arena.store.votes() if not v.removed]
+        assert counted == [("impostor", "B")] * 3 + [("ann's", "A")]
+        assert (len(arena.store.votes()), arena.board().removed) == (6, 2)
+    groups = [[(v.session, v.choice) for v in group] for group in conflicting(arena.store)]
+    assert groups == [[("impostor", "B"), ("ann's", "A")]] * 2
+    assert arena.board().ratings == live_arena(address).board().ratings
+
+
+def test_votes_on_revealed_responses_are_flagged(address: str) -> None:
+    """Names are hidden unless the arena reveals them; then a vote on a response that was named to
+    the same voter before is flagged, after a restart, too, and a blind one is not.
+    """
+    arena = live_arena(address, TWO_PROMPTS)
+    vote(arena, "ann")
+    for _ in range(2):
+        arena = LiveArena(arena.store, TWO_PROMPTS, Policy(), reveal=True)
+        for n in range(8):
+            vote(arena, ("ann", "bob")[n % 2], "SKIP" if n == 2 else "A")
+    told: set[tuple[str, str, str]] = set()
+    for n, each in enumerate(arena.store.votes()):
+        shown = {(each.voter, m, each.ticket.prompt) for m in each.ticket[5:7]}
+        assert each.known == bool(shown & told)
+        assert each.revealed == (n > 0 and each.choice != "SKIP")
+        told |= shown if each.revealed else set()
+    assert {each.known for each in arena.store.votes()} == {False, True}
 
 
 def test_threads_lose_and_double_nothing(address: str) -> None:

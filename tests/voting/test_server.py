@@ -1,7 +1,10 @@
 """The server: blind until the vote is stored, closed to strangers, unmoved by hostile requests."""
 
 import json
+import socket
+import time
 from collections.abc import Iterator
+from contextlib import ExitStack, suppress
 from typing import Any
 
 import httpx2
@@ -9,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arena_kit.voting.access import network_of
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.records import Choice
 from tests.voting.arenas import BOARD_TOKEN, Voter, arena_texts, leaks, live_arena, serving
@@ -36,6 +40,7 @@ class Target:
 
     def __init__(self, address: str, live: LiveArena) -> None:
         self.live, self.voter = live, Voter(address)
+        self.port = int(address.rpartition(":")[2])
         self.voter.enter()
         self.voter.vote(self.voter.pair(), "A")
         self.pair = self.voter.pair()
@@ -70,7 +75,9 @@ def target(served: Target) -> Iterator[Target]:
 
 
 def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
-    """Nothing before the vote leads to a model; a failing database gives 503 and no receipt."""
+    """Nothing leads to a model, and after the vote only where the arena reveals names; a failing
+    database gives 503 and no receipt.
+    """
     live.texts = arena_texts(more=" **So** `it` is.")
     with serving(live) as address:
         voter = Voter(address)
@@ -79,13 +86,15 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
         pair = voter.pair()
         assert {*pair} == {"ticket", "digest", "prompt", "left", "right", "votes"}
         assert "<strong>So</strong> <code>it</code>" in pair["left"]
+        assert voter.vote(pair, "A").json() == {"model_a": None, "model_b": None, "votes": 1}
         assert not leaks("".join(voter.bodies))
-        answer = voter.vote(pair, "A").json()
-        (vote,) = live.store.votes()
+        live.reveal = True
+        answer = voter.vote(voter.pair(), "A").json()
+        vote = live.store.votes()[-1]
         assert (answer["model_a"], answer["model_b"]) == (vote.ticket.model_a, vote.ticket.model_b)
         assert (vote.choice, vote.seconds, vote.source) == (Choice.A, 1.5, "page")
         skipped = voter.vote(voter.pair(), "SKIP").json()
-        assert skipped == {"model_a": None, "model_b": None, "votes": 1}
+        assert skipped == {"model_a": None, "model_b": None, "votes": 2}
         before = len(voter.bodies)
         assert voter.ask("/api/board", {}).status_code == 401
         assert voter.ask("/api/board/enter", {"token": "wrong"}).status_code == 401
@@ -97,7 +106,7 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
         answer = voter.vote(pair, "A")
         assert (answer.status_code, answer.json()["error"]) == (503, "no_store")
         assert not leaks(answer.text)
-    assert board["state"].startswith("1 vote of 1 voter")
+    assert board["state"].startswith("2 votes of 1 voter")
     table = board["tables"][0]
     place = table["columns"].index("model")
     assert {row[place] for row in table["rows"]} == {*live.texts.models}
@@ -128,6 +137,58 @@ def test_a_token_is_asked_for(live: LiveArena, monkeypatch: pytest.MonkeyPatch) 
         assert late.ask("/api/enter", {"token": "one"}).status_code == 401
         assert (late.enter().status_code, late.vote(pair, "B").json()["votes"]) == (200, 2)
     assert [vote.choice for vote in live.store.votes()] == [Choice.A, Choice.B]
+
+
+def test_limits_go_by_the_address_that_connects(live: LiveArena) -> None:
+    """`X-Forwarded-For` lifts no limit, unless it comes from the proxy that was named."""
+    for proxy, allowed in (("", {401, 429}), ("127.0.0.1", {401})):
+        with serving(live, proxy=proxy) as address:
+            guesses = [
+                Voter(address).ask("/api/board/enter", {"token": f"{n}"},
+                                   **{"x-forwarded-for": f"192.0.2.{n}"}).status_code
+                for n in range(130)
+            ]  # fmt: skip
+        assert {*guesses} == allowed
+        assert guesses.count(401) == (130 if proxy else 120)
+    six = {network_of(f"2001:db8::{n:x}") for n in range(9)}
+    assert (six, network_of("192.0.2.7")) == ({"2001:db8::/64"}, "192.0.2.7")
+
+
+def test_a_request_has_one_length(target: Target) -> None:
+    """Content-Length and Transfer-Encoding together (request smuggling) are refused."""
+    head = b"POST /api/enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    both = b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\nGET /x HTTP/1.1\r\n"
+    with socket.create_connection(("127.0.0.1", target.port), timeout=20) as client:
+        client.sendall(head + both)
+        answer = b"".join(iter(lambda: client.recv(4096), b""))
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1") == 1
+
+
+@pytest.mark.parametrize(("limit", "value"), [("PER_ADDRESS", 50), ("MOST", 40)])
+def test_idle_connections_shut_nobody_out(
+    live: LiveArena, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
+) -> None:
+    """1,000 connections that say nothing, or half a request, leave room to enter and to vote."""
+    monkeypatch.setattr(f"arena_kit.voting.connections.{limit}", value)
+    half = b"POST /api/enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n"
+    with serving(live) as address, ExitStack() as idle:
+        voter, port = Voter(address), int(address.rpartition(":")[2])
+        voter.enter()
+        pair = voter.pair()
+        for n in range(1000):
+            client = idle.enter_context(socket.create_connection(("127.0.0.1", port)))
+            client.sendall((b"", half, half + b"Content-Type: application/json\r\n\r\n")[n % 3])
+        assert voter.vote(pair, "A").status_code == 200
+        assert Voter(address).enter().status_code == 200
+        monkeypatch.setattr("arena_kit.voting.connections.HEADER_SECONDS", 0.3)
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as slow:
+            with suppress(OSError):
+                for byte in half:
+                    slow.sendall(bytes([byte]))
+                    time.sleep(0.05)
+            with suppress(ConnectionResetError):
+                assert slow.recv(1) == b""
 
 
 def test_foreign_requests_are_turned_away(target: Target) -> None:

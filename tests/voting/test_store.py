@@ -1,47 +1,25 @@
-"""The vote store: durable, numbered, reversible in what it removes, and migrated without a loss."""
+"""The vote store: durable, numbered, reversible in what it removes, refused where changed."""
 
-import json
-import shutil
+import random
 import sqlite3
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import psycopg
 import pytest
-from alembic.autogenerate import compare_metadata
-from alembic.runtime.migration import MigrationContext
-from sqlalchemy import MetaData, create_engine, insert, inspect, select
+from sqlalchemy import Connection, create_engine
 from sqlalchemy.exc import IntegrityError
 
+from arena_kit import read_battles
 from arena_kit.files import DataError
-from arena_kit.voting import database
 from arena_kit.voting.database import database_url, opened
 from arena_kit.voting.records import Choice, StoredVote, Ticket
 from arena_kit.voting.store import VoteStore
-from tests.samples import CASES
-from tests.voting.arenas import arena_texts, live_arena
+from tests.voting.arenas import live_arena, vote
 from tests.voting.postgres import Postgres
-
-#: Rows of every table as version 0001 wrote them, in an order that foreign keys allow: a ballot of
-#: two voters, votes of the page, skips, an open ticket, a removal that stands and one undone.
-FIRST: dict[str, list[dict[str, Any]]] = json.loads((CASES / "votes_0001.json").read_text())
-SCHEMA = (CASES / "votes_0001.sql").read_text()
-#: A later version that changes every table which others refer to.
-NEXT = """
-import sqlalchemy as sa
-from alembic import op
-
-revision, down_revision = "next", "{head}"
-
-
-def upgrade():
-    for name in ("voters", "tickets", "votes", "removals"):
-        with op.batch_alter_table(name) as table:
-            table.add_column(sa.Column("more", sa.Text, nullable=False, server_default="none"))
-            if name == "tickets":
-                table.alter_column("reason", nullable=True)
-"""
 
 
 def ticket(name: str, voter: str = "ann") -> Ticket:
@@ -57,8 +35,9 @@ def add_vote(store: VoteStore, on: Ticket, choice: Choice = Choice.A, *, new: bo
     with store.writing() as transaction:
         transaction.begin("small", None, 7)
         kept = transaction.add_ticket(on) if new else on
-        about: Any = {"voter": on.voter, "session": on.session, "seconds": 2.5, "source": "page"}
-        return transaction.add_vote(kept, choice=choice, **about)
+        about: Any = {"number": 0, "cast_at": 0, "revealed": False, "known": False}
+        about |= {"voter": on.voter, "session": on.session, "seconds": 2.5, "source": "page"}
+        return transaction.add_vote(StoredVote(ticket=kept, choice=choice, removed=False, **about))
 
 
 def test_what_is_written_is_read_again(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -147,7 +126,10 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     for where, why in (
         (tmp_path, "is a file, not a folder"),
         (tmp_path / "text.sqlite", "file is not a database"),
-        (tmp_path / "other.sqlite", "other tables (cakes)"),
+        (
+            tmp_path / "other.sqlite",
+            "another version; unknown or missing: cakes",
+        ),
         (tmp_path / "missing.sqlite", "no such vote store"),
         ("mysql://somebody@localhost/votes", "not mysql://"),
         ("postgresql://someone:secret@127.0.0.1:1/votes", "cannot be opened"),
@@ -159,70 +141,94 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     assert not (tmp_path / "missing.sqlite").exists()
 
 
-def write_first(address: str) -> None:
-    """A store as version 0001 left it."""
-    engine, tables = create_engine(database_url(address)), MetaData()
-    number = "INTEGER" if engine.dialect.name == "sqlite" else "BIGINT"
+@contextmanager
+def edited(address: str) -> Iterator[Connection]:
+    """A connection that changes a store behind its back."""
+    engine = create_engine(database_url(address))
     with engine.begin() as connection:
-        for statement in SCHEMA.replace("BIGINT", number).split(";\n")[:-1]:
-            connection.exec_driver_sql(statement)
-        tables.reflect(connection)
-        for name, rows in FIRST.items():
-            connection.execute(insert(tables.tables[name]), rows)
+        yield connection
     engine.dispose()
 
 
-def holds_all(address: str) -> bool:
-    """Whether a store holds all that version 0001 wrote, and no row more."""
-    engine, tables, found = create_engine(database_url(address)), MetaData(), {}
-    with engine.connect() as connection:
-        tables.reflect(connection)
-        for name, rows in FIRST.items():
-            query = select(*(tables.tables[name].c[column] for column in rows[0]))
-            found[name] = [dict(row) for row in connection.execute(query).mappings()]
-    engine.dispose()
-    return all(sorted(map(repr, found[n])) == sorted(map(repr, FIRST[n])) for n in FIRST)
+def check_refused(address: str, why: str, in_battles: str) -> None:
+    """A store is refused by those who open it and, if it is a file, by those who read battles."""
+    with pytest.raises(DataError, match=why), VoteStore.open(address) as store:
+        store.votes()
+    if in_battles and "://" not in address:
+        with pytest.raises(DataError, match=in_battles):
+            read_battles(address)
 
 
-def test_migrated_whole(address: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A migration that breaks off changes nothing; a later one keeps every row."""
-    write_first(address)
-    later = Path(shutil.copytree(database._MIGRATIONS, tmp_path / "migrations"))
-    head = max(path.name for path in (later / "versions").glob("v*.py"))[1:5]
-    file = later / "versions" / "v9999_next.py"
-    with monkeypatch.context() as patched:
-        patched.setattr(database, "_MIGRATIONS", later)
-        file.write_text(NEXT.format(head=head) + "    raise RuntimeError('half-way')\n")
-        with pytest.raises(RuntimeError, match="half-way"):
-            VoteStore.open(address)
-    VoteStore.open(address).close()
-    assert holds_all(address)
-    monkeypatch.setattr(database, "_MIGRATIONS", later)
-    file.write_text(NEXT.format(head=head))
-    VoteStore.open(address).close()
-    assert holds_all(address)
-    arena = live_arena(address, arena_texts(("aspen", "birch", "cedar", "dogwood")))
-    cast = [vote for vote in FIRST["votes"] if vote["choice"] != "SKIP"]
-    gone = {line["target"] for line in FIRST["removals"] if line["number"] == 3}
-    counted = {vote["ticket"] for vote in cast if not gone & {vote["voter"], vote["ticket"]}}
-    assert {vote.ticket.ticket for vote in arena.board().votes} == counted
-    assert arena.board().waiting == 1
-    with pytest.raises(IntegrityError):
-        add_vote(arena.store, ticket("unknown"), new=False)
+@pytest.mark.parametrize(("statement", "what"), [
+    ("UPDATE votes SET choice = 'B' WHERE number = 2", "row 2 of votes"),
+    ("UPDATE votes SET number = number + 1 WHERE number = 5", "row 6 of votes, the last row of"),
+    ("UPDATE votes SET cast_at = 0 WHERE number IN (3, 4)", "row 3 of votes, row 4 of votes"),
+    ("DELETE FROM votes WHERE number = 2", "row 3 of votes"),
+    ("DELETE FROM votes WHERE number = 5", "the last row of votes"),
+    ("UPDATE tickets SET model_a = model_b, model_b = model_a WHERE number = 1", "row 1 of tick"),
+    ("DELETE FROM removals", "the last row of removals"),
+    ("UPDATE arena SET dimension = 'tone'", "row 1 of"),
+    ("UPDATE arena SET votes = 4", "the last row of votes"),
+])  # fmt: skip
+def test_a_changed_row_is_noticed(address: str, statement: str, what: str) -> None:
+    """A row that was changed, moved or taken away is named by whoever reads the store."""
+    arena = live_arena(address)
+    for _ in range(5):
+        vote(arena, "ann")
+    arena.store.remove("vote", [arena.store.votes()[0].ticket.ticket], why="a slip", by="me")
+    assert arena.store.check() == 5
+    with edited(address) as connection:
+        connection.exec_driver_sql(statement)
+    with pytest.raises(DataError):
+        arena.store.check()
     arena.close()
+    check_refused(address, rf"the vote store is damaged \(.*{what}", what)
 
 
-def test_the_tables_are_those_of_the_code(address: str) -> None:
-    """A store of version 0001 gets the tables of a new one; one of a later version is refused."""
-    write_first(address)
-    engine = opened(database_url(address))
-    with engine.begin() as connection:
-        context = MigrationContext.configure(connection, opts={"compare_type": True})
-        assert compare_metadata(context, database.metadata) == []
-        tables = [inspect(connection).get_check_constraints(t) for t in database.metadata.tables]
-        checks = {check["name"] for table in tables for check in table}
-        assert {"ck_votes_choice", "ck_votes_source", "ck_removals_kind", "ck_arena_one"} <= checks
-        connection.exec_driver_sql("UPDATE alembic_version SET version_num = '9999'")
-    engine.dispose()
-    with pytest.raises(DataError, match=r"\(schema 9999; this one knows up to 0001"):
-        VoteStore.open(address)
+VIEW, COLUMN = "CREATE VIEW more AS SELECT * FROM votes", "ALTER TABLE votes ADD COLUMN more TEXT"
+OLD = "CREATE TABLE alembic_version (version_num TEXT)"
+
+
+@pytest.mark.parametrize(("statement", "what"), [
+    (VIEW, "unknown or missing: more"), (COLUMN, "unknown or missing: votes.more"),
+    ("TRIGGER", "unknown or missing: trigger other"), (OLD, "written by an unreleased arena_kit"),
+])  # fmt: skip
+def test_what_no_store_has_is_refused(address: str, statement: str, what: str) -> None:
+    """A trigger, view or column that is not ours, and a store of before the first release, are
+    refused at opening.
+    """
+    live_arena(address).close()
+    then = "UPDATE votes SET choice = 'B' WHERE number = NEW.number;"
+    trigger = [f"CREATE TRIGGER other AFTER INSERT ON votes BEGIN {then} END"]
+    if "://" in address:
+        code = f"RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN {then} RETURN NULL; END $$"
+        on = "AFTER INSERT ON votes FOR EACH ROW EXECUTE FUNCTION other()"
+        trigger = [f"CREATE FUNCTION other() {code}", f"CREATE TRIGGER other {on}"]
+    with edited(address) as connection:
+        for each in trigger if statement == "TRIGGER" else [statement]:
+            connection.exec_driver_sql(each)
+    check_refused(address, what, {VIEW: "more", "TRIGGER": "other"}.get(statement, ""))
+
+
+@pytest.mark.parametrize("bits", [1, 4])
+def test_flipped_bits_are_noticed(tmp_path: Path, bits: int) -> None:
+    """Of stores with flipped bits, none reads differently without a word."""
+    path, dice = tmp_path / "votes.sqlite", random.Random(28)
+    arena = live_arena(path)
+    for n in range(12):
+        vote(arena, f"s-{n % 3}", "AB"[n % 2])
+    arena.close()
+    readers = (lambda p: VoteStore.open(p, create=False).votes(),
+               lambda p: list(read_battles(p).to_battles()))  # fmt: skip
+    good, refused = [read(path) for read in readers], 0
+    for n in range(40):
+        raw, other = bytearray(path.read_bytes()), tmp_path / f"flipped-{n}.sqlite"
+        for place in dice.sample(range(len(raw)), bits):
+            raw[place] ^= 1 << dice.randrange(8)
+        other.write_bytes(raw)
+        for read, whole in zip(readers, good, strict=True):
+            try:
+                assert read(other) == whole, n
+            except DataError:
+                refused += 1
+    assert refused > 10

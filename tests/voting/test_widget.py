@@ -34,15 +34,19 @@ def press(widget: VotingWidget, *labels: str) -> None:
 
 
 def test_buttons_and_keys_vote_blind(live: LiveArena) -> None:
-    """Nothing leads to a model before the vote; each button and key casts its choice once."""
+    """Nothing leads to a model before the vote, nor after it unless the arena reveals that; each
+    button and key casts its choice once.
+    """
     widget = VotingWidget(live, voter="ann", goal=9)
     assert live.issue(session=widget.session, voter="ann").ticket not in sent(widget)
     for label in ("B is better", "Tie", "Both bad", "Skip"):
         assert not leaks(sent(widget))
+        live.reveal = label != "Tie"
         press(widget, label, label)
         kept = live.store.votes()[-1].ticket
         said = f"A was {kept.model_a}, B was {kept.model_b}" in sent(widget)
-        assert said == (label != "Skip")
+        assert said == (label not in ("Tie", "Skip"))
+        assert bool(leaks(sent(widget))) == said
         press(widget, "Next")
     [field] = [each for each in every(widget.box) if hasattr(each, "continuous_update")]
     for key in "anbntnxns":

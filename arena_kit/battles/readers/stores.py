@@ -3,6 +3,7 @@
 from functools import partial
 
 from arena_kit.battles.readers.format import Format, outcome_of, same
+from arena_kit.battles.readers.vote_chain import verified_columns
 from arena_kit.battles.tabular import query_columns
 
 # Open WebUI: one model's answer rated up or down beside others' answers
@@ -37,9 +38,12 @@ ORDER BY head_to_head.id
 _BY_PERSON = "judge_type = 'human'"
 
 #: A row per vote of our own store with its ticket. The last line on a target is whether it is
-#: removed: SQLite takes `undone` from the row of the maximum.
+#: removed: SQLite takes `undone` from the row of the maximum. Rows are verified and indexes are
+#: not, so no index is used.
 _VOTES = """
-WITH lines AS (SELECT kind || ' ' || target AS target, undone, max(number) FROM removals GROUP BY 1)
+WITH
+lines AS (SELECT kind || ' ' || target AS target, undone, max(number) FROM removals GROUP BY 1),
+drawn AS MATERIALIZED (SELECT ticket, model_a, model_b, prompt, dimension, lane FROM tickets)
 SELECT votes.ticket AS ticket, model_a, model_b, choice, prompt AS question, dimension,
        votes.session AS session, votes.voter AS voter, lane,
        strftime('%Y-%m-%dT%H:%M:%S', cast_at / 1000000, 'unixepoch')
@@ -47,7 +51,7 @@ SELECT votes.ticket AS ticket, model_a, model_b, choice, prompt AS question, dim
        EXISTS (SELECT 1 FROM lines WHERE NOT undone AND target IN (
            'voter ' || votes.voter, 'session ' || votes.session, 'vote ' || votes.ticket
        )) AS is_removed
-FROM votes JOIN tickets ON tickets.ticket = votes.ticket
+FROM votes CROSS JOIN drawn ON drawn.ticket = votes.ticket
 ORDER BY votes.number
 """
 
@@ -96,7 +100,7 @@ STORES = (
     ),
     Format(
         "vote-store", "vote store of arena-kit",
-        needs=("arena", "tickets", "votes", "voters", "removals"),
+        needs=("arena", "openings", "tickets", "votes", "removals"),
         also=("ticket", "model_a", "model_b", "choice", "question", "dimension", "session",
               "voter", "lane", "cast_at", "is_removed"),
         battles=same("model_a", "model_b", "dimension", "session", "voter", "lane") | {
@@ -109,7 +113,7 @@ STORES = (
             "votes that were removed": "is_removed = '1'",
             "skipped pairs": "choice = 'SKIP' AND is_removed = '0'",
         },
-        load=partial(query_columns, query=_VOTES),
+        load=partial(verified_columns, query=_VOTES),
         note="removed votes and skipped pairs are left out, as in an export",
     ),
 )  # fmt: skip

@@ -269,17 +269,18 @@
       const { ticket, digest } = pair;
       const answer = await ask("api/vote", { ticket, digest, choice, seconds: watch.read() });
       mark(choice);
-      if (choice === "SKIP") return next();
       $("progress").textContent = `${counted(answer.votes, "vote", "votes")} so far`;
       revealed(answer);
+      if (!answer.model_a) await next();
     }
 
     function revealed(answer) {
       $("choices").hidden = true;
       $("after").hidden = false;
-      $("reveal").textContent = answer ? `Stored. A was ${answer.model_a}, B was ${answer.model_b}.` : "";
+      const named = answer?.model_a;
+      $("reveal").textContent = named ? `Stored. A was ${answer.model_a}, B was ${answer.model_b}.` : answer ? "Stored." : "";
       say($("reveal").textContent);
-      for (const side of answer ? ["a", "b"] : []) {
+      for (const side of named ? ["a", "b"] : []) {
         $(`name-${side}`).textContent = answer[`model_${side}`];
         $(`name-${side}`).hidden = false;
       }
