@@ -3,7 +3,7 @@ PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --disable-pip-version-check --no-input -c constraints.txt
 
-.PHONY: help pilot headline adaptive k_sweep placement policy_validity model_pages vote_review judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench clean
+.PHONY: help pilot headline adaptive k_sweep placement policy_validity model_pages vote_review judge_report test test-all faults faults-long emulator live-probe lint types notebooks lab docs gallery bench interop clean
 
 help:  ## show this list
 	@grep -hE '^[a-z_-]+:.*##' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "  make %-10s %s\n", $$1, $$2}'
@@ -95,6 +95,9 @@ gallery: .venv/base  ## take the pictures of docs/gallery.md anew (needs chromiu
 bench: .venv/bench  ## time this package against its peers
 	-@$(MAKE) --no-print-directory .venv/peers/ready
 	@failed=0; for each in bench scale ledger; do $(BIN)/python benchmarks/$$each.py || failed=1; done; exit $$failed
+
+interop: .venv/dev  ## let current versions of other tools write files, and read them
+	$(BIN)/python benchmarks/interop.py
 
 clean:  ## remove the environment and caches; records and verdicts stay
 	rm -rf .venv build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis

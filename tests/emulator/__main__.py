@@ -18,7 +18,11 @@ def main() -> None:
     names = ["mixed", *BEHAVIOURS]
     parser.add_argument("--behaviour", default=DEFAULT, choices=names, help="of the judge")
     given = parser.parse_args()
-    with Emulator(port=given.port, batch_seconds=given.seconds, behaviour=given.behaviour) as own:
+    try:
+        emulator = Emulator(port=given.port, batch_seconds=given.seconds, behaviour=given.behaviour)
+    except OSError as error:
+        sys.exit(f"port {given.port}: {error.strerror}; choose another with --port")
+    with emulator as own:
         sys.stdout.write(
             f"Serving at {own.base_url}\n"
             f"Use it:  export ANTHROPIC_BASE_URL={own.base_url} ANTHROPIC_API_KEY=any\n"

@@ -207,8 +207,8 @@ def lowercase(sections: Sections, dice: Dice) -> Reply:
 
 
 def prose(sections: Sections, dice: Dice) -> Reply:
-    verdict, end = reader(sections, dice).text, "Let me know if {more} helps."
-    return Reply(text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\n{end}")
+    verdict, said = reader(sections, dice).text, "Sets such as {1, 2} say little."
+    return Reply(text=f"Here is my assessment. {said}\n\n```json\n{verdict}\n```\n")
 
 
 _REFUSAL = Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")

@@ -128,8 +128,15 @@ def test_records_alone_are_opened_and_compared(alone: tuple[Path, Path]) -> None
     assert (taken["strata"], taken["overrides"]) == (SMALL["strata"], kept)
     address = "judge:\n  base_url: http://127.0.0.1:9\n  key_variable: HOME\n"
     rewritten(record, "judge:\n", address)
-    judge = tournament_inputs(record, samples.ROOT)[0].judge
-    assert (judge.base_url, judge.key_variable) == ("", "")
+    made = "{backend: openai_compatible, model: x, key_variable: HOME}"
+    rewritten(
+        record,
+        "judge:\n",
+        f"generate: {{aspen: {made}}}\nplacement: {{generate: {made}}}\njudge:\n",
+    )
+    taken = tournament_inputs(record, samples.ROOT)[0]
+    assert (taken.judge.base_url, taken.judge.key_variable) == ("", "")
+    assert (taken.generate, taken.placement.generate) == ({}, None)
 
 
 def test_a_record_is_replayed_in_another_workspace(

@@ -132,7 +132,7 @@ def ask(
     """
     if not isinstance(judge, BatchJudge | LiveJudge):
         return _ask_in_process(requests, judge, ledger, options.run, on_settled)  # type: ignore[arg-type]
-    with ledger.locked(options.run):
+    with ledger.locked(options.run, options.say if judge.price.free else None):
         close_abandoned(ledger, options, requests)
         if isinstance(judge, BatchJudge):
             batching = Batching(judge=judge, ledger=ledger, options=options, on_settled=on_settled)

@@ -313,7 +313,7 @@ class AnthropicMessages(Claude):
             raw = self._once.messages.with_raw_response.create(**params)
             line = raw.http_response.text
         try:
-            message = json.loads(line)
+            message = base.parsed_json(line)
         except (ValueError, RecursionError):
             message = None
         if not _is_message(message):
@@ -465,7 +465,7 @@ def _parsed(line: bytes) -> Any:
     try:
         return from_json(line, cache_strings="keys")
     except ValueError:
-        return json.loads(line)
+        return base.parsed_json(line)
 
 
 def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:

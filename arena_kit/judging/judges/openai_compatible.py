@@ -160,7 +160,7 @@ class ChatJudge:
 
     def _read(self, request: Asked, text: str) -> Result:
         try:
-            row = json.loads(text)
+            row = base.parsed_json(text)
             if row.get("error") and not row.get("choices"):
                 raise base.BusyError(
                     f"{self.model}: {base.scrubbed(json.dumps(row['error']), self.api_key)}"

@@ -28,6 +28,7 @@ from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, g
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
 from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment
+from arena_kit.judging.verdicts.rendering import is_changed
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts, to_battles
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown, facts
@@ -545,6 +546,9 @@ def _manifest(plan: Plan) -> dict[str, Any]:
             "pairs": plan.pairing.dropped_pairs,
             "own_family": plan.pairing.barred,
         },
+        "shown_changed": [
+            list(c) for c, r in plan.material.responses.items() if is_changed(r.response_text)
+        ],
         "n_perms": method.n_perms,
         "shuffle_seed": method.seed,
         "pilot_seed": seed,
