@@ -19,6 +19,7 @@ from arena_kit.reporting.board import Board, rate
 from arena_kit.runs.record import exports
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
+from arena_kit.site.overview import reading
 
 _RELATIONSHIPS = get_args(exports.Relationship)
 
@@ -108,7 +109,8 @@ def _ratings(
         if not kept:
             found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
-        return kept, exports.record_provenance(source)
+        with reading(source):
+            return kept, exports.record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
     rows = [row for board in boards for row in exports.rating_rows(board)]

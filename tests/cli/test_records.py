@@ -160,12 +160,13 @@ def test_prune_keeps_what_runs_and_what_is_elsewhere(workspace: Path, tmp_path: 
 
 
 def test_odd_manifests_and_links_are_a_sentence(two: Path) -> None:
-    """Whatever a manifest holds, `show` and `compare` say so; a linked lock stops no pruning."""
+    """Whatever a manifest holds, commands say so; a linked lock stops no pruning."""
     odd = two / "runs" / "one" / "manifest.json"
     values = json.loads(odd.read_text())
     for name in ("judge", "rating", "prompt_set", "inputs"):
         odd.write_text(json.dumps(values | {name: [3]}))
-        for words in (("show", "one"), ("compare", "one", "two"), ("compare", "two", "one")):
+        for words in (("show", "one"), ("compare", "one", "two"), ("compare", "two", "one"),
+                      ("export", "one", "--to", "every-eval-ever", "--out", "x")):  # fmt: skip
             done = CliRunner().invoke(main, ["runs", *words])
             assert done.exit_code in (0, 2), (name, words, done.exception)
     odd.write_text(json.dumps(values))
