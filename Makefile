@@ -65,7 +65,7 @@ faults faults-long:
 	$(BIN)/python -m tests.faults --jobs 2 $(RUNS)
 
 emulator: .venv/dev  ## a loopback Anthropic API to try paid judges on, for free
-	$(BIN)/python -m tests.emulator --port 8787 --seconds 5
+	$(BIN)/python -m tests.emulator --port 8787 --seconds 5 --behaviour $(or $(BEHAVIOUR),attentive)
 
 live-probe: .venv/dev  ## check the emulator against the service (needs a key, costs cents)
 	$(BIN)/python benchmarks/live_probe.py

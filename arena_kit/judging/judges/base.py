@@ -71,6 +71,9 @@ class PaidJudge(Judge, Protocol):
     @property
     def max_tokens(self) -> int: ...
 
+    def at(self, address: str) -> PaidJudge:
+        """The same judge at another address."""
+
     def ready(self) -> None:
         """Raise when the judge cannot be asked at all, for want of a key."""
 
@@ -158,6 +161,11 @@ class Price:
             "output_tokens": usage.get("output_tokens", 0),
         }
         return self.usd(plain, batch=batch)
+
+    def usd_saved(self, read_tokens: int, *, batch: bool) -> float:
+        """What tokens cost less that are read from the prompt cache."""
+        factor = self.batch_factor if batch else 1.0
+        return read_tokens * (self.input - self.read) * factor / 1_000_000
 
     @property
     def free(self) -> bool:

@@ -321,10 +321,22 @@ class Ledger:
         n, mean = self._row(query, *values, absent=(0, 0))
         return int(n), float(mean)
 
-    def paid(self, run: str) -> list[Answer]:
-        """Every answer that a run paid for, re-asked ones included, without its text."""
+    def addresses(self, model: str) -> list[str]:
+        """Where a model was ever asked."""
+        query = "SELECT DISTINCT origin FROM intents WHERE model = ? ORDER BY origin"
+        return [str(origin) for (origin,) in self._rows(query, model)]
+
+    def paid(self, run: str, purpose: str = "") -> list[Answer]:
+        """Every answer that a run paid for, re-asked ones included, without its text; with a
+        `purpose`, those that were sent for it.
+        """
         query = f"SELECT {KEPT_COLUMNS}, checksum FROM answers WHERE run = ? AND cost_usd > 0"
-        rows = self._undamaged(self._rows(query, run))
+        if purpose:
+            query += (
+                " AND key IN (SELECT key FROM intents JOIN attempts USING (intent) "
+                "JOIN requests USING (request) WHERE purpose = ?)"
+            )
+        rows = self._undamaged(self._rows(query, *filter(None, (run, purpose))))
         return [read_answer(*row)._replace(text="") for _, _, *row in rows]
 
     def check(self) -> Findings:
