@@ -702,7 +702,7 @@ def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
         read_battles(path)
     assert str(refused.value) == (
-        f"{path}: missing column model_b, winner for the nearest format, arena-kit; found: left, "
+        f"{path}: missing column winner for the nearest format, evalica; found: left, "
         "right, vote, model_a; name the format with --format or the columns with --model-a, "
         "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
     )

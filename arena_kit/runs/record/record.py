@@ -14,7 +14,7 @@ import socket
 import subprocess
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -215,10 +215,12 @@ class Record:
 
     def start(self, mode: str, parameters: dict[str, Any], root: Path | None = None) -> None:
         """Write the first manifest; of an earlier try, when and how it ended is kept. The
-        workspace at `root` remembers the run, so that it may be resumed there.
+        workspace at `root` remembers the run, so that it may be resumed there; one that cannot be
+        written to remembers none.
         """
         if root is not None:
-            write_text(root / _BEGUN / self.token, _digest(mode, parameters))
+            with suppress(OSError):
+                write_text(root / _BEGUN / self.token, _digest(mode, parameters))
         before = self.read()
         names = ("started_at", "finished_at", "status", "error")
         tries = [{name: before.get(name) for name in names}] if before else []
