@@ -80,7 +80,7 @@ types: .venv/dev  ## mypy, strict
 	$(BIN)/mypy
 
 notebooks: .venv/dev  ## run the notebooks and store their checked numbers
-	ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --inplace notebooks/*.ipynb
+	for each in notebooks/*.ipynb; do ARENA_KIT_RUNS=$$(mktemp -d) $(BIN)/jupyter nbconvert --log-level WARN --to notebook --execute --inplace $$each || exit 1; done
 	$(BIN)/nbstripout --keep-count --extra-keys metadata.language_info notebooks/*.ipynb
 
 lab: .venv/lab  ## open JupyterLab on start_here.ipynb
