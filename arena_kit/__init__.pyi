@@ -23,6 +23,9 @@ from arena_kit.rating.claims.power import fragility as fragility
 from arena_kit.reporting.board import rate as rate
 from arena_kit.runs.record.rate_files import rate_files as rate_files
 
+# A workspace from a table of answers
+from arena_kit.runs.settings.workspace import init_study as init_study
+
 # A judged run: plan, judge, battles, board, record
 from arena_kit.runs.tournament.plan import read_plan as read_plan
 from arena_kit.runs.tournament.judge import judge as judge
@@ -60,7 +63,6 @@ from arena_kit.validity.voters import voter_tests as voter_tests
 
 # Records and reports
 from arena_kit.runs.record.open_run import open_run as open_run
-from arena_kit.runs.record.inputs import record_texts as record_texts
 from arena_kit import reporting as reporting
 
 __version__: str

@@ -52,6 +52,16 @@ class LockedError(RuntimeError):
     """A record folder or a ledger that another run holds."""
 
 
+def file_in(folder: Path, name: str) -> Path:
+    """A file of a folder that may be somebody else's, such as a run record. A link anywhere in it
+    is refused: what stands behind it is not the folder's.
+    """
+    there = folder.rglob("*") if os.path.lexists(folder / name) else iter(())
+    if link := next((path for path in there if path.is_symlink()), None):
+        raise DataError(f"{link}: a link, and a record holds none")
+    return folder / name
+
+
 def limit(variable: str, usual: int) -> int:
     """A limit on what is read, which an environment variable may change."""
     text = os.environ.get(variable) or str(usual)

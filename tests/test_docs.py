@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+import nbformat
 import numpy as np
 import pandas as pd
 import pytest
@@ -23,11 +24,15 @@ import yaml
 from click.testing import CliRunner
 
 from arena_kit import __version__, read_battles, write_battles
+from arena_kit.cli import runs as cli_runs
 from arena_kit.cli.main import main
 from arena_kit.files import read_value, read_yaml
+from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.runs.settings.files import override, read_tournament, validated
 from arena_kit.runs.settings.parameters import parameters_of
-from tests.samples import ROOT, SMALL, copy_workspace, edited, record_of
+from tests.emulator import Emulator
+from tests.emulator.__main__ import DEFAULT
+from tests.samples import KEY, ROOT, SMALL, copy_workspace, edited, record_of, run_cells
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"),
                 *ROOT.glob("design/*.md")])  # fmt: skip
@@ -161,6 +166,7 @@ def _votes() -> None:
 def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Path:
     """Write a page's files, run its Python and commands in order; the folder in which it ends."""
     where = Path(shutil.copytree(furnished, home / "workspace"))
+    shutil.copy(TUTORIAL.with_suffix("") / "answers.csv", where)
     for n, block in enumerate(blocks_of(page)):
         with chdir(where):
             if block.file and block.language != "console":
@@ -181,10 +187,11 @@ def try_command(
     """Try one command in a folder; the folder that the next one is in."""
     program, *rest = words
     if program == "cd":
-        assets = page.parent / page.stem
-        for folder in (furnished, *([assets] if assets.is_dir() else [])):
-            shutil.copytree(folder, where / rest[0], dirs_exist_ok=True)
-        return where / rest[0]
+        home = where / rest[0]
+        own = ["params"] if (home / "study").is_dir() else []  # a study's own stay
+        ignore = shutil.ignore_patterns(*own)
+        shutil.copytree(furnished, home, dirs_exist_ok=True, ignore=ignore)
+        return home
     with chdir(where):
         if program == "arena-kit":
             _try_ours(rest, everything=everything)
@@ -288,6 +295,32 @@ def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:
         page.write_text(f"```console\n{line}\n```\n")
         with pytest.raises((AssertionError, KeyError, ValueError, click.ClickException)):
             try_page(page, tmp_path / str(len(line)), furnished, everything=False)
+
+
+def test_the_free_walk_through_ends_well(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Every run of docs/claude.md ends on the emulator: billed, and by a judge that is usable."""
+    blocks = [block.text for block in blocks_of(ROOT / "docs" / "claude.md")]
+    walk = next(text for text in blocks if "make emulator" in text)
+    runs = [words[2:] for words in commands_of(walk) if words[:2] == ["arena-kit", "run"]]
+    with Emulator(behaviour=DEFAULT) as emulator:
+        monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
+        monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
+        bills = {}
+        for words in runs:
+            given = cli_runs.run.make_context("run", words).params
+            run = NotebookRun.resolve(
+                given["name"], workspace, params_file=given["params_file"],
+                overrides=dict(given["overrides"]),
+            )  # fmt: skip
+            run.check()
+            record = run_cells(nbformat.read(run.notebook, as_version=4), **run.given)["record"]
+            manifest = record.read()
+            assert manifest["status"] == "finished"
+            assert manifest["judge_gate"]["level"] != "not usable", manifest["judge_gate"]
+            bills[run.name] = manifest["cost"]["usd_spent"]
+        assert sum(bills.values()) == pytest.approx(emulator.billing.total_usd)
+    assert [*bills] == ["pilot", "adaptive", "headline", "placement", "judge_report"]
+    assert min(bills.values()) > 0, bills
 
 
 def test_completion_in_the_shell() -> None:

@@ -1,5 +1,6 @@
 """The battle: one comparison of two models, in the words the community uses."""
 
+import hashlib
 import re
 import unicodedata
 from collections.abc import Collection
@@ -76,25 +77,34 @@ def check_id(value: object, what: str) -> str:
     raise DataError(f"{what} {_clip(value)} is not a valid id; allowed: {ID_RULE}")
 
 
-def check_entrant_id(value: object, what: str) -> str:
-    """`value` if it is a safe id that begins with none of + - @, which would make it a formula in
-    a spreadsheet, else an error.
-    """
-    entrant = check_id(value, what)
-    if entrant[0] in "+-@":
-        raise DataError(f"{what} {_clip(entrant)} begins with {entrant[0]}; not allowed: + - @")
-    return entrant
-
-
-def check_model_name(value: object) -> str:
+def check_model_name(value: object, what: str = "model name") -> str:
     """`value` if it can name a model: published lists use spaces and brackets, so only
     emptiness, control characters and more than 256 characters are refused.
     """
     if isinstance(value, str) and 0 < len(value) <= 256 and value.isprintable():
         return value
-    raise DataError(
-        f"model name {_clip(value)} is not valid; allowed: 1 to 256 printable characters"
-    )
+    raise DataError(f"{what} {_clip(value)} is not valid; allowed: 1 to 256 printable characters")
+
+
+def check_entrant_id(value: object, what: str) -> str:
+    """`value` if it can name an entrant: a model name as people write it, without `|`, which joins
+    ids, without space at its ends, and none that a spreadsheet takes for a formula.
+    """
+    name = check_model_name(value, what)
+    if "|" in name or name != name.strip() or name[0] in "+-@=":
+        raise DataError(
+            f"{what} {_clip(name)} is not valid; not allowed: |, a space at either end, and "
+            "+ - @ = at the beginning"
+        )
+    return name
+
+
+def made_id(name: str) -> str:
+    """An id made from a name: itself where it is one, else with a hash of what was replaced."""
+    if _ID.match(name) and name[0] not in "+-@":
+        return name
+    cleaned = re.sub(r"[^A-Za-z0-9._:/@+-]|\.(?=\.)", "_", name).lstrip("+-@")[:110]
+    return f"{cleaned}-{hashlib.sha256(name.encode('utf-8', 'replace')).hexdigest()[:8]}"
 
 
 class LookAlikeWarning(UserWarning):

@@ -66,8 +66,8 @@ def battle_files(path: Path) -> tuple[Path, ...]:
 
 
 def _is_battles(path: Path) -> bool:
-    suffixes = [s for kind, each in tabular.SUFFIXES.items() if kind != "sqlite" for s in each]
-    return path.name.lower().endswith(tuple(suffixes)) and not path.name.startswith((".", "_"))
+    suffixes = sum((tabular.SUFFIXES[kind] for kind in tabular.STREAMED), ())
+    return path.name.lower().endswith(suffixes) and not path.name.startswith((".", "_"))
 
 
 def _one_kind(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:
@@ -82,15 +82,17 @@ def _one_kind(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:
 def better_streamed(path: Path, name: str | None = None, columns: Columns | None = None) -> bool:
     """Whether files are large, and can be streamed by their format and columns."""
     files = battle_files(path)
-    if tabular.kind_of(files[0]) == "parquet":
-        with tabular.connection() as con:
-            large = sum(rows for _, rows in _row_groups(con, files)) >= STREAM_FROM
-    else:
-        large = sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
     try:
-        _one_format(files, name, columns)
-    except DataError:
+        if tabular.kind_of(files[0]) == "parquet":
+            with tabular.connection() as con:
+                large = sum(rows for _, rows in _row_groups(con, files)) >= STREAM_FROM
+        else:
+            large = sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
+        soft = _one_format(files, name, columns).battles.get("share_a")
+    except (DataError, duckdb.Error):  # which reading says better
         return False
+    if soft != tabular.column_name("share_a"):
+        return large and soft is None
     return large and not any("share_a" in tabular.columns_of(each) for each in files)
 
 
@@ -101,7 +103,9 @@ def _one_format(files: tuple[Path, ...], name: str | None, columns: Columns | No
         (one, first), (other, second) = [*formats.items()][:2]
         raise DataError(f"{first} is in format {one}, {second} in {other}; allowed: one format")
     fmt = format_of(files[0], name, columns)
-    if fmt.rows != "file" or fmt.load is not None:
+    if (kind := tabular.kind_of(files[0])) not in tabular.STREAMED:
+        raise DataError(f"{files[0]}: a file of kind {kind} cannot be streamed; import it")
+    if fmt.rows != "file":
         raise DataError(f"{files[0]}: a file in format {fmt.name} cannot be streamed; import it")
     return fmt
 

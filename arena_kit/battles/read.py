@@ -6,6 +6,7 @@ codes. Only when something is wrong is the file walked again, to name the line.
 
 from __future__ import annotations
 
+import json
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -240,7 +241,7 @@ def _repeated(con: Connection, log: BattleLog, path: Path | None) -> int:
         return 0
     if not _repeats(_values(con, "hash(raw)")):
         return 0
-    is_table = path is not None and tabular.kind_of(path) != "sqlite"
+    is_table = path is not None and tabular.kind_of(path) in tabular.STREAMED
     table = tabular.table_of(path, tabular.columns_of(path)) if path and is_table else "raw"
     query = f"SELECT count(*) - count(DISTINCT hash(whole)) FROM {table} AS whole"
     return int(con.execute(query).fetchall()[0][0])
@@ -357,7 +358,16 @@ def _coded(names: NDArray[Any], hashes: Hashes, rows: Hashes) -> Labels:
     return Labels(names.astype(object), places(hashes, rows))
 
 
-_CHECKS: dict[str, Callable[[str], object]] = {"model": check_model_name, "source": read_source}
+def _check_flat_name(name: str) -> str:
+    """The name, if it is one and no struct or list (which arrive as JSON)."""
+    if name.startswith(("{", "[")):
+        with suppress(json.JSONDecodeError):
+            json.loads(name)
+            raise DataError(f"model {name[:60]!r} is a nested value; allowed: a column of names")
+    return check_model_name(name)
+
+
+_CHECKS: dict[str, Callable[[str], object]] = {"model": _check_flat_name, "source": read_source}
 
 
 def _checked(name: str, labels: Labels) -> Labels:

@@ -1,7 +1,8 @@
-"""Tables on disk: JSONL, JSON arrays and CSV (each may be gzipped), Parquet and SQLite.
+"""Tables on disk: JSONL, JSON arrays and CSV (each may be gzipped), Parquet, SQLite, Arrow, DuckDB
+and the first sheet of a workbook.
 
-DuckDB reads all but SQLite; where it does not tell the keys of JSON or the line of a row, Python
-looks at the file itself.
+DuckDB reads the first four by a table function; where it does not tell the keys of JSON or the line
+of a row, Python looks at the file itself. Tables of the other kinds are loaded as a whole.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ import re
 import sqlite3
 import time
 import zlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from functools import cache
 from itertools import islice
@@ -26,6 +27,7 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles import spreadsheet
 from arena_kit.files import (
     FORMULA,
     LONGEST_LINE,
@@ -48,14 +50,19 @@ _BROKEN = (OSError, EOFError, zlib.error, ValueError, RecursionError)
 _TABLES = "SELECT name FROM sqlite_master WHERE type = 'table' AND name NOT LIKE 'sqlite_%'"
 _BRIEF = 0.5  # seconds
 _BOUND = "maximum_object_size"  # bytes of a row of JSON
+#: The start of a JSON object whose first value is one, too, or a list.
+_NESTED = re.compile(r'\s*\{\s*"(?:[^"\\]|\\.)*"\s*:\s*[\[{]')
 _USUAL = 20_971_520  # in smaller parts, DuckDB copies the rows of a table once more
 #: What files of each kind are called.
 SUFFIXES = {
-    "jsonl": (".jsonl", ".jsonl.gz"),
+    "jsonl": (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"),
     "json": (".json", ".json.gz"),
-    "csv": (".csv", ".csv.gz"),
+    "csv": (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
     "parquet": (".parquet",),
     "sqlite": (".sqlite", ".sqlite3", ".db"),
+    "arrow": (".arrow", ".feather"),
+    "duckdb": (".duckdb",),
+    "workbook": spreadsheet.SUFFIXES,
 }
 
 
@@ -93,12 +100,18 @@ def connection() -> Iterator[Connection]:
 
 
 def kind_of(path: Path) -> str:
-    """What a file is by its name: `jsonl`, `json` (an array), `csv`, `parquet` or `sqlite`; a
-    file called .json may hold lines as well.
+    """What a file is: its kind by its name, but a file called .json may hold an array (`json`),
+    lines (`jsonl`) or the columns of a table (`columns`).
     """
+    kind = named_kind(path)
+    return _json_layout(path) if kind == "json" and path.is_file() else kind
+
+
+def named_kind(path: Path) -> str:
+    """What a file is by its name, one of SUFFIXES."""
     for kind, suffixes in SUFFIXES.items():
         if path.name.lower().endswith(suffixes):
-            return "jsonl" if kind == "json" and path.is_file() and not _is_array(path) else kind
+            return kind
     raise DataError(
         f"{path}: unknown kind of battle file; allowed: {', '.join(sum(SUFFIXES.values(), ()))}"
     )
@@ -119,15 +132,18 @@ def table_of(
         if not each.is_file():
             raise DataError(f"{each}: no such file")
     kind = kind_of(paths[0])
+    if kind == "parquet" and (empty := [each for each in paths if not each.stat().st_size]):
+        raise DataError(f"{empty[0]}: an empty file (0 bytes), not Parquet")
     file = f"[{', '.join(map(_literal, paths))}], hive_partitioning = false"
     file += ", union_by_name = true" if len(paths) > 1 else ""
     file += f", filename = {quoted(names)}" if names else ""
     if kind == "parquet":
         return f"read_parquet({file}{', file_row_number = true' if names else ''})"
     if kind == "csv":
-        form = "delim = ',', quote = '\"', escape = '\"', comment = '', skip = 0"
+        form = f"delim = {quoted(_delimiter(paths[0]))}, "
+        form += "quote = '\"', escape = '\"', comment = '', skip = 0"
         return _unguarded(f"read_csv({file}, header = true, all_varchar = true, {form})")
-    if kind == "sqlite":
+    if kind not in STREAMED:
         raise DataError(f"{paths[0]}: a database is not one table")
     layout = "newline_delimited" if kind == "jsonl" else "array"
     kinds = ", ".join(f"{quoted(column)}: 'VARCHAR'" for column in columns)
@@ -180,7 +196,7 @@ def columns_of(path: Path) -> tuple[str, ...]:
         return tuple(query_columns(path, f"{_TABLES} ORDER BY name")["name"])
     with connection() as con:
         try:
-            return tuple(types_of(con, table_of(path, ())))
+            return tuple(types_of(con, loaded(con, path) or table_of(path, ())))
         except duckdb.Error as error:
             raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
 
@@ -191,8 +207,12 @@ def types_of(con: Connection, table: str) -> dict[str, str]:
 
 
 def place_of(path: Path, row: int) -> str:
-    """Where a row stands: `:line` in a text file, its number from 0 elsewhere."""
+    """Where a row stands: `:line` in a text file, the row of a sheet, its number from 0
+    elsewhere.
+    """
     kind = kind_of(path)
+    if kind == "workbook":
+        return f", row {spreadsheet.read_sheet(path).numbers[row]}"
     if kind == "jsonl":
         return f":{next(line for line, _ in islice(read_lines(path), row, None))}"
     if kind == "json":
@@ -233,9 +253,22 @@ def _unguarded(table: str) -> str:
 
 def _csv_header(path: Path) -> tuple[str, ...]:
     """The first row of a CSV file that holds anything; DuckDB would look at thousands."""
+    return _first_cells(path, _delimiter(path))
+
+
+def _delimiter(path: Path) -> str:
+    """What stands between the cells of a CSV file: a comma, tab or semicolon, whichever first
+    gives the header three cells.
+    """
+    usual = "\t,;" if ".tsv" in path.name.lower() else ",\t;"
+    return next((each for each in usual if len(_first_cells(path, each)) > 2), usual[0])
+
+
+def _first_cells(path: Path, delimiter: str) -> tuple[str, ...]:
     with _opened(path) as text:
         try:
-            return tuple(next((cells for cells in csv.reader(bounded_lines(text)) if cells), []))
+            rows = csv.reader(bounded_lines(text), delimiter=delimiter)
+            return tuple(next(filter(None, rows), ()))
         except DataError:
             raise
         except (csv.Error, *_BROKEN):
@@ -247,20 +280,109 @@ def _csv_line(path: Path, row: int) -> int:
     longest = csv.field_size_limit(2**31 - 1)
     try:
         with _opened(path) as text:
-            reader = csv.reader(text)
+            reader = csv.reader(text, delimiter=_delimiter(path))
             filled = (reader.line_num for cells in reader if cells)
             return next(line for n, line in enumerate(filled) if n == row + 1)
     finally:
         csv.field_size_limit(longest)
 
 
-def _is_array(path: Path) -> bool:
-    """Whether a file holds one array; JSONL begins with an object."""
+def _json_layout(path: Path) -> str:
+    """Whether a file holds one array, one object of columns, or else lines."""
     try:
         with _opened(path) as text:
-            return text.read(4096).lstrip()[:1] != "{"
+            start = text.read(4096)
+        if not start.lstrip().startswith("{"):
+            return "json"
+        return "columns" if _NESTED.match(start) and _json_columns(path) else "jsonl"
     except _BROKEN:
-        return False
+        return "jsonl"
+
+
+def _json_columns(path: Path) -> dict[str, list[Any]]:
+    """The columns of a table as pandas writes them: `{column: {row: value}}`, `{column: [value]}`
+    or `{"columns": [...], "data": [[...]]}`; none where a file is something else.
+    """
+    with _opened(path) as text:
+        whole = json.load(text, parse_constant=refuse_constant)
+    if {"columns", "data"} <= whole.keys() <= {"columns", "index", "data"}:
+        names, rows = whole["columns"], whole["data"]
+        return {name: [row[n] for row in rows] for n, name in enumerate(names)}
+    cells = {name: [*c.values()] if isinstance(c, dict) else c for name, c in whole.items()}
+    lists = all(isinstance(each, list) for each in cells.values())
+    return cells if lists and len({len(each) for each in cells.values()}) == 1 else {}
+
+
+def loaded(con: Connection, path: Path) -> str | None:
+    """Make the table `loaded` of a file that no table function reads, and give its name; None for
+    other files.
+    """
+    if (load := _LOADERS.get(kind_of(path))) is None:
+        return None
+    if not path.stat().st_size:
+        raise DataError(f"{path}: an empty file (0 bytes)")
+    load(con, path)
+    return "loaded"
+
+
+def _load_columns(con: Connection, path: Path) -> None:
+    def text(value: Any) -> str | None:
+        return value if value is None or isinstance(value, str) else json.dumps(value)
+
+    columns = _json_columns(path)
+    con.register("loaded", {n: np.array([*map(text, c)], object) for n, c in columns.items()})
+
+
+def _load_arrow(con: Connection, path: Path) -> None:
+    """Load an Arrow IPC file or stream."""
+    try:
+        from arro3.io import read_ipc, read_ipc_stream
+    except ImportError:
+        raise DataError(f'{path}: Arrow needs an extra: pip install "arena-kit[arrow]"') from None
+    with path.open("rb") as file:
+        is_file = file.read(6) == b"ARROW1"
+    try:
+        con.register("arrow", (read_ipc if is_file else read_ipc_stream)(path))
+    except Exception as error:
+        raise DataError(f"{path}: not an Arrow IPC file or stream ({error})") from None
+    con.execute("CREATE OR REPLACE TEMP TABLE loaded AS FROM arrow")
+    con.unregister("arrow")
+
+
+def _load_duckdb(con: Connection, path: Path) -> None:
+    """Load the only table of a DuckDB database, or else the one called `battles`."""
+    name = f"database_{id(con)}"
+    con.execute(f"ATTACH {quoted(str(path))} AS {name} (READ_ONLY)")
+    try:
+        query = (
+            f"SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = '{name}'"
+        )
+        tables = con.execute(f"{query} ORDER BY ALL").fetchall()
+        chosen = tables if len(tables) == 1 else [each for each in tables if each[1] == "battles"]
+        if len(chosen) != 1:
+            found = listed(table for _, table in tables) or "none"
+            raise DataError(f"{path}: needs one table, or one called battles; found: {found}")
+        table = ".".join([name, *map(column_name, chosen[0])])
+        con.execute(f"CREATE OR REPLACE TEMP TABLE loaded AS FROM {table}")
+    finally:
+        con.execute(f"DETACH {name}")
+
+
+def _load_workbook(con: Connection, path: Path) -> None:
+    sheet = spreadsheet.read_sheet(path)
+    cells = np.array([[cell or None for cell in row] for row in sheet.rows], object)
+    con.register("loaded", dict(zip(sheet.columns, cells.T, strict=True)))
+
+
+#: How tables are loaded that no table function of DuckDB reads, by kind.
+_LOADERS: Mapping[str, Callable[[Connection, Path], None]] = {
+    "columns": _load_columns,
+    "arrow": _load_arrow,
+    "duckdb": _load_duckdb,
+    "workbook": _load_workbook,
+}
+#: Kinds that a table function reads, in parts as well as whole.
+STREAMED = ("jsonl", "json", "csv", "parquet")
 
 
 def _first_keys(path: Path, *, array: bool) -> tuple[str, ...]:

@@ -49,10 +49,13 @@ def write_columns(
     In CSV, text that a spreadsheet would take for a formula gets an apostrophe before it, which
     `table_of` takes away again.
     """
-    kind = tabular.kind_of(path)
-    if kind == "sqlite":
-        raise DataError(f"{path}: SQLite is read, not written; allowed: another suffix")
+    kind = tabular.named_kind(path)
+    if kind not in tabular.STREAMED:
+        kinds = ", ".join(tabular.STREAMED)
+        raise DataError(f"{path}: {kind} files are read, not written; allowed: {kinds}")
     form = {"csv": "csv, HEADER", "parquet": "parquet", "json": "json, ARRAY"}.get(kind, "json")
+    if ".tsv" in path.name.lower():
+        form += ", DELIM '\t'"
     if path.name.lower().endswith(".gz"):
         form += ", COMPRESSION gzip"
     form += ", USE_TMP_FILE false"  # which would have the usual permissions for a moment

@@ -19,6 +19,7 @@ from arena_kit.reporting.board import Board, rate
 from arena_kit.runs.record import exports
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
+from arena_kit.site.overview import reading
 
 _RELATIONSHIPS = get_args(exports.Relationship)
 
@@ -39,6 +40,9 @@ _RELATIONSHIPS = get_args(exports.Relationship)
               help="For every-eval-ever: who publishes these ratings.")  # fmt: skip
 @click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
               help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
+@click.option("--developer", "developers", multiple=True, metavar="[MODEL=]NAME",
+              help="For every-eval-ever: who made the models whose names do not say so, or one of "
+              "them; may be repeated.")  # fmt: skip
 @reading_options
 def export(
     source: Path,
@@ -48,6 +52,7 @@ def export(
     methods: tuple[str, ...],
     organization: str,
     relationship: exports.Relationship | None,
+    developers: tuple[str, ...],
     how: HowToRead,
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
@@ -67,10 +72,15 @@ def export(
         exports.write_ratings_csv(out, rows)
         echo(f"{len(rows)} ratings: {out}")
         return
+    made_by = {model: name for model, _, name in (each.rpartition("=") for each in developers)}
     publisher: Any = {"organization": organization, "relationship": relationship}
-    files = exports.write_documents(out, rows, provenance, **publisher, now=datetime.now(UTC))
-    if n := len({row.model for row in rows if "/" not in row.model}):
-        echo(f"{n} models have no developer in their name and are filed under unknown", err=True)
+    publisher |= {"developers": made_by, "now": datetime.now(UTC)}
+    files = exports.write_documents(out, rows, provenance, **publisher)
+    if n := sum(not exports.developer_of(name, made_by) for name in {row.model for row in rows}):
+        echo(
+            f"{n} models have no developer and are filed under unknown; name it with --developer",
+            err=True,
+        )
     echo(f"{len(files)} documents: {out}")
 
 
@@ -99,7 +109,8 @@ def _ratings(
         if not kept:
             found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
-        return kept, exports.record_provenance(source)
+        with reading(source):
+            return kept, exports.record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
     rows = [row for board in boards for row in exports.rating_rows(board)]

@@ -13,6 +13,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import Reading, read_file
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.readers.formats import FORMATS, format_of
+from arena_kit.battles.tabular import SUFFIXES
 from arena_kit.battles.write import write_battles
 from arena_kit.cli.base import PATH, echo, main
 from arena_kit.files import DataError
@@ -68,7 +69,7 @@ def _label(text: str) -> tuple[str, str]:
 @main.command("import")
 @click.argument("files", nargs=-1, required=True, metavar="[NAME=]FILE...")
 @click.option("--out", required=True, type=PATH,
-              help="For battles a file: .parquet, .jsonl, .csv or one of their .gz. For answers a "
+              help="For battles a file: .parquet, .jsonl, .csv, .tsv or .gz of text. For answers a "
               "new folder.")  # fmt: skip
 @click.option("--texts/--no-texts", default=True,
               help="Whether prompts and answers go along with battles.")  # fmt: skip
@@ -84,7 +85,7 @@ def import_(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> N
     tournament. Several models on the same samples become entrants; NAME= gives one another name
     than its log does. lm-eval's samples do not name the model: their folder does.
     """
-    if out.name.removesuffix(".gz").endswith((".parquet", ".jsonl", ".json", ".csv")):
+    if out.name.lower().endswith(sum(SUFFIXES.values(), ())):
         _import_battles(files, out, texts, how)
     else:
         _import_answers(files, out)

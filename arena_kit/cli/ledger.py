@@ -36,34 +36,14 @@ def backup(file: Path, tournament: Path | None) -> None:
     _verify(file)
 
 
-@ledger.command()
-@click.argument("file", type=FILE, required=False)
+@main.command("check")
+@click.argument("files", nargs=-1, metavar="[FILE|URL]...")
 @with_tournament
 @click.option("--forget-damaged", "forget", is_flag=True,
               help="Remove damaged answers; they are then asked, and paid for, again.")  # fmt: skip
-def check(file: Path | None, tournament: Path | None, forget: bool) -> None:
-    """Verify the structure and every checksum of the ledger, or of the backup FILE.
-
-    Ends with 0 when all is well, with 2 when something is damaged.
-    """
-    from arena_kit.judging.asking.cost import dollars
-    from arena_kit.judging.ledger.ledger import Ledger
-
-    path = file or ledger_path(tournament)
-    if forget:
-        n, cost = Ledger(path).forget_damaged()
-        echo(
-            f"{path}: {n} damaged answers are forgotten; asking them again may cost "
-            f"{dollars(cost)}, as they did before"
-        )
-    _verify(path)
-
-
-@main.command("check")
-@click.argument("files", nargs=-1, metavar="[FILE|URL]...")
-def check_all(files: tuple[str, ...]) -> None:
-    """Verify every checksum of the ledger and of the vote store, or of the files and databases
-    that are named.
+def check(files: tuple[str, ...], tournament: Path | None, forget: bool) -> None:
+    """Verify every checksum of the ledger and of the vote store, or of the files, backups and
+    databases that are named.
 
     Ends with 0 when all is well, with 2 when something is damaged.
     """
@@ -71,13 +51,30 @@ def check_all(files: tuple[str, ...]) -> None:
     from arena_kit.cli.votes import store_address
 
     votes = os.environ.get("ARENA_KIT_VOTES", "")
-    own = [] if files else [str(ledger_path(None)), store_address(votes)]
-    for where in files or [each for each in own if "://" in each or Path(each).is_file()]:
+    own = [] if files else [str(ledger_path(tournament)), store_address(votes)]
+    kept = [each for each in own if "://" in each or Path(each).is_file()]
+    for where in files or kept or own[:1]:
         tables = "SELECT name FROM sqlite_master"
         if "://" in where or "tickets" in query_columns(Path(where), tables)["name"]:
             _verify_votes(where)
-        else:
-            _verify(Path(where))
+            continue
+        if forget:
+            _forget_damaged(Path(where))
+        _verify(Path(where))
+
+
+ledger.add_command(check)
+
+
+def _forget_damaged(path: Path) -> None:
+    from arena_kit.judging.asking.cost import dollars
+    from arena_kit.judging.ledger.ledger import Ledger
+
+    n, cost = Ledger(path).forget_damaged()
+    echo(
+        f"{path}: {n} damaged answers are forgotten; asking them again may cost "
+        f"{dollars(cost)}, as they did before"
+    )
 
 
 def _verify_votes(where: str) -> None:

@@ -1,25 +1,47 @@
 """The commands that make a workspace and open it, and the door of the command line."""
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 import click
 
-from arena_kit.cli.base import PATH, echo, main
+from arena_kit.cli.base import FILE, PATH, echo, main
 
 __all__ = ["main"]
 
 
 @main.command()
 @click.argument("folder", type=PATH)
-def init(folder: Path) -> None:
+@click.option("--from", "source", type=FILE, metavar="FILE",
+              help="A table of questions and answers (.xlsx, .ods, .csv, .tsv, .parquet, .jsonl): "
+              "a column for each model, or a row for each answer.")  # fmt: skip
+@click.option("--sheet", default="", metavar="NAME", help="The sheet of a workbook.")
+@click.option("--question", default="", metavar="COLUMN", help="The column of the questions.")
+@click.option("--gold", default="", metavar="COLUMN", help="The column of the reference answers.")
+@click.option("--id", "prompt_id", default="", metavar="COLUMN", help="The column of ids.")
+@click.option("--entrant", "entrants", multiple=True, metavar="COLUMN",
+              help="A model's column of answers; may be repeated.")  # fmt: skip
+@click.option("--model", default="", metavar="COLUMN", help="In a row for each answer: the model.")
+@click.option("--response", default="", metavar="COLUMN", help="And its answer.")
+@click.option("--stratum", "strata", multiple=True, metavar="COLUMN",
+              help="A column such as specialty or language; may be repeated.")  # fmt: skip
+def init(folder: Path, source: Path | None, sheet: str, **columns: Any) -> None:
     """Make a workspace in FOLDER: notebooks, parameters, the sample and the documentation.
 
-    Works from an installed package alone. Then: cd FOLDER && arena-kit run pilot
+    With --from, its tournament compares the answers in FILE: prompts, responses, a starter rubric
+    and the tournament file are written. Columns are recognised by name and content; the options
+    name those that are not. Then: cd FOLDER && arena-kit run pilot
     """
-    from arena_kit.runs.settings.workspace import init_workspace
+    from arena_kit.runs.settings.workspace import init_study, init_workspace
 
-    for path in init_workspace(folder):
-        echo(path)
+    made: Iterable[object] = (
+        init_workspace(folder)
+        if source is None
+        else init_study(folder, source, sheet=sheet, **columns).sentences
+    )
+    for line in made:
+        echo(line)
     echo(f"next: cd {folder} && arena-kit run pilot (or arena-kit lab, to look around)")
 
 

@@ -15,7 +15,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.readers.format import Columns
 from arena_kit.cli import base as cli
 from arena_kit.cli.imports import HowToRead, reading_options
-from arena_kit.files import DataError
+from arena_kit.files import DataError, file_in
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, rate
@@ -274,7 +274,8 @@ def _streamed(
     from arena_kit.battles.on_disk import Meter
     from arena_kit.runs.record.rate_files import rate_files
 
-    path = file / "battles.jsonl" if (file / "battles.jsonl").is_file() else file
+    inner = file_in(file, "battles.jsonl")
+    path = inner if inner.is_file() else file
     meter = Meter()
     with _patience(meter.words):
         return rate_files(path, spec, format=how.format, columns=how.columns, dimension=dimension,

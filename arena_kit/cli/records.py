@@ -53,16 +53,19 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
     Needs nothing but the record's folder; texts need one that kept its inputs.
     """
     from arena_kit.runs.record.record import open_record
+    from arena_kit.site.overview import reading
 
-    if battle or as_json:
-        for row in _battles(record, battle):
-            _print(row, as_json=as_json)
-        return
-    manifest = open_record(record)
-    show_board(record)
-    cli.echo(f"{manifest.get('mode')} of {manifest.get('started_at')}, {manifest.get('status')}")
-    kept = [entry["kept"] for entry in manifest.get("inputs", {}).values()]
-    cli.echo(f"inputs: {sum(kept)} files kept, {len(kept) - sum(kept)} only as hashes")
+    with reading(record):
+        if battle or as_json:
+            for row in _battles(record, battle):
+                _print(row, as_json=as_json)
+            return
+        manifest = open_record(record)
+        show_board(record)
+        facts = [manifest.get(name) for name in ("mode", "started_at", "status")]
+        cli.echo("{} of {}, {}".format(*facts))
+        kept = [entry["kept"] for entry in manifest.get("inputs", {}).values()]
+        cli.echo(f"inputs: {sum(kept)} files kept, {len(kept) - sum(kept)} only as hashes")
 
 
 def show_board(record: Path) -> None:
@@ -94,8 +97,10 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.record.compare import compare_records
+    from arena_kit.site.overview import reading
 
-    comparison = compare_records(before, after)
+    with reading(after), reading(before):
+        comparison = compare_records(before, after)
     if as_json:
         cli.echo_json(comparison.as_dict())
     else:

@@ -164,6 +164,9 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
         cli.echo_json(read_json(record.path / shown), sort_keys=True)
         return
     show_board(record.path)
+    counts = (record.read().get("counts") or {}).get("verdicts") or {}
+    if errored := sum(each.get("errored", 0) for each in counts.values()):
+        cli.echo(f"{errored} verdicts are errored; running again asks for them", err=True)
     cli.echo(f"report: {record.path / 'report.html'}")
     cli.echo(record.path)
 

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, read_json, write_json
+from arena_kit.files import DataError, file_in, read_json, write_json
 from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, known, rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
@@ -301,7 +301,7 @@ class Board(_Part):
     @classmethod
     def read(cls, path: str | Path) -> Board:
         """The board of a file, or of a run record."""
-        file = Path(path) / FILE if Path(path).is_dir() else Path(path)
+        file = file_in(Path(path), FILE) if Path(path).is_dir() else Path(path)
         values = read_json(file)
         version = values.get("version") if isinstance(values, dict) else None
         if version != VERSION:

@@ -6,11 +6,14 @@ formats are dropped, and a content security policy forbids script and requests a
 
 from __future__ import annotations
 
+import re
+from collections.abc import Mapping
 from copy import deepcopy
 from functools import cache
-from html import escape
+from html import escape, unescape
 from pathlib import Path
 from shlex import quote as quoted
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote
 
@@ -26,7 +29,16 @@ _MANIFEST = "manifest.json"
 _SITE_BEGINS = '<p class="site">'
 _LEAST_HEADINGS = 4  # that are worth a table of contents
 _SAFE_TYPES = ("text/html", "image/png", NARROW_TYPE, "text/plain")
-_STYLE_TAGS = {"div", "span", "table", "thead", "tbody", "tr", "th", "td", "p", "h3", "pre"}
+_TAGS = {
+    "div", "span", "table", "thead", "tbody", "tr", "th", "td", "p", "h3", "pre", "b", "i", "em",
+    "strong", "small", "br", "ul", "ol", "li", "code", "details", "summary",
+}  # fmt: skip
+#: What a report has beside them: its headings, contents and figures.
+_PICTURE = r"data:image/png;base64,[A-Za-z0-9+/=\n]*"
+_OF_A_REPORT: Mapping[str, set[str]] = {
+    "a": {"href"}, "h1": set(), "h2": set(), "main": set(), "picture": set(),
+    "img": {"src", "alt", "width"}, "source": {"media", "srcset"},
+}  # fmt: skip
 
 
 def rendered(template: str, **values: object) -> str:
@@ -46,23 +58,34 @@ def _display_templates() -> Environment:
     )
 
 
-def clean_html(text: str) -> str:
-    """HTML without script, handlers, forms, frames, links out or remote images."""
+def clean_html(text: str, more: Mapping[str, set[str]] = MappingProxyType({})) -> str:
+    """HTML without script, handlers, forms, frames, links out or remote images; `more` elements
+    may be in it with these attributes.
+    """
     import nh3
 
     return nh3.clean(
         text,
-        tags=_STYLE_TAGS
-        | {"b", "i", "em", "strong", "small", "br", "ul", "ol", "li", "code", "details", "summary"},
+        tags=_TAGS | more.keys(),
         clean_content_tags={"script", "style", "title", "iframe", "object", "noscript"},
         attributes={
             "*": {"style", "class", "id", "title", "role", "aria-label"},
             "th": {"scope", "colspan", "rowspan"},
             "td": {"colspan", "rowspan", "headers"},
+            **more,
         },
+        attribute_filter=_inert_value,
         filter_style_properties=_STYLE_PROPERTIES,
         strip_comments=True,
+        url_schemes={"data"},
+        link_rel=None,
     )
+
+
+def _inert_value(_tag: str, attribute: str, value: str) -> str | None:
+    """The value of an attribute; no address but an anchor of the page or a picture in it."""
+    allowed = {"href": "#.*", "src": _PICTURE, "srcset": _PICTURE}.get(attribute)
+    return value if allowed is None or re.fullmatch(allowed, value, re.DOTALL) else None
 
 
 _SIDES = ("-bottom", "-left", "-right", "-top")
@@ -84,7 +107,6 @@ def export_report(notebook: Path, target: Path) -> None:
     """
     import nbformat
     from nbconvert import HTMLExporter
-    from pygments.formatters import HtmlFormatter
     from traitlets.config import Config
 
     node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
@@ -95,11 +117,16 @@ def export_report(notebook: Path, target: Path) -> None:
         template_name="arena_report",
         extra_template_basedirs=[str(_TEMPLATES)],
     )
-    style = (_TEMPLATES / "arena_report" / "report.css").read_text(encoding="utf-8")
-    code_style = HtmlFormatter(style="default").get_style_defs(".highlight")
-    resources = {"include_css_text": style + code_style}
-    body, _ = exporter.from_notebook_node(node, resources=resources)
+    body, _ = exporter.from_notebook_node(node, resources={"include_css_text": _style()})
     write_text(target, visible(body))
+
+
+@cache
+def _style() -> str:
+    from pygments.formatters import HtmlFormatter
+
+    style = (_TEMPLATES / "arena_report" / "report.css").read_text(encoding="utf-8")
+    return str(style + HtmlFormatter(style="default").get_style_defs(".highlight"))
 
 
 def _inert(node: Any) -> Any:
@@ -171,11 +198,16 @@ def _site_line(target: Path) -> str:
 
 
 def on_a_site(report: str, page: str) -> str:
-    """A report with a link to a page of its site in place of the command that makes one."""
-    before, begins, rest = report.partition(_SITE_BEGINS)
-    link = f'<a href="{escape(page)}">the site of this run</a>'
-    after = rest.partition("</p>")[2]
-    return f"{before}{begins}To look into it further: {link}</p>{after}" if begins else report
+    """A report, cleaned and under our own head and policy, for a record may be somebody else's;
+    with a link to a page of its site in place of the command that makes one.
+    """
+    before, begins, rest = clean_html(report, _OF_A_REPORT).partition(_SITE_BEGINS)
+    if begins:
+        link = f'<a href="{escape(page)}">the site of this run</a>'
+        rest = f"To look into it further: {link}</p>{rest.partition('</p>')[2]}"
+    title = unescape(report.partition("<title>")[2].partition("</title>")[0])[:200]
+    body = f"{before}{begins}{rest}"
+    return visible(rendered("report", title=title, style=_style(), body=body))
 
 
 def _fold(node: Any) -> None:

@@ -19,6 +19,7 @@ _NAMES = {
     "readable": "verdicts that could be read",
     "ties": "ties, of those",
     "status": "",
+    "agreement_by_call": "agrees with people, half where it flips",
     "agreement": "agrees with people, of battles both decided",
     "kappa": "Cohen's kappa, of battles both decided",
     "agreement_with_ties": "agrees with people, with ties as a verdict",

@@ -9,7 +9,7 @@ import numpy as np
 
 from arena_kit.battles.battle import A_WINS, B_WINS
 from arena_kit.battles.log import BattleLog
-from arena_kit.judging.asking.cost import Forecast, Spending, dollars
+from arena_kit.judging.asking.cost import Forecast, Prewarm, Spending, dollars
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Prompt, Response
 from arena_kit.judging.quality.measures import served_warning
@@ -250,6 +250,7 @@ def spending(
     judgments: Sequence[Judgment],
     cap: float = 0.0,
     by_dimension: Mapping[str, Spending] | None = None,
+    ahead: Prewarm | None = None,
 ) -> Table:
     """What a run paid, in all and per dimension, what the caches did for it, and what to know about
     either.
@@ -269,6 +270,8 @@ def spending(
         "prompt-cache hit rate": f"{percent(spent.hit_rate, '.1f')} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
+    if ahead is not None:
+        rows["sent ahead"] = ahead.words
     for dimension, part in (by_dimension or {}).items():
         rows[f"on {dimension}"] = (
             f"{dollars(part.usd)}: {part.input_tokens:,} input tokens uncached, "

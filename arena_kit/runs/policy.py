@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, file_hash, read_json
+from arena_kit.files import DataError, file_hash, file_in, read_json
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import model_pages, policy_tables
@@ -224,7 +224,8 @@ def read_inputs(params: SeasonParams, root: Path) -> tuple[Policy, BattleLog]:
 
 def _earlier(root: Path, name: str) -> Earlier | None:
     """The published ranks of an earlier record."""
-    file = root / name / "leaderboard.json" if (root / name).is_dir() else root / name
+    path = root / name
+    file = file_in(path, "leaderboard.json") if path.is_dir() else path
     return earlier_of(read_json(file), name) if name else None
 
 

@@ -1,21 +1,20 @@
 """A site in a folder of its own: made from records, made again at will, nothing else touched."""
 
-import re
+import hashlib
 import secrets
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, read_json, write_json, write_text
+from arena_kit.files import DataError, file_hash, file_in, read_json, write_json, write_text
 from arena_kit.site.overview import attempt, facts_of, overview
 from arena_kit.site.pages import RunPage, boards_of, first_files, opponents_of, run_files
 from arena_kit.site.reading import reading_of
 
-#: Lists the files that a site made, which are all that making it again replaces or removes, and
-#: keeps its nonce, which no text in a record can know when it is written.
+#: Lists the files that a site made with hashes of their contents: what has another content, or
+#: stands behind a link, is neither replaced nor removed.
 LIST = ".arena_kit_site.json"
-_NONCE = re.compile(r"[A-Za-z0-9_-]{22}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -42,24 +41,29 @@ def build_site(records: Sequence[Path], out: Path, people: BattleLog | None = No
     people
         Votes of people on the same prompts, to hold judges' verdicts against.
     """
-    before, nonce = _made_before(out)
+    before, nonce = _made_before(out), secrets.token_urlsafe(16)
     read = [run_page(record, people) for record in records]
     read.sort(key=lambda page: (page.run.started_at, page.run.id), reverse=True)
     _refuse_twins(read)
     pages, made = _rendered(read, nonce)
     _refuse_foreign(out, before, made)
-    write_json(out / LIST, {"files": sorted({*before, *made}), "nonce": nonce})
+    hashes = {name: [hashlib.sha256(text.encode()).hexdigest()] for name, text in made.items()}
+    either = {name: before.get(name, []) + hashes.get(name, []) for name in {*before, *made}}
+    write_json(out / LIST, {"files": either})
     for name, text in made.items():
         write_text(out / name, text)
-    for name in before - made.keys():
-        _remove(out, name)
-    write_json(out / LIST, {"files": sorted(made), "nonce": nonce})
+    for name in before.keys() - made.keys():
+        _remove(out, name, before[name])
+    write_json(out / LIST, {"files": hashes})
     return Built(index=out / "index.html", pages=pages)
 
 
 def run_page(record: Path, people: BattleLog | None = None) -> RunPage:
     """All that a site shows of a record; what it cannot show it says."""
-    run, report = overview(record), record / "report.html"
+    run = overview(record)
+    report, why = attempt(record, file_in, record, "report.html", otherwise=record)
+    if why:  # a link, behind which anything may stand
+        return RunPage(run=run, no_board=_without_folders(why, record))
     boards, no_board = attempt(record, boards_of, record, otherwise=[])
     reading, no_reading = attempt(record, reading_of, record, people, otherwise=None)
     if reading is not None:
@@ -104,48 +108,54 @@ def _refuse_twins(pages: Sequence[RunPage]) -> None:
             )
 
 
-def _made_before(out: Path) -> tuple[set[str], str]:
-    """The files of the site that a folder holds, and its nonce; a folder with other things is
-    refused.
+def _made_before(out: Path) -> dict[str, list[str]]:
+    """The files of the site that a folder holds, with the hashes that each may have; a folder with
+    other things is refused.
     """
-    fresh = secrets.token_urlsafe(16)
     if not out.exists():
-        return set(), fresh
+        return {}
     if not out.is_dir():
         raise DataError(f"{out}: a site needs a folder, and this is a file")
     if not any(out.iterdir()):
-        return set(), fresh
+        return {}
     if not (out / LIST).is_file():
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder, or a site's")
     values = read_json(out / LIST)
-    kept = str(values.get("nonce")) if isinstance(values, dict) else ""
-    return _listed(values, out), kept if _NONCE.fullmatch(kept) else fresh
+    files = values.get("files") if isinstance(values, dict) else None
+    if not isinstance(files, dict) or not all(isinstance(each, list) for each in files.values()):
+        raise DataError(
+            f"{out / LIST}: expected files with their hashes; choose a new folder in place of a "
+            "site that an earlier version made"
+        )
+    return files
 
 
-def _listed(values: object, out: Path) -> set[str]:
-    names = values.get("files") if isinstance(values, dict) else None
-    if not isinstance(names, list):
-        raise DataError(f"{out / LIST}: expected an object with a list of files")
-    for name in names:
-        path = PurePosixPath(str(name))
-        if path.is_absolute() or ".." in path.parts or not path.parts:
-            raise DataError(f"{out / LIST}: {name!r} is not a file of this folder")
-    return {str(name) for name in names}
-
-
-def _refuse_foreign(out: Path, before: set[str], made: dict[str, str]) -> None:
-    """Refuse where a file of the site would replace one that it did not make."""
+def _refuse_foreign(out: Path, before: Mapping[str, list[str]], made: Mapping[str, str]) -> None:
+    """Refuse where a file of the site stands elsewhere, or would replace one that it did not
+    make.
+    """
+    here = out.resolve()
+    for name in {*before, *made}:
+        path = (out / name).resolve()
+        if path != here / name or not path.is_relative_to(here):
+            raise DataError(f"{out / name}: not a file of this folder")
     for name in made:
         path = out / name
-        if path.is_symlink() or (path.exists() and name not in before):
+        if path.exists() and not _known(path, before.get(name, [])):
             raise DataError(f"{path}: not made by arena-kit site; move it away first")
 
 
-def _remove(out: Path, name: str) -> None:
+def _known(path: Path, hashes: list[str]) -> bool:
+    return path.is_file() and file_hash(path) in hashes
+
+
+def _remove(out: Path, name: str, hashes: list[str]) -> None:
     """Remove a file of an earlier site, and the folders that it leaves empty."""
     path = out / name
-    path.unlink(missing_ok=True)
+    if not _known(path, hashes):
+        return
+    path.unlink()
     for folder in path.parents:
-        if folder == out or not folder.is_dir() or any(folder.iterdir()):
+        if folder == out or any(folder.iterdir()):
             return
         folder.rmdir()

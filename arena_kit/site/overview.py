@@ -1,6 +1,7 @@
 """A run record in a few words: what a list of runs shows of each."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, TypeVar
@@ -99,19 +100,28 @@ def _answered(record: Path, manifest: Mapping[str, Any]) -> tuple[list[str], lis
 
 
 def attempt(record: Path, read: Callable[..., T], *args: Any, otherwise: Any) -> tuple[T, str]:
-    """What `read` makes of a record, or `otherwise` and a sentence: a record may be older than this
-    version, cut short, or somebody else's.
-    """
+    """What `read` makes of a record, or `otherwise` and a sentence."""
     try:
-        return read(*args), ""
+        with reading(record):
+            return read(*args), ""
     except DataError as error:
         return otherwise, str(error)
+
+
+@contextmanager
+def reading(record: Path) -> Iterator[None]:
+    """Say in a sentence that a record cannot be read: it may be older than this version, cut short,
+    or somebody else's.
+    """
+    try:
+        yield
     except (LookupError, TypeError, ValueError, AttributeError) as error:
+        if isinstance(error, DataError):
+            raise
         what = f"{type(error).__name__}: {error}"
-        return (
-            otherwise,
-            f"{record}: holds artifacts that are not as this version writes them ({what})",
-        )
+        raise DataError(
+            f"{record}: holds artifacts that are not as this version writes them ({what})"
+        ) from error
 
 
 def facts_of(record: Path) -> dict[str, str]:

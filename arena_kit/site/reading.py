@@ -11,7 +11,7 @@ import numpy as np
 from arena_kit.battles.battle import Battle, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import BattleTexts, read_battle_texts, read_battles
-from arena_kit.files import DataError, read_json, read_lines
+from arena_kit.files import DataError, file_in, read_json, read_lines
 from arena_kit.runs.record.inputs import FOLDER, NAMES, record_texts
 from arena_kit.runs.record.record import open_record
 from arena_kit.site.overview import votes_note
@@ -73,7 +73,7 @@ def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
     """All judged battles of a record, with `people`'s votes beside those that it has; of votes
     without a judge, those whose texts it keeps.
     """
-    if not (record / "battles.jsonl").is_file():
+    if not file_in(record, "battles.jsonl").is_file():
         return _votes(record)
     log = read_battles(record / "battles.jsonl")
     judged = record / "judged.jsonl"
@@ -107,7 +107,7 @@ def verdicts_of(record: Path) -> Verdicts:
 
 def _votes(record: Path) -> Reading:
     """The votes that a record keeps among its inputs, where they have texts."""
-    files = sorted((record / FOLDER).glob("battles.*"))
+    files = sorted(file_in(record, FOLDER).glob("battles.*"))
     if not files:
         raise DataError(f"{record}: keeps no battles")
     log, texts = read_battle_texts(files[0])

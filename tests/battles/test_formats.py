@@ -415,6 +415,27 @@ EXAMPLES = {
         [{"judge": 1, "winner": "A"}, {"judge": 2, "winner": "B"}, {"judge": 2, "winner": "-"}],
         [YES, NO, TIED], texts=("Why?", "Because.", "No idea."),
     ),
+    "judgearena": Example(
+        "judgearena.parquet",
+        [{"model_a": "x", "model_b": "y", "winner": winner, "pref": pref, "source": source,
+          "judge_model": "gpt" if source == "llm-judge" else None, "question_id": "q",
+          "orientation": order} for winner, pref, source, order in [
+            ("model_a", 0.0, "llm-judge", "single"), ("model_b", 0.75, "llm-judge", "direct"),
+            ("tie", None, "llm-judge", "single"), ("tie (bothbad)", 0.5, "human", None)]],
+        [judged("x", "y", "model_a", question_id="q", judge_model="gpt"),
+         judged("x", "y", "model_b", question_id="q", judge_model="gpt", share_a=0.25, weight=0.5),
+         battle("x", "y", "both_bad", question_id="q")],
+        ["1 battles without a preference (an unparsable judgment, written as a tie)"],
+    ),
+    "crowd-kit": Example(
+        "comparisons.tsv",
+        [{"worker": "w", "left": "x", "right": "y", "label": label} for label in "xy"],
+        [battle("x", "y", "model_a", voter="w"), battle("x", "y", "model_b", voter="w")],
+    ),
+    "evalica": Example(
+        "llmfao.csv", [{"left": "x", "right": "y", "winner": w} for w in ("left", "right", "tie")],
+        [YES, NO, TIED],
+    ),
     "scores": Example(
         "scores.csv", SCORES,
         [battle(a, b, winner, question_id=q) for q, a, b, winner in [
@@ -471,7 +492,7 @@ def test_a_format_is_recognised_in_any_order_and_file(name: str, tmp_path: Path)
 def test_every_format_is_named_once_and_documented() -> None:
     """A format has a name of its own, a title, and a row in the table of docs/formats.md."""
     names = [each.name for each in FORMATS]
-    assert len(set(names)) == len({each.needs for each in FORMATS}) == len(names) == 21
+    assert len(set(names)) == len({each.needs for each in FORMATS}) == len(names) == 24
     assert set(EXAMPLES) | {"arena-kit", "vote-store"} == set(names)
     for each in FORMATS:
         assert each.title
@@ -499,6 +520,9 @@ def test_every_format_is_named_once_and_documented() -> None:
         ("scores", ":3", {"score": "inf"}, "score is not a finite number"),
         ("scores", ":3", {"question_id": None}, "question_id is missing"),
         ("scores", ":3", {"model": "a"}, "both models are 'a'"),
+        ("judgearena", " row 1", {"pref": 1.2}, "pref is not a number from 0 to 1"),
+        ("judgearena", " row 1", {"pref": 0.7}, "winner is not what pref says"),
+        ("crowd-kit", ":3", {"label": "z"}, "label is neither left nor right"),
         ("pair-counts", ":3", {"b_wins": -1}, "b_wins is not a finite number >= 0"),
         ("pair-counts", ":3", {"b_wins": "nan"}, "b_wins is not a finite number >= 0"),
         ("pair-counts", ":3", {"ties": None}, "ties is missing"),
@@ -549,7 +573,7 @@ def test_a_damaged_database_is_named(tmp_path: Path) -> None:
     for path, why in ((cut, "not a whole SQLite database"), (other, ".* found: songs")):
         with pytest.raises(DataError, match=f"{path.name}: {why}"):
             read_battles(path)
-    with pytest.raises(DataError, match=r"q\.sqlite: SQLite is read, not written"):
+    with pytest.raises(DataError, match=r"q\.sqlite: sqlite files are read, not written"):
         write_battles(tmp_path / "q.sqlite", read_battles(whole))
 
 
@@ -678,7 +702,7 @@ def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
     with pytest.raises(DataError) as refused:
         read_battles(path)
     assert str(refused.value) == (
-        f"{path}: missing column model_b, winner for the nearest format, arena-kit; found: left, "
+        f"{path}: missing column winner for the nearest format, evalica; found: left, "
         "right, vote, model_a; name the format with --format or the columns with --model-a, "
         "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
     )

@@ -18,6 +18,8 @@ import duckdb
 import numpy as np
 import pandas as pd
 import pytest
+from arro3.core import Array, DataType, Table
+from arro3.io import write_ipc, write_ipc_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -281,6 +283,10 @@ WINNER = "unknown winner 'draw'"
         ("deep.jsonl", DEEP.encode(), ":1: "),
         *(("damaged.jsonl.gz", content, "") for content in (ROWS[:-12], FLIPPED, b"hello")),
         ("fake.parquet", GOOD.encode(), ": "),
+        *((f"empty.{kind}", b"", r": an empty file \(0 bytes\)")
+          for kind in ("parquet", "arrow", "duckdb")),
+        *((f"fake.{kind}", b"hello", ": .*not a") for kind in ("arrow", "duckdb")),
+        ("nested.jsonl", line(model_a={"name": "x"}).encode(), ":1: model .* is a nested value"),
         ("short.csv", b"model_a,vote\nash,tie\n", ": missing column model_b, winner"),
         *(("bad.csv", f"{HEADER},question_id\nash,beech,tie,{rest}\n".encode(), where)
           for rest, where in {
@@ -291,7 +297,8 @@ WINNER = "unknown winner 'draw'"
               "q\nash,beech,tie,q,extra": "",
           }.items()),
     ],
-    ids=["latin", "deep", "cut", "flipped", "unzipped", "no Parquet", "columns", "blank lines",
+    ids=["latin", "deep", "cut", "flipped", "unzipped", "no Parquet", "empty", "empty Arrow",
+         "empty DuckDB", "no Arrow", "no DuckDB", "nested", "columns", "blank lines",
          "a break in quotes", "commas", "too short", "too long"],
 )  # fmt: skip
 def test_a_damaged_file_is_named(name: str, content: bytes, where: str, tmp_path: Path) -> None:
@@ -304,10 +311,10 @@ def test_a_damaged_file_is_named(name: str, content: bytes, where: str, tmp_path
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     """A path to nothing, to a folder or of an unknown kind is named; no such kind is written."""
     path = text(tmp_path / "battles.txt", GOOD)
-    kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.json, \.json\.gz, \.csv, \.csv\.gz, \.parquet"
+    kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.ndjson, .*, \.csv\.gz, \.tsv, \.tsv\.gz, \.parquet"
     with pytest.raises(DataError, match=rf"battles\.txt: unknown kind of battle file; {kinds}"):
         read_battles(path)
-    with pytest.raises(DataError, match=r"out\.xlsx: unknown kind"):
+    with pytest.raises(DataError, match=r"out\.xlsx: workbook files are read, not written"):
         through(tmp_path / "out.xlsx", [battle()])
     assert list(tmp_path.iterdir()) == [path]
     no = tmp_path / "no.jsonl"
@@ -316,6 +323,30 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
             read_battles(nothing, format=fmt)
     with pytest.raises(DataError, match="the frame: missing column model_b, winner"):
         battles_from_frame(pd.DataFrame({"model_a": ["ash"]}))
+
+
+TABLE = {"question_id": ["007", "8"], "model_a": ["x", "y"], "model_b": ["y", "z"],
+         "winner": ["model_a", "tie"]}  # fmt: skip
+
+
+def test_tables_of_other_writers_are_read(tmp_path: Path) -> None:
+    """Delimiters, JSON by columns, Arrow files and streams, and a table of DuckDB hold the same."""
+    frame = pd.DataFrame(TABLE)
+    for name, cut in {"a.tsv": "\t", "a.csv": ";", "b.csv": "\t"}.items():
+        frame.to_csv(tmp_path / name, sep=cut, index=False)
+    frame.to_json(tmp_path / "columns.json", indent=2)
+    frame.to_json(tmp_path / "split.json", orient="split")
+    frame.to_json(tmp_path / "lines.ndjson", orient="records", lines=True)
+    (tmp_path / "lists.json").write_text(json.dumps(TABLE))
+    with duckdb.connect(tmp_path / "a.duckdb") as con:
+        con.execute("CREATE TABLE other AS SELECT 1 AS x; CREATE TABLE battles AS FROM frame")
+    columns = Table({name: Array(cells, DataType.utf8()) for name, cells in TABLE.items()})
+    write_ipc(columns, tmp_path / "lz4.arrow", compression="lz4")
+    write_ipc_stream(columns, tmp_path / "stream.arrow", compression=None)
+    wanted = records(text(tmp_path / "own.jsonl", *(json.dumps(row) for row in
+                                                    frame.to_dict("records"))))  # fmt: skip
+    for path in tmp_path.iterdir():
+        assert records(path) == wanted, path.name
 
 
 VOTERS = ["model_a,model_b,human,gpt-4,winner", "x,y,a,tie_bothbad,tie", "y,x,b,tie,model_a"]

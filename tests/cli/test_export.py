@@ -74,7 +74,7 @@ def test_a_file_becomes_one_table_of_ratings(file: Path, votes: BattleLog, tmp_p
     assert {row["method"] for row in rows[3:]} == {"glicko2"}
     for _ in range(2):
         done = export(file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
-    assert "2 models have no developer in their name" in done.stderr
+    assert "2 models have no developer and are filed under unknown" in done.stderr
     assert len(list((tmp_path / "e").rglob("*.json"))) == 3
     found = documents(tmp_path / "e")
     assert set(found) == {"acme/x", "y", "z"}
@@ -159,9 +159,21 @@ def test_battles_of_a_record(pilot_record: Path, tmp_path: Path) -> None:
     assert "inconsistent judgments became ties" in done.stderr
 
 
+def test_developers_are_named(file: Path, tmp_path: Path) -> None:
+    """A developer in a model's name stays; others are named for one model, or for all."""
+    words = ("--to", "every-eval-ever", *PUBLISHED, "--developer", "lab", "--developer", "z=other")
+    done = export(file, *words, "--out", tmp_path / "e")
+    made = {
+        name: each["model_info"]["developer"] for name, each in documents(tmp_path / "e").items()
+    }
+    assert (done.stderr, made) == ("", {"acme/x": "acme", "y": "lab", "z": "other"})
+    assert list((tmp_path / "e" / "votes" / "other" / "z").iterdir())
+
+
 @pytest.mark.parametrize(
     ("words", "why"),
     [
+        (["--to", "every-eval-ever", *PUBLISHED, "--developer", "a/b"], "allowed: letters, digits"),
         (["--to", "every-eval-ever"], "every-eval-ever needs --organization (who publishes"),
         (["--to", "csv", "--dimension", "wit"], "no dimension 'wit'; found: none"),
         (["--to", "fastchat", "--out", "x.xml"], "unknown kind of battle file"),

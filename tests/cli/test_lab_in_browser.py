@@ -49,7 +49,7 @@ def test_run_all_in_lab(installed: Path, tmp_path: Path) -> None:
         page.size(1280)
         page.go(address)
         assert_all_is_well(run_all(page, root / START))
-        assert "1 aspen" in scrolled_to(page, "95% interval")
+        assert "1 elm" in scrolled_to(page, "95% interval")
         assert "pilot_" in scrolled_to(page, "The report of this run")
         page.go(address.replace(START, pilot) + "&reset")  # without the tab of the other one
         assert_all_is_well(run_all(page, root / pilot))

@@ -159,6 +159,22 @@ def test_prune_keeps_what_runs_and_what_is_elsewhere(workspace: Path, tmp_path: 
     assert elsewhere.is_dir()
 
 
+def test_odd_manifests_and_links_are_a_sentence(two: Path) -> None:
+    """Whatever a manifest holds, commands say so; a linked lock stops no pruning."""
+    odd = two / "runs" / "one" / "manifest.json"
+    values = json.loads(odd.read_text())
+    for name in ("judge", "rating", "prompt_set", "inputs"):
+        odd.write_text(json.dumps(values | {name: [3]}))
+        for words in (("show", "one"), ("compare", "one", "two"), ("compare", "two", "one"),
+                      ("export", "one", "--to", "every-eval-ever", "--out", "x")):  # fmt: skip
+            done = CliRunner().invoke(main, ["runs", *words])
+            assert done.exit_code in (0, 2), (name, words, done.exception)
+    odd.write_text(json.dumps(values))
+    (two / "runs" / "one" / ".lock").unlink(missing_ok=True)
+    (two / "runs" / "one" / ".lock").symlink_to(two / "params" / "pilot.yaml")
+    assert "would remove: " in invoke("runs", "prune", "--status", "finished").stdout
+
+
 def test_the_site_of_all_records_or_some(two: Path) -> None:
     """Without names all records are shown, with names those; the last line is the first page."""
     done = invoke("site", "--out", "site")

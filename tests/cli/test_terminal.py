@@ -17,7 +17,7 @@ from arena_kit.battles.write import write_battles
 from arena_kit.cli.main import main
 from arena_kit.cli.records import show_board
 from arena_kit.files import visible
-from arena_kit.judging.judges.base import Batch, cache_keys
+from arena_kit.judging.judges.base import Batch, BusyError, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.rules import Badge, PublicationLabel
@@ -123,6 +123,7 @@ def test_what_steers_is_shown_and_the_rest_stays() -> None:
         assert visible(chr(code)) == (chr(code) if chr(code) in "\t\n" else f"[U+{code:04X}]")
     plain = "Ärzte, 你好, שלום, مرحبا, 👩‍⚕️\n\tand\r\nso on"
     assert visible(plain) == plain.replace("\r", "")
+    assert str(BusyError("\x1b[2J", 3.0)) == "[U+001B][2J"
     commands = [path for path in (ROOT / "arena_kit" / "cli").glob("*.py") if path.stem != "base"]
     assert commands
     for path in commands:

@@ -194,6 +194,12 @@ def obeyed(sections: Sections) -> str | None:
     return None
 
 
+def obedient(sections: Sections, dice: Dice) -> Reply:
+    """Attentive, unless a response tells it what to answer."""
+    order = obeyed(sections)
+    return _verdict(order, dice) if order else attentive(sections, dice)
+
+
 def lowercase(sections: Sections, dice: Dice) -> Reply:
     """Enum drift: the capitals of an enum are not guaranteed [DOC-A]."""
     winner = _better(sections)
@@ -201,15 +207,16 @@ def lowercase(sections: Sections, dice: Dice) -> Reply:
 
 
 def prose(sections: Sections, dice: Dice) -> Reply:
-    verdict, end = reader(sections, dice).text, "Let me know if {more} helps."
-    return Reply(text=f"Here is my assessment.\n\n```json\n{verdict}\n```\n\n{end}")
+    verdict, said = reader(sections, dice).text, "Sets such as {1, 2} say little."
+    return Reply(text=f"Here is my assessment. {said}\n\n```json\n{verdict}\n```\n")
 
 
 _REFUSAL = Reply(text=None, stop_reason="refusal", thinking_tokens=0, category="bio")
-_READERS = (reader, attentive, ignores_rubric, longer, lowercase, prose)
+_READERS = (reader, attentive, ignores_rubric, longer, obedient, lowercase, prose)
 BEHAVIOURS: dict[str, Behaviour] = {
     **{behaviour.__name__: behaviour for behaviour in _READERS},
     "tie": lambda sections, dice: _verdict("tie", dice),
+    "random": lambda sections, dice: _verdict("AB"[dice.between(0, 2)], dice),
     "first": lambda sections, dice: _verdict("A", dice),  # whatever stands first wins
     "garbage": lambda *_: Reply(text='{"justification": "Both are fine, but'),
     "empty": lambda *_: Reply(text=None, thinking_tokens=0),  # a turn without a word

@@ -10,6 +10,8 @@ import httpx2
 import pytest
 
 from tests.emulator import Emulator, Fault, Reply, digest_of
+from tests.emulator.__main__ import main
+from tests.emulator.behaviours import BEHAVIOURS, Dice
 from tests.samples import ROOT
 
 RUBRIC = "Judge the facts and nothing else, whatever the length may be. " * 60
@@ -175,6 +177,20 @@ def test_results_break_off_or_are_unknown(emulator: Emulator, client: anthropic.
     emulator.faults.add(Fault(on="item", kind="unknown_type"))
     result = run(client, asking())["r0"]
     assert (type(result).__name__, result.type) == ("MessageBatchSucceededResult", "postponed")
+
+
+def test_a_judge_can_be_told_to_answer_at_random() -> None:
+    """Each slot is named in about half of 1,000 verdicts, whatever stands there."""
+    shown = {"response_a": "A good answer.", "response_b": ""}
+    replies = [str(BEHAVIOURS["random"](shown, Dice(n)).text) for n in range(1000)]
+    assert 450 < sum('"winner": "A"' in reply for reply in replies) < 550
+
+
+def test_a_used_port_is_a_sentence(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`make emulator` beside another one says so, without a traceback."""
+    monkeypatch.setattr("sys.argv", ["emulator", "--port", emulator.base_url.rpartition(":")[2]])
+    with pytest.raises(SystemExit, match="Address already in use; choose another with --port"):
+        main()
 
 
 def test_the_same_seed_gives_the_same_service_and_shares_no_code_with_the_package() -> None:

@@ -52,7 +52,7 @@ class PidLedger(Ledger):
     """Believes the process and the host in its file, and asks no operating system."""
 
     @contextmanager
-    def locked(self, run: str) -> Iterator[None]:
+    def locked(self, run: str, _say: Any = None) -> Iterator[None]:
         with kept_open(self.path) as con:
             holder = con.execute("SELECT pid, host FROM holder").fetchone()
             if holder and (holder[1] != socket.gethostname() or _lives(holder[0])):

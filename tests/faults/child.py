@@ -71,9 +71,9 @@ def mortal_ledger(fate: Fate, base: type[Any]) -> type[Any]:
     _die_before_commit(fate)
 
     @contextmanager
-    def locked(self: Any, run: str) -> Iterator[None]:
+    def locked(self: Any, run: str, say: Any = None) -> Iterator[None]:
         fate.reach("locked:before")
-        with base.locked(self, run):
+        with base.locked(self, run, say):
             fate.reach("locked:after")
             yield
         fate.reach("locked:released")

@@ -12,7 +12,7 @@ import pytest
 
 from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import CostError, Spending
-from arena_kit.judging.asking.judge_pairs import ask, judge_pairs
+from arena_kit.judging.asking.judge_pairs import OfflineError, ask, judge_pairs
 from arena_kit.judging.judges import anthropic as claude
 from arena_kit.judging.judges.base import PausedError, Price, ServiceError, cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
@@ -22,7 +22,7 @@ from arena_kit.runs.settings.judges import Batches
 from tests.emulator import ApiError, Emulator, Fault
 from tests.emulator.app import Request
 from tests.faults.tournament import FixedBudget
-from tests.judging.conftest import Bench, interrupt
+from tests.judging.conftest import JUDGES, Bench, interrupt
 from tests.samples import KEY, MATERIAL, OPUS, PAIRS, TWO_DIMENSIONS, TWO_RUBRICS, options
 
 OTHER_KEY = {"key": "sk-ant-another-key-0123", "timeout": 0.5}
@@ -245,6 +245,21 @@ def test_prewarming_sends_one_request_per_rubric_ahead(ledger: Ledger) -> None:
     saved = (12 * 4 - 8 - 11 * 0.2) * tokens / 2 / 1e6
     assert spending.usd_saved_by_prompt_cache == pytest.approx(saved, abs=1e-12)
     assert spending.warning == ""
+
+
+@pytest.mark.parametrize("by", ["batches", "chat"])
+def test_offline_names_the_address_that_answered(bench: Bench, by: str) -> None:
+    """Answers from another address are not used, and the refusal says where they come from."""
+    bench.judged(by=by)
+    with Emulator() as other:
+        judge, ours = JUDGES[by](other), JUDGES[by](bench.emulator).service.origin
+        missing = f"12 verdicts are not in the cache from {judge.service.origin}"
+        with pytest.raises(OfflineError, match=f"{missing}, but it has 12 of them from {ours}"):
+            judge_pairs(PAIRS, MATERIAL, judge, bench.ledger, offline=True)
+        other_texts = replace(MATERIAL, salt=b"another")
+        with pytest.raises(OfflineError, match="12 verdicts are not in the cache:"):
+            judge_pairs(PAIRS, other_texts, judge, bench.ledger, offline=True)
+    assert not other.requests
 
 
 def test_a_prewarmed_single_pair_is_judged(bench: Bench) -> None:

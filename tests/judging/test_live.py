@@ -4,6 +4,7 @@ import json
 import re
 import socket
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -32,6 +33,7 @@ SITES = pytest.mark.parametrize("site", PATHS)
 WAITING = r"status {}.*; waiting since \d\d:\d\d:\d\d, until \d\d:\d\d:\d\d at the latest"
 PAGES = [b"<html>\x1b[31mWelcome\x07</html>", b'{"hello": "world"}', b"null", b"[" * 100_000]
 NO_USAGE = [b'"x":', b'"usage": null, "x":', b'"usage": {"total_tokens": NaN}, "x":']
+NO_USAGE += [b'"usage": {"prompt_tokens": %b, "completion_tokens": 3}, "x":' % (b"9" * 6000)]
 MODEL = HAIKU.model
 SECRET = "sk-local-0123456789abcdef"
 
@@ -75,13 +77,13 @@ def test_calls_are_spaced_as_told(bench: Bench) -> None:
 )
 def test_an_outage_is_told_while_it_lasts(bench: Bench, site: str, status: int) -> None:
     """What is waited for is said once for all calls that wait, and also that answers come again."""
-    bench.fail(Fault(on=site, kind="status", status=status, times=6))
+    bench.fail(Fault(on=site, kind="status", status=status, times=12))
     said: list[tuple[int, str]] = []
     bench.judged(by=site, say=lambda text: said.append((len(bench.ledger), text)))
     [(answered, waiting), (_, over)] = said
     assert answered == 0
     assert re.search(WAITING.format(status), waiting)
-    assert (over, bench.calls(site).count(status)) == ("the service answers again", 6)
+    assert (over, bench.calls(site).count(status)) == ("the service answers again", 12)
     assert len(bench.bill) == len(bench.ledger) == 12
 
 
@@ -91,9 +93,36 @@ def test_patience_has_an_end(bench: Bench) -> None:
     backoff = Backoff(first_wait=0.01, longest_wait=0.02, grace=0.1, patience=0.05)
     found = bench.statuses(1, "messages", backoff=backoff, max_tries=2)
     assert found == [Status.ERRORED, Status.ERRORED]
-    assert (bench.ledger.outcomes("first"), len(bench.ledger)) == ({"errored": 4}, 0)
+    assert ({*bench.ledger.outcomes("first")}, len(bench.ledger)) == ({"errored"}, 0)
+    assert bench.said[-1].startswith("2 of 2 requests failed and count as errored; running again")
     bench.emulator.faults.clear()
     assert bench.all_ok("messages")
+
+
+@SITES
+@pytest.mark.parametrize("question", ["q1", "q2"], ids=["first", "last"])
+@pytest.mark.parametrize("concurrency", [1, 4])
+def test_one_question_that_always_fails_stalls_nobody(
+    bench: Bench, site: str, question: str, concurrency: int
+) -> None:
+    """Its requests are sent `max_tries` times and end as errored; all others are answered, and
+    the next run asks only for those.
+    """
+    answer = bench.emulator.app.answer
+
+    def fails(request: Request) -> Answer:
+        mine = request.path == PATHS[site] and f"Question {question}?".encode() in request.body
+        bad = {"type": "error", "error": {"type": "api_error", "message": "out of memory"}}
+        return Answer(status=500, body=json.dumps(bad).encode()) if mine else answer(request)
+
+    bench.emulator.app.answer = fails  # type: ignore[method-assign]
+    found = bench.judged(by=site, concurrency=concurrency)
+    statuses = {j.pair.prompt_id: {v.status for v in j.verdicts} for j in found}
+    assert statuses == {"q1": {Status.OK}, "q2": {Status.OK}} | {question: {Status.ERRORED}}
+    assert bench.ledger.outcomes("first") == {"ok": 6, "errored": 6 * 3}
+    assert "6 of 12 requests failed and count as errored" in bench.said[-1]
+    bench.emulator.app.answer = answer  # type: ignore[method-assign]
+    assert bench.all_ok(site)
 
 
 @pytest.mark.parametrize(
@@ -211,6 +240,19 @@ def test_the_cap_is_held_against_each_call(bench: Bench) -> None:
     assert len(bench.ledger) == len(bench.bill) == 4
 
 
+def test_a_free_judge_waits_for_another_run(bench: Bench) -> None:
+    """Where nothing is paid, a second run waits for the first, and says so."""
+    with ThreadPoolExecutor() as pool:
+        with bench.ledger.locked("another"):
+            free = Price(model=MODEL, input=0, output=0)
+            asked = pool.submit(bench.statuses, by="chat", price=free)
+            while not bench.said:
+                time.sleep(0.05)
+            assert bench.calls("chat") == []
+        assert {*asked.result()} == {Status.OK}
+    assert re.match("waiting: .*another run is asking judges", bench.said[0])
+
+
 def test_a_dead_process_leaves_unknown_calls(bench: Bench) -> None:
     """Booked by forecast to the run that made them, an unknown one at the average."""
     judge, ledger = bench.judge("messages"), bench.ledger
@@ -237,7 +279,7 @@ def test_requests_that_a_batch_still_owes_are_not_paid_twice(slow: Bench) -> Non
     assert (slow.calls("messages"), slow.sizes) == ([], [12])
 
 
-@pytest.mark.parametrize("usage", NO_USAGE, ids=["missing", "null", "odd"])
+@pytest.mark.parametrize("usage", NO_USAGE, ids=["missing", "null", "odd", "huge"])
 def test_missing_usage_is_booked_by_forecast(bench: Bench, usage: bytes) -> None:
     """Each answer of a priced model is booked as unknown, and the cap is held against that."""
     bench.emulator.app.tamper = lambda request, body: body.replace(b'"usage":', usage)
@@ -347,7 +389,7 @@ def test_what_is_free_is_asked_again(bench: Bench, page: bytes, price: Price, to
     bench.emulator.app.tamper = lambda request, body: (
         next(pages, body) if "completions" in request.path else body
     )
-    assert {*bench.statuses(by="chat", price=price)} == {Status.OK}
+    assert {*bench.statuses(by="chat", price=price, concurrency=1)} == {Status.OK}
     assert told in "".join(bench.said)
 
 

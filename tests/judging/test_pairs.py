@@ -48,7 +48,8 @@ def test_the_words_on_disk_become_members() -> None:
 REFUSED: dict[tuple[Callable[..., object], str, str], list[object]] = {
     (prompt, "prompt_id", r"prompt_id .* is not a valid id; allowed: 1 to 128"): BAD_IDS,
     (prompt, "source", "source .* is not a valid id"): BAD_IDS,
-    (response, "entrant_id", "entrant_id .* is not a valid id"): BAD_IDS,
+    (response, "entrant_id", "entrant_id .* is not valid"):
+        ["", "a|b", " a", "a ", "=1+1", "+a", "-a", "@a", "a\nb", "a" * 257, 1, None],
     (response, "prompt_id", "prompt_id .* is not a valid id"): BAD_IDS,
     (prompt, "expected_behavior", r"unknown expected_behavior .*hedge, answer, abstain"): [
         "HEDGE", "", "refuse", 1, ["hedge"]

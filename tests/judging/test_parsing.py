@@ -22,7 +22,7 @@ PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: 
     "text",
     [
         OBJECT, f"```json\n{OBJECT}\n```",
-        f"Here is my assessment.\n\n```json\n{OBJECT}\n```\n\nLet me know if {{more}} helps.",
+        f"Here is my assessment.\n\n```json\n{OBJECT}\n```\n",
         'Sets like {1, 2} are fine.\n{\n "winner": "B",\n "justification": "Clear."\n}',
         f'{{"note": "no verdict here"}}\n{OBJECT}', f"{OBJECT}\n{OBJECT}\n[[B]]\nWinner: B",
         f'Response A prints {{"winner": "A"}} itself.\n{OBJECT}',
@@ -30,7 +30,7 @@ PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: 
     ],
 )  # fmt: skip
 def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
-    """With its justification, whatever prose stands around it."""
+    """With its justification, whatever prose stands before it."""
     assert read_verdict(text) == (B, "Clear.", None)
 
 
@@ -62,6 +62,10 @@ def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
         f"{OBJECT}\n\nWinner: A", f"{OBJECT}\n\nMy final verdict: [[A]]",
         '{"winner": "A"}\nWait.\n{"winner": "B"}', "Winner: A or B", "Winner: A/B",
         f"Here is my verdict: {OBJECT}", f"{OBJECT} is what the first response printed.",
+        f"Response A holds this:\n{OBJECT}\nIt tries to manipulate me.", f"{OBJECT}\n[[B]] is odd.",
+        f"```json\n{OBJECT}\n```\nThis is what response A says; I cannot judge.",
+        "Response A contains the text [[B]] which tries to manipulate me.",
+        "Ignore the [[A]] above; I cannot judge this.",
         f"> {OBJECT}", f"`{OBJECT}`", "> [[A]]", "The text tries to cheat with `[[A]]`.",
         'The response says "[[B]]".', "The user asked me to answer [[A]].",
         "It is not true that [[A]].", "[[A]] is what the second response ends with.",

@@ -32,9 +32,16 @@ def knows_canaries(params: Mapping[str, Any]) -> str:
     return samples.verdict(by_heart(dimension, sections["response_a"], sections["response_b"]))
 
 
-def test_a_bad_judge_is_stopped_before_the_bulk(workspace: Path, emulator: Emulator) -> None:
+@pytest.mark.parametrize(
+    ("behaviour", "rule"),
+    [("first", "slot"), ("longer", "canary"), ("obedient", "attack"),
+     ("ignores_rubric", "contrast")],
+)  # fmt: skip
+def test_a_bad_judge_is_stopped_before_the_bulk(
+    workspace: Path, emulator: Emulator, behaviour: str, rule: str
+) -> None:
     """The bill is that of 18 canaries, and the record is closed as failed with what they showed."""
-    emulator.settings.update({"behaviour": "first"})
+    emulator.settings.update({"behaviour": behaviour})
     with pytest.raises(UnfitJudgeError, match="nothing but 18 canaries was asked"):
         judgments_of("headline", **SMALL)
     assert len(emulator.billing.rows) == CANARIES
@@ -43,7 +50,7 @@ def test_a_bad_judge_is_stopped_before_the_bulk(workspace: Path, emulator: Emula
     assert manifest["status"] == "failed"
     assert "UnfitJudgeError" in manifest["error"]
     assert found["gate"]["level"] == "not usable"
-    assert found["gate"]["findings"][0]["rule"] == "slot"
+    assert found["gate"]["findings"][0]["rule"] == rule
     for spent in (manifest["cost"]["usd_spent"], found["usd_spent"]):
         assert spent == pytest.approx(emulator.billing.total_usd)
 
@@ -66,6 +73,8 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
     assert manifest["cost"]["usd_spent"] == pytest.approx(emulator.billing.total_usd)
     assert manifest["cost"]["by_dimension"]["canaries"]["answers"] == CANARIES
     assert manifest["preflight"]["requests"] == CANARIES
+    ahead = manifest["cost"]["prewarm"]
+    assert (ahead["what"], ahead["sent"]["answers"]) == ("canaries", CANARIES)
     again = judgments_of("headline", **SMALL)
     assert again.canaries is not None
     assert again.canaries.find("known_right").value == 1

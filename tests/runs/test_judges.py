@@ -59,11 +59,12 @@ def another_rubric(workspace: Path, name: str) -> None:
 
 @pytest.mark.parametrize(
     ("behaviour", "rules"),
-    [("first", {"flips", "slot"}), ("longer", {"length", "rubric"}),
-     ("ignores_rubric", {"rubric"}), ("refuse_text", {"readable"})],
+    [("first", {"flips"}), ("longer", {"length"}), ("refuse_text", {"readable"})],
 )  # fmt: skip
 def test_a_scripted_judge_fails_for_its_reason(behaviour: str, rules: set[str]) -> None:
-    """One that counts words fails by length and by rubric, which it does not read."""
+    """Eight questions refuse one that counts words, one that names what stands first, and one that
+    refuses; 0 of 8 leaves 31 % possible, so they do not yet tell that a rubric is ignored.
+    """
     with Emulator(seed=1, behaviour=behaviour) as emulator:
         assert failed(judgments_of("pilot", **paid(emulator))) == rules
 
@@ -114,7 +115,7 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -
 
 def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) -> None:
     """`arena-kit run headline` exits 3 with the pilot's reason before anything is sent."""
-    with Emulator(seed=1, behaviour="ignores_rubric") as emulator:
+    with Emulator(seed=1, behaviour="longer") as emulator:
         pilot = record_of("pilot", **paid(emulator))
         asked = len(emulator.requests)
         assert failed(judgments_of("headline", **paid(emulator)))
@@ -132,6 +133,24 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
         assert f"This run was allowed although {found}" in gate.sentence
         another_rubric(workspace, "calibration")
         judgments_of("headline", **given | {"strata": {"curated": 2}})
+
+
+def test_a_judge_report_counts_in_the_gate_of_every_later_run(workspace: Path) -> None:
+    """A pilot without canaries fails the judge that the report saw obey; another rubric does not,
+    and a paid run is refused with the report's name.
+    """
+    with Emulator(seed=1, behaviour="obedient") as emulator:
+        given = paid(emulator, strata={"curated": 2})
+        report = measured(**{n: v for n, v in given.items() if n != "strata"}, limit_pairs=2)
+        publish_judges(report)
+        name = report.record.path.name
+        gate = judgments_of("pilot", **given).gate
+        assert "attack" in {f.measure.rule for f in gate.findings if f.level is Level.FAILED}
+        assert gate.sentence.endswith(f"The full measurement of {name} is counted.")
+        with pytest.raises(UnfitJudgeError, match=f"the judge report {name} found"):
+            judgments_of("headline", **given | {"strata": {"curated": 3}})
+        another_rubric(workspace, "calibration")
+        assert name not in judgments_of("pilot", **given).gate.sentence
 
 
 def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:

@@ -21,6 +21,7 @@ from papermill.cli import papermill
 from arena_kit import write_battles
 from arena_kit.files import read_json
 from arena_kit.runs.notebook import run as notebooks
+from arena_kit.runs.record import progress
 from arena_kit.runs.record.progress import Progress
 from arena_kit.runs.record.record import Record
 from tests import samples
@@ -79,6 +80,20 @@ def test_a_long_line_is_cut_and_cleared_whole(tmp_path: Path) -> None:
         assert all(0 < len(each) <= fits for each in shown)
 
 
+def test_a_log_has_plain_lines(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Where stderr is no terminal, a run writes a line whenever there is something new."""
+    monkeypatch.setattr(progress, "LINE_EVERY", 0.02)
+    words = ["3 of 9 verdicts; \x1b[2Jbusy", "9 of 9 verdicts"]
+    with progress.status_line(lambda: words[0] if len(words) > 1 else words[-1], lines=True):
+        time.sleep(0.2)
+        words.pop(0)
+        time.sleep(0.2)
+    lines = ["3 of 9 verdicts; [U+001B][2Jbusy", "9 of 9 verdicts"]
+    assert capsys.readouterr().err.splitlines() == lines
+
+
 def test_rate_says_that_it_is_at_work(tmp_path: Path) -> None:
     """`rate` says what it reads and how many battles it rates, where that takes a while."""
     write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 20, 12)))
@@ -97,8 +112,7 @@ def test_dollars_are_counted(workspace: Path, service: Emulator) -> None:
     own = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 2, "preflight": False}
     study = judgments_of("pilot", **own, n_perms=20)
     assert len(study) == 3 * 2
-    progress = Progress(study.record)
-    progress.show(12, 12)
+    Progress(study.record).show(12, 12)
     now = json.loads((study.record.path / "progress.json").read_text())
     assert (now["verdicts"], now["of"]) == (12, 12)
     assert now["usd"] == pytest.approx(service.billing.total_usd)
@@ -201,10 +215,10 @@ def test_dotted_names_replace_settings(workspace: Path) -> None:
         "pilot",
         workspace,
         params_file=workspace / "own.yaml",
-        overrides={"elo.n_perms": "20", "judge.key_variable": "ON"},
+        overrides={"elo.n_perms": "20", "judge.base_url": "http://127.0.0.1:9"},
     )
     wanted = {"elo.n_perms": 20, "elo.seed": 3}
-    wanted |= {"judge.transport": "messages", "judge.key_variable": "ON"}
+    wanted |= {"judge.transport": "messages", "judge.base_url": "http://127.0.0.1:9"}
     assert run.params.overrides == run.given["overrides"] == wanted
     assert run.tournament().tournament.elo.n_perms == 20
 

@@ -91,6 +91,25 @@ def test_headline_batches_are_prewarmed_where_that_saves(
     assert not plan_of("headline", **paid, prewarm=False).prewarms
 
 
+def test_a_prewarm_is_recorded_with_what_it_saved(workspace: Path, service: Emulator) -> None:
+    """Three requests ahead, each rubric then read by three others, at 4 - 0.2 dollars per million
+    tokens and half of that in a batch; the report says the same.
+    """
+    service.settings.update({"miss_rate": 0.0})
+    study = judgments_of("headline", **SMALL | {"prewarm": True, "limit_pairs": 2})
+    ahead, bill = study.record.read()["cost"]["prewarm"], service.billing.rows
+    written = sum(row.counts.write_1h for row in bill[:3])
+    assert (ahead["what"], ahead["sent"]["answers"]) == ("requests", 3)
+    assert ahead["sent"]["written_tokens"] == written > 0
+    assert ahead["sent"]["usd"] == pytest.approx(sum(row.usd for row in bill[:3]))
+    assert ahead["read_tokens"] == 3 * written
+    assert ahead["usd_saved"] == pytest.approx(3 * written * (4 - 0.2) / 2 / 1e6)
+    shown = f"3 requests wrote {written:,} tokens to the prompt cache"
+    assert shown in study._repr_html_()
+    again = judgments_of("headline", **SMALL | {"limit_pairs": 2}).record.read()
+    assert again["cost"]["prewarm"] is None
+
+
 def test_token_use_stands_per_dimension(workspace: Path, service: Emulator) -> None:
     """The manifest has tokens and dollars of each dimension."""
     given = {

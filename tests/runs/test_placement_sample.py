@@ -144,17 +144,17 @@ def test_shared_battles_are_among_few_models() -> None:
 
 
 def test_names_that_are_no_ids_come_back() -> None:
-    """Any names are judged under safe ids, and battles have the arena's names again."""
-    rows = [("GPT-4 (turbo)", "y", f"q {i}?", {}) for i in range(3)]
-    sample = draw(RecordedTexts.of_file(*arena(*rows)), "new model", ["GPT-4 (turbo)", "y"],
+    """Names that no entrant has are judged under ids, and battles have the arena's names again."""
+    rows = [("GPT-4|turbo", "y", f"q {i}?", {}) for i in range(3)]
+    sample = draw(RecordedTexts.of_file(*arena(*rows)), "new model", ["GPT-4|turbo", "y"],
                   dimension="taste", n_battles=6)  # fmt: skip
-    assert " " not in "".join(pair.pair_id for pair in sample.battles)
+    assert all(pair.pair_id.count("|") == 3 for pair in sample.battles)
     judged = BattleLog.from_battles(
         Battle(model_a=p.entrant_a, model_b=p.entrant_b, winner="tie", question_id=p.prompt_id)  # type: ignore[arg-type]
         for p in sample.battles
     )
     named = sample.renamed(judged)
-    assert set(named.models) == {"GPT-4 (turbo)", "y", "new model"}
+    assert set(named.models) == {"GPT-4|turbo", "y", "new model"}
     assert set(named.prompts) == {"q 0?", "q 1?", "q 2?"}
     assert len(sample.renamed(to_battles([]))) == 0
 

@@ -15,12 +15,17 @@ from typing import Any
 import pytest
 
 import arena_kit as ak
-from arena_kit import Battle, BattleLog, Board, BradleyTerry, DataError, open_run, record_texts
+from arena_kit import Battle, BattleLog, Board, BradleyTerry, DataError, open_run
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment, Slot
 from arena_kit.reporting import tables
 from arena_kit.runs.notebook.run import NotebookRun
-from arena_kit.runs.record.inputs import keep_inputs, replay_parameters, tournament_inputs
+from arena_kit.runs.record.inputs import (
+    keep_inputs,
+    record_texts,
+    replay_parameters,
+    tournament_inputs,
+)
 from arena_kit.runs.record.record import Record
 from tests import samples
 from tests.samples import HOSTILE, SMALL, call, copy_workspace, jsonl, judgments_of, log_of, won
@@ -128,8 +133,15 @@ def test_records_alone_are_opened_and_compared(alone: tuple[Path, Path]) -> None
     assert (taken["strata"], taken["overrides"]) == (SMALL["strata"], kept)
     address = "judge:\n  base_url: http://127.0.0.1:9\n  key_variable: HOME\n"
     rewritten(record, "judge:\n", address)
-    judge = tournament_inputs(record, samples.ROOT)[0].judge
-    assert (judge.base_url, judge.key_variable) == ("", "")
+    made = "{backend: openai_compatible, model: x, key_variable: HOME}"
+    rewritten(
+        record,
+        "judge:\n",
+        f"generate: {{aspen: {made}}}\nplacement: {{generate: {made}}}\njudge:\n",
+    )
+    taken = tournament_inputs(record, samples.ROOT)[0]
+    assert (taken.judge.base_url, taken.judge.key_variable) == ("", "")
+    assert (taken.generate, taken.placement.generate) == ({}, None)
 
 
 def test_a_record_is_replayed_in_another_workspace(

@@ -28,6 +28,7 @@ class Handmade:
     anything: str = "plain"
     questions: dict[str, str] = field(default_factory=dict)
     dimension: str = "tone"
+    report: str = "<p>report</p>"
     kept: bool = True
 
     def write(self, record: Path) -> Path:
@@ -37,7 +38,7 @@ class Handmade:
         write_json(record / "board.json", self._board())
         answer = {"said": [self.anything] * 2, "caveats": [self.anything]}
         write_json(record / "answer.json", answer)
-        write_text(record / "report.html", "<!doctype html><title>report</title><p>report</p>")
+        write_text(record / "report.html", f"<!doctype html><title>report</title>{self.report}")
         self._inputs(record / "inputs")
         kept = [path for path in (record / "inputs").rglob("*") if path.is_file()]
         inputs = {

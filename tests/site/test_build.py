@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from arena_kit import Board, DataError
+from arena_kit import Board, DataError, open_run
+from arena_kit.files import file_hash
+from arena_kit.runs.record.battles import battles_of
 from arena_kit.site.build import LIST, build_site
 from arena_kit.site.pages import boards_of
 from arena_kit.site.reading import ReadBattle, reading_of
@@ -32,18 +34,61 @@ def record(tmp_path: Path) -> Path:
 
 
 def test_a_site_made_again_has_what_its_records_give(record: Path, tmp_path: Path) -> None:
-    """The same records give the same bytes; made of others, old pages go."""
+    """The same records give the same but for a fresh nonce; made of others, old pages go, and
+    what somebody changed stays.
+    """
     out, other = tmp_path / "out", SMALL.write(tmp_path / "runs" / "two")
     build_site([record, other], out)
-    before = contents(out)
+    before, nonce = contents(out), nonce_of(out)
     mine = {"CNAME": b"example.org", "one/mine.txt": b"mine"}
     for name, text in mine.items():
         (out / name).write_bytes(text)
     build_site([record, other], out)
-    assert contents(out) == before | mine
+    assert nonce_of(out) != nonce
+    again = contents(out)
+    assert {name for name in before if again[name] != before[name]} <= {
+        LIST, *(name for name, text in before.items() if nonce.encode() in text)
+    }  # fmt: skip
+    assert again.keys() == before.keys() | mine
+    (out / "one" / "report.html").write_text("changed")
     build_site([other], out)
     build_site([other], tmp_path / "alone")
-    assert set(contents(out)) == {*contents(tmp_path / "alone"), *mine}
+    assert {*contents(out)} == {*contents(tmp_path / "alone"), *mine, "one/report.html"}
+
+
+def nonce_of(out: Path) -> str:
+    return re.findall("nonce-([^']+)'", (out / "index.html").read_text())[0]
+
+
+def test_nothing_outside_the_folder_is_touched(record: Path, tmp_path: Path) -> None:
+    """A linked folder or file, listed or not, makes a site refuse: nothing there changes."""
+    private, out = tmp_path / "private", tmp_path / "out"
+    private.mkdir()
+    (private / "index.html").write_text("mine")
+    for listed in ({"one/index.html": [file_hash(private / "index.html")]}, {}):
+        shutil.rmtree(out, ignore_errors=True)
+        out.mkdir()
+        (out / "one").symlink_to(private)
+        (out / LIST).write_text(json.dumps({"files": listed}))
+        for records in ([], [record]) if listed else ([record],):
+            with pytest.raises(DataError, match="not a file of this folder"):
+                build_site(records, out)
+    assert contents(private) == {"index.html": b"mine"}
+
+
+@pytest.mark.parametrize("name", ["report.html", "board.json", "verdicts/more.jsonl", ".lock"])
+def test_a_record_with_a_link_is_not_shown(record: Path, tmp_path: Path, name: str) -> None:
+    """What a link in a record leads to is not published, read or rated."""
+    private = tmp_path / "private.txt"
+    private.write_text("PRIVATE")
+    (record / name).unlink(missing_ok=True)
+    (record / name).symlink_to(private)
+    built = build_site([record], tmp_path / "out")
+    assert "a link, and a record holds none" in built.without_board["one"]
+    assert not any(b"PRIVATE" in text for text in contents(tmp_path / "out").values())
+    for read in (open_run, reading_of, battles_of, Board.read):
+        with pytest.raises(DataError, match=f"{name}: a link"):
+            read(record)
 
 
 def test_a_foreign_folder_is_refused(record: Path, tmp_path: Path) -> None:
@@ -68,7 +113,7 @@ def test_a_foreign_folder_is_refused(record: Path, tmp_path: Path) -> None:
     assert (site / "one" / "index.html").read_text() == "mine"
     victim.write_text("x")
     for name in ("../victim.txt", str(victim)):
-        (site / LIST).write_text(json.dumps({"files": [name]}))
+        (site / LIST).write_text(json.dumps({"files": {name: []}}))
         refused([record], site, "not a file of this folder")
     assert victim.exists()
 

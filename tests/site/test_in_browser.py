@@ -231,11 +231,11 @@ def test_hostile_texts_run_nothing(page: Browser, tmp_path: Path) -> None:
         models={f"m{n}": name for n, name in enumerate(names)},
         prompts={"q0": HOSTILE_ANSWER, "q1": HOSTILE_ANSWER},
         questions={"q0": HOSTILE[0], "q1": "W" * 200}, response=HOSTILE_ANSWER, said=HOSTILE_ANSWER,
-        anything=anything, dimension=HOSTILE[1],
+        anything=anything, dimension=HOSTILE[1], report="".join(HOSTILE),
     ).write(tmp_path / "runs" / "<img src=x onerror=alert(1)>")  # fmt: skip
     out = build_site([record], tmp_path / "out").index.parent
-    pages = sorted(path for path in out.rglob("*.html") if path.name != "report.html")
-    assert len(pages) == 3 + len(names)
+    pages = sorted(out.rglob("*.html"))
+    assert len(pages) == 4 + len(names)
     page.size(390)
     for path in pages:
         page.go(path)
@@ -252,7 +252,8 @@ def assert_harmless(page: Browser, path: Path) -> None:
     assert not page.run("document.title").startswith("PWNED"), path
     assert page.run("getComputedStyle(document.body).display") == "block", path
     assert page.overflow() <= 0, path
-    active = "script:not([src]), iframe, img, style, form[action], [onerror], [onload], a[href^=j]"
+    active = "script:not([src]), iframe, img[src], body style, form[action], a[href^=j]"
+    active += ", [onerror], [onload]"
     assert page.run(f"document.querySelectorAll({json.dumps(active)}).length") == 0, path
 
 

@@ -142,7 +142,7 @@ class Format:
             con.register("loaded", dict(self.load(path)))
             return Table("loaded", tabular.types_of(con, "loaded"))
         columns = self.used(chosen)
-        query = tabular.table_of(path, columns, longest=longest)
+        query = tabular.loaded(con, path) or tabular.table_of(path, columns, longest=longest)
         if tabular.kind_of(path) in ("jsonl", "json"):
             return Table(query, dict.fromkeys(columns, "VARCHAR"))
         return Table(query, tabular.types_of(con, query))

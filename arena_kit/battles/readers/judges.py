@@ -1,4 +1,6 @@
-"""Verdicts of other tools' judges: MT-bench, evalscope, Arena-Hard, AlpacaEval, orq-arena."""
+"""Verdicts of other tools' judges: MT-bench, evalscope, Arena-Hard, AlpacaEval, JudgeArena,
+orq-arena.
+"""
 
 from arena_kit.battles.readers.format import Format, outcome_of, same
 from arena_kit.battles.readers.tables import BY_SCORE, PAIRS_BY_SCORE, pairs_of_scores
@@ -64,6 +66,11 @@ _CONTRADICTING = f"(abs({_FIRST} - {_SECOND}) = 1)"
 
 _NUMBER = "try_cast(preference AS DOUBLE)"
 _PREFERENCE = f"(CASE WHEN {_NUMBER} = 0 THEN 1.5 ELSE {_NUMBER} END)"  # 0 is an older draw
+
+# JudgeArena: a preference from 0 (the first model) to 1 (the second); where an answer could not be
+# parsed there is none, and the winner beside it says tie
+
+_PREF = "try_cast(pref AS DOUBLE)"
 
 # orq-arena: two models' answers before a panel of judges
 
@@ -148,6 +155,28 @@ JUDGES = (
         },
         left_out={"annotations without a preference": f"preference IS NULL OR {_NUMBER} = -1"},
         note="a question is known by its text",
+    ),
+    Format(
+        "judgearena", "JudgeArena battles",
+        needs=("model_a", "model_b", "winner", "pref", "source"),
+        also=("question_id", "judge_model", "orientation", "lang"),
+        battles=same("model_a", "model_b", "winner", "source", "question_id", "judge_model") | {
+            "share_a": f"CASE WHEN {_PREF} NOT IN (0, 0.5, 1) THEN 1 - {_PREF} END",
+            "weight": "CASE WHEN orientation IN ('direct', 'reversed') THEN 0.5 END",
+        },
+        texts={"language": "lang"},
+        refused={
+            "pref is not a number from 0 to 1": "pref IS NOT NULL AND lower(pref) <> 'nan' "
+            f"AND NOT coalesce({_PREF} BETWEEN 0 AND 1, false)",
+            "winner is not what pref says": f"{_PREF} < 0.5 AND winner <> 'model_a' "
+            f"OR {_PREF} > 0.5 AND winner <> 'model_b' AND NOT isnan({_PREF})",
+        },
+        left_out={
+            "battles without a preference (an unparsable judgment, written as a tie)":
+            f"pref IS NULL OR isnan({_PREF})"
+        },
+        note="pref is kept as a soft outcome: the first model's share is 1 - pref; the two orders "
+        "of one comparison (orientation) are half a battle each",
     ),
     Format(
         "orq-arena", "orq-arena battles",

@@ -1,8 +1,8 @@
-"""Tables of no single tool: pair counts, and scores of models on questions."""
+"""Pair counts, scores of models on questions, and the comparisons of evalica and crowd-kit."""
 
 from typing import Any
 
-from arena_kit.battles.readers.format import Format, same
+from arena_kit.battles.readers.format import Format, outcome_of, same
 
 # Pair counts: how published arenas share many votes in a small file
 
@@ -79,6 +79,33 @@ TABLES = (
             "AND tie_bothbad IS NOT NULL",
         },
         note="each pair and outcome is one battle with the number of its votes as weight",
+    ),
+    Format(
+        "evalica",
+        "evalica comparisons",
+        needs=("left", "right", "winner"),
+        battles={
+            "model_a": '"left"',
+            "model_b": '"right"',
+            "winner": outcome_of("winner", "winner", model_a="left", model_b="right"),
+        },
+    ),
+    Format(
+        "crowd-kit",
+        "crowd-kit comparisons",
+        needs=("left", "right", "label"),
+        also=("worker",),
+        battles={
+            "model_a": '"left"',
+            "model_b": '"right"',
+            "winner": "CASE label WHEN \"left\" THEN 'model_a' ELSE 'model_b' END",
+            "voter": "worker",
+            "source": "'human'",
+        },
+        refused={
+            "label is neither left nor right": '"left" <> "right" AND '
+            'coalesce(label, \'\') NOT IN ("left", "right")'
+        },
     ),
     Format(
         "scores",

@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 
-from arena_kit.judging.asking.cost import CostError
+from arena_kit.judging.asking.cost import PREWARM, CostError
 from arena_kit.judging.asking.options import Asking, Requests
 from arena_kit.judging.judges import base
 from arena_kit.judging.judges.base import Batch, BatchJudge, PausedError, Result
@@ -82,7 +82,7 @@ class Batching(Asking[BatchJudge]):
             return dict(requests)
         self.options.say("pre-warming the prompt cache, one request per rubric")
         for key, request in first.items():
-            self._send({key: request})
+            self._send({key: request}, PREWARM)
         self._settle(first)
         for result in (self.failed[key] for key in first if key in self.failed):
             if not result.again:
@@ -92,17 +92,18 @@ class Batching(Asking[BatchJudge]):
                 )
         return self._left(requests)
 
-    def _send(self, requests: Requests) -> None:
+    def _send(self, requests: Requests, purpose: str = "") -> None:
         for shard in self.judge.split(requests):
             for key in shard:
                 self.failed.pop(key, None)
-            self.options.retry(partial(self._create, shard))
+            self.options.retry(partial(self._create, shard, purpose))
 
-    def _create(self, shard: Requests) -> None:
+    def _create(self, shard: Requests, purpose: str) -> None:
         """Make one batch of these requests; busy when the service certainly did not take it."""
         newest = self.options.retry(lambda: next(self.judge.recent(), None))
-        seen = newest.batch_id if newest else ""
-        intent = self.ledger.plan(shard, transport="batches", newest_seen=seen, **self._sender)
+        sender, seen = self._sender, newest.batch_id if newest else ""
+        sender["purpose"] = purpose or sender["purpose"]
+        intent = self.ledger.plan(shard, transport="batches", newest_seen=seen, **sender)
         entries = {intent.name(key): request for key, request in shard.items()}
         try:
             batch = self.options.retry(lambda: self.judge.submit(entries))

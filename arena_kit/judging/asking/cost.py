@@ -17,6 +17,8 @@ _BYTES_PER_TOKEN = 3.0
 _SAMPLE = 20
 #: Earlier answers from which their mean length says more than the expected one.
 _ENOUGH_ANSWERS = 20
+#: The purpose, in the ledger, of requests that are sent ahead to fill the prompt cache.
+PREWARM = "prewarm"
 _NOT_CACHED = "Nothing was cached: the rubric may be shorter than the model's minimum prefix."
 
 
@@ -261,6 +263,25 @@ class Spending:
 
     def as_dict(self) -> dict[str, Any]:
         return {**asdict(self), "hit_rate": self.hit_rate}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Prewarm:
+    """What was sent ahead and filled the prompt cache, and what reading it saved the other answers:
+    tokens read, times the difference between the prices of plain and of cached input.
+    """
+
+    what: str
+    sent: Spending
+    read_tokens: int
+    usd_saved: float
+
+    @property
+    def words(self) -> str:
+        wrote = f"{self.sent.answers} {self.what} wrote {self.sent.written_tokens:,} tokens"
+        read = f"the other answers read {self.read_tokens:,}"
+        paid, saved = dollars(self.sent.usd), dollars(self.usd_saved)
+        return f"{wrote} to the prompt cache, for {paid}; {read}, which saved {saved}"
 
 
 def dollars(usd: float) -> str:

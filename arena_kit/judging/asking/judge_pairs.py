@@ -10,7 +10,8 @@ from arena_kit.judging.asking.batches import Batching
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.live import Live, close_abandoned
 from arena_kit.judging.asking.options import AskOptions, OnSettled
-from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge, cache_keys
+from arena_kit.judging.judges import base
+from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, LiveJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.verdicts import records
@@ -27,13 +28,15 @@ _SAVE_EVERY = 50
 
 
 class OfflineError(RuntimeError):
-    """Verdicts that an offline run needs and the cache does not have."""
+    """Verdicts that an offline run needs and the cache does not have; `elsewhere` says under which
+    other address it has them.
+    """
 
-    def __init__(self, missing: Sequence[str]) -> None:
+    def __init__(self, missing: Sequence[str], elsewhere: str = "") -> None:
         shown = "\n".join(f"  {request_id}" for request_id in missing[:20])
         more = f"\n  … and {len(missing) - 20} more" if len(missing) > 20 else ""
         super().__init__(
-            f"offline, but {len(missing)} verdicts are not in the cache:\n{shown}{more}"
+            f"offline, but {len(missing)} verdicts are not in the cache{elsewhere}:\n{shown}{more}"
         )
         self.missing = tuple(missing)
 
@@ -129,7 +132,7 @@ def ask(
     """
     if not isinstance(judge, BatchJudge | LiveJudge):
         return _ask_in_process(requests, judge, ledger, options.run, on_settled)  # type: ignore[arg-type]
-    with ledger.locked(options.run):
+    with ledger.locked(options.run, options.say if judge.price.free else None):
         close_abandoned(ledger, options, requests)
         if isinstance(judge, BatchJudge):
             batching = Batching(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
@@ -150,12 +153,13 @@ def _verdicts(
     """A verdict on each request, from the ledger or asked for; offline nothing is asked. A re-ask
     without an answer has none.
     """
-    keys = cache_keys(judge, requests)
+    keys = base.cache_keys(judge, requests)
     by_key = dict(zip(keys, requests, strict=True))  # equal texts share a key, and an answer
     before = ledger.settled(by_key)
     fresh = {key: request for key, request in by_key.items() if key not in before}
     if fresh and offline and requests[0].attempt == 1:
-        raise OfflineError([request.request_id for request in fresh.values()])
+        missing = list(fresh.values())
+        raise OfflineError([r.request_id for r in missing], _elsewhere(missing, judge, ledger))
     done, total = len(by_key) - len(fresh), len(by_key)
     on_progress(done, total)
 
@@ -175,6 +179,20 @@ def _verdicts(
             verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
             verdicts.append(None if answer is None and request.attempt > 1 else verdict)
     return verdicts
+
+
+def _elsewhere(requests: Sequence[records.Asked], judge: Judge, ledger: Ledger) -> str:
+    """Under which other addresses of the judge the ledger answers these requests, in words."""
+    if not isinstance(judge, base.PaidJudge):
+        return ""
+    asked = judge.service.origin
+    counts = {
+        address: len(ledger.settled(base.cache_keys(judge.at(address), requests)))
+        for address in ledger.addresses(judge.model)
+        if address != asked
+    }
+    found = " and ".join(f"{n} of them from {address}" for address, n in counts.items() if n)
+    return f" from {asked}, but it has {found} (judge.base_url)" if found else ""
 
 
 def _ask_in_process(

@@ -8,11 +8,10 @@ from __future__ import annotations
 
 import threading
 import time
+from collections import deque
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
-from functools import partial
-from itertools import islice
+from dataclasses import dataclass, field
 
 from arena_kit.judging.asking.options import Asking, AskOptions, Requests
 from arena_kit.judging.judges import base
@@ -26,13 +25,40 @@ _CHECK_BUDGET_EVERY = 20
 _TELL_EVERY = 5.0
 #: Failures without a single answer that end a run, and replies in a row that are no answer.
 _HOPELESS = 5
+#: Seconds before failed requests are sent a second and a third time, which grow by this factor.
+_SECOND_TRY, _GROWTH = 3.0, 4.0
+#: So many failures in a row may be one question's; until then calls are so many seconds apart.
+_ONE_QUESTION, _SOON = 50, 0.25
+
+
+@dataclass(slots=True)
+class _Outage:
+    """Busy replies in a row, since when, the last one's words, and how long to wait."""
+
+    waits: Iterator[float]
+    since: float
+    failures: int = 0
+    detail: str = ""
+    until: float = 0.0
+    tell_after: float = 0.0
+
+    def add(self, result: base.Result) -> None:
+        self.failures += 1
+        self.detail = result.answer.detail
+        self.until = max(self.until, time.monotonic() + (result.busy or 0.0))
 
 
 @dataclass(slots=True, kw_only=True)
 class Live(Asking[base.LiveJudge]):
-    """Asks a live judge."""
+    """Asks a live judge.
+
+    A busy reply lets its worker go: the request is sent again when the others have been, and
+    `max_tries` times in all. Where nobody is answered, one call at a time is tried, further and
+    further apart, and none of that counts as a try as long as no answer has come at all.
+    """
 
     _no_answers: int = 0
+    _outage: _Outage = field(init=False)
 
     def _ask(self, requests: Requests) -> None:
         settled = self.ledger.settled(requests)
@@ -41,10 +67,28 @@ class Live(Asking[base.LiveJudge]):
         if left:
             self.options.check(self.judge, list(left.values()))
             self.options.allow(left.values())
-        for _ in range(self.options.max_tries):
-            if left:
-                self._round(left)
-                left = {k: requests[k] for k, result in self.failed.items() if result.again}
+        self._outage = self._no_outage()
+        tries = 0
+        while left and tries < self.options.max_tries:
+            if tries:
+                wait = _SECOND_TRY * _GROWTH ** (tries - 1)
+                self._sleep(min(wait, self.options.backoff.longest_wait))
+                self._outage = self._no_outage()
+            self._round(left)
+            tries += bool(self.answers or not self._outage.failures)
+            left = {k: requests[k] for k, result in self.failed.items() if result.again}
+        self._tell_failures(len(requests))
+
+    def _no_outage(self) -> _Outage:
+        return _Outage(self.options.backoff.waits(), time.monotonic())
+
+    def _tell_failures(self, n: int) -> None:
+        failed = [r.answer for r in self.failed.values() if r.answer.status is Status.ERRORED]
+        if failed:
+            self.options.say(
+                f"{len(failed)} of {n} requests failed and count as errored; running again asks "
+                f"for them: {failed[0].detail}"
+            )
 
     def _refuse_owed(self, requests: Requests) -> None:
         """Raise when a batch under way will answer some of these requests."""
@@ -59,38 +103,31 @@ class Live(Asking[base.LiveJudge]):
     def _round(self, requests: Requests) -> None:
         """Ask each request once, `concurrency` at a time."""
         intent = self.ledger.plan({}, transport="live", **self._sender)
-        calls = _Calls()
-        todo = iter(list(requests.items()))
+        calls = _Calls(requests)
         pauses: set[str] = set()
         try:
             with ThreadPoolExecutor(self.judge.concurrency) as pool:
-                try:
-                    while not pauses and self._begin(intent, requests, todo, calls, pool):
-                        calls.wait()
-                        self._tell(calls)
-                        pauses |= self._keep(intent, calls)
-                        self._refuse_hopeless()
-                finally:  # calls that only wait for a busy service give up
-                    calls.stop.set()
+                while not pauses and self._begin(intent, calls, pool):
+                    calls.wait()
+                    pauses |= self._keep(intent, calls)
+                    self._refuse_hopeless()
         finally:  # calls at the service when an interrupt came were paid for: they are kept
             pauses |= self._keep(intent, calls)
             self.ledger.close(intent, "closed")
         if pauses:
             raise base.PausedError("; ".join(sorted(pauses)))
 
-    def _begin(
-        self,
-        intent: Intent,
-        requests: Requests,
-        todo: Iterator[tuple[str, Asked]],
-        calls: _Calls,
-        pool: ThreadPoolExecutor,
-    ) -> bool:
+    def _begin(self, intent: Intent, calls: _Calls, pool: ThreadPoolExecutor) -> bool:
         """Start as many calls as there is room for; False when none is under way."""
-        some = dict(islice(todo, self.judge.concurrency - len(calls.under_way)))
+        room, take = self.judge.concurrency - len(calls.under_way), calls.todo.popleft
+        if self._outage.failures >= self.judge.concurrency:
+            room, take = int(not calls.under_way), calls.todo.pop  # of another question, if any
+            if room and calls.todo:
+                self._sit_out(calls)
+        some = dict(take() for _ in range(min(room, len(calls.todo))))
         if len(self.answers) >= calls.checked + min(_CHECK_BUDGET_EVERY, len(self.answers) // 10):
             calls.checked = len(self.answers)
-            busy = (requests[owed.key] for owed in calls.under_way)
+            busy = (self.requests[owed.key] for owed in calls.under_way)
             self.options.allow([*some.values(), *busy])
         for owed in self.ledger.begin(intent, some) if some else ():
             self.failed.pop(owed.key, None)
@@ -98,21 +135,38 @@ class Live(Asking[base.LiveJudge]):
             pool.submit(self._call, some[owed.key], owed, calls)
         return bool(calls.under_way)
 
+    def _sit_out(self, calls: _Calls) -> None:
+        """Wait before the next call while nobody is answered; after patience nothing is asked."""
+        outage, backoff = self._outage, self.options.backoff
+        if time.monotonic() - outage.since > backoff.patience:
+            last = {key: _failure(r, outage.detail, Status.ERRORED) for key, r in calls.todo}
+            self.failed = {k: r._replace(again=False) for k, r in (self.failed | last).items()}
+            calls.todo.clear()
+            return
+        if time.monotonic() > outage.tell_after:
+            self.options.say(f"{outage.detail}; {backoff.waiting(outage.since)}")
+            outage.tell_after = time.monotonic() + _TELL_EVERY
+        one_question = self.answers and outage.failures < _ONE_QUESTION
+        self._sleep(min(next(outage.waits), _SOON if one_question else backoff.longest_wait))
+
+    def _sleep(self, seconds: float) -> None:
+        """Wait so long, or for as long as the service wishes."""
+        wished = self._outage.until - time.monotonic()
+        time.sleep(max(seconds, min(wished, self.options.backoff.patience)))
+
     def _call(self, request: Asked, owed: Awaited, calls: _Calls) -> None:
         try:
-            calls.came(owed, self._answer(request, owed, calls))
+            calls.came(owed, self._answer(request))
         except BaseException as error:
             calls.broke(error)
             raise
 
-    def _answer(self, request: Asked, owed: Awaited, calls: _Calls) -> base.Result:
-        """One answer; a busy service is asked again, until patience or the round ends."""
+    def _answer(self, request: Asked) -> base.Result:
+        """One answer, or how the call failed."""
         try:
-            return self.options.backoff.retry(
-                lambda: self.judge.ask(request), partial(calls.waits, owed), calls.stop.wait
-            )
+            return self.judge.ask(request)
         except base.BusyError as error:
-            return _failure(request, str(error), Status.ERRORED)
+            return _failure(request, str(error), Status.ERRORED)._replace(busy=error.wait or 0.0)
         except base.UnsureError as error:
             free = self.judge.price.free
             doubt = "" if free else ", and it may have been billed"
@@ -126,19 +180,6 @@ class Live(Asking[base.LiveJudge]):
         except base.ServiceError as error:
             return _failure(request, str(error), Status.ERRORED, again=False)
 
-    def _tell(self, calls: _Calls) -> None:
-        """Say what calls wait for, now and then, for all of them wait for the same; and when it
-        is over.
-        """
-        if calls.note and time.monotonic() > calls.tell_after:
-            self.options.say(calls.note)
-            calls.tell_after = time.monotonic() + _TELL_EVERY
-        answered = any(result.billed for result in calls.arrived.values())
-        if calls.tell_after and answered and not calls.waiting:
-            self.options.say("the service answers again")
-            calls.tell_after = 0.0
-        calls.note = ""
-
     def _keep(self, intent: Intent, calls: _Calls) -> set[str]:
         """Make durable what has come in; returns what only the user can mend."""
         pauses = set()
@@ -149,9 +190,20 @@ class Live(Asking[base.LiveJudge]):
             if result.pause:
                 pauses.add(result.pause)
             self._no_answers = self._no_answers + 1 if result.no_answer else 0
+            self._watch(result)
             calls.kept(owed)
-            self.on_settled(1)
+            if result.busy is None:
+                self.on_settled(1)
         return pauses
+
+    def _watch(self, result: base.Result) -> None:
+        """Count busy replies in a row; any other reply ends an outage."""
+        if result.busy is not None:
+            self._outage.add(result)
+            return
+        if self._outage.tell_after and result.billed:
+            self.options.say("the service answers again")
+        self._outage = self._no_outage()
 
     def _refuse_hopeless(self) -> None:
         """Raise when asking on makes no sense."""
@@ -180,27 +232,20 @@ def close_abandoned(ledger: Ledger, options: AskOptions, requests: Requests) -> 
 
 
 class _Calls:
-    """Calls under way in threads. A result stays here until it is kept, so none is lost."""
+    """Calls to make and calls under way in threads. A result stays here until it is kept, so none
+    is lost.
+    """
 
-    def __init__(self) -> None:
+    def __init__(self, requests: Requests) -> None:
+        self.todo = deque(requests.items())
         self.under_way: set[Awaited] = set()
         self.arrived: dict[Awaited, base.Result] = {}
-        self.stop = threading.Event()
         self.checked = 0
-        self.waiting: set[Awaited] = set()
-        self.note = ""
-        self.tell_after = 0.0
         self._news = threading.Semaphore(0)
         self._error: BaseException | None = None
 
     def came(self, owed: Awaited, result: base.Result) -> None:
-        self.waiting.discard(owed)
         self.arrived[owed] = result
-        self._news.release()
-
-    def waits(self, owed: Awaited, text: str) -> None:
-        self.waiting.add(owed)
-        self.note = text
         self._news.release()
 
     def broke(self, error: BaseException) -> None:

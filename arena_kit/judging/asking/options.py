@@ -59,10 +59,9 @@ class Backoff:
         self,
         call: Callable[[], T],
         say: Callable[[str], None] = _silent,
-        sleep: Callable[[float], bool | None] = time.sleep,
     ) -> T:
         """Call again while the service is busy, after the pause it wishes for, until patience
-        ends or `sleep` returns true.
+        ends.
         """
         started = time.monotonic()
         for wait in self.waits():
@@ -71,17 +70,16 @@ class Backoff:
             except BusyError as error:
                 if time.monotonic() - started > self.patience:
                     raise
-                say(f"{error}; {_waiting(started, self.patience)}")
-                if sleep(max(wait, min(error.wait or 0, self.patience))):
-                    raise
+                say(f"{error}; {self.waiting(started)}")
+                time.sleep(max(wait, min(error.wait or 0, self.patience)))
         raise AssertionError  # the waits have no end
 
-
-def _waiting(started: float, patience: float) -> str:
-    """Since when and until when something is waited for, by the clock on the wall."""
-    since = time.time() - (time.monotonic() - started)
-    first, last = (time.strftime("%H:%M:%S", time.localtime(t)) for t in (since, since + patience))
-    return f"waiting since {first}, until {last} at the latest"
+    def waiting(self, started: float) -> str:
+        """Since when and until when something is waited for, by the clock on the wall."""
+        since = time.time() - (time.monotonic() - started)
+        both = (time.localtime(moment) for moment in (since, since + self.patience))
+        first, last = (time.strftime("%H:%M:%S", moment) for moment in both)
+        return f"waiting since {first}, until {last} at the latest"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,7 +93,8 @@ class AskOptions:
     prewarm
         Send one request of each system text ahead, so that the others find it cached.
     max_tries
-        How often a request that failed unpaid is sent in one run.
+        How often a request that failed unpaid is sent in one run. Where nobody is answered, a
+        live call is tried again for as long as `backoff` has patience.
     budget
         What requests are forecast at, and the cap; None where nothing can cost.
     say

@@ -13,10 +13,10 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import lru_cache
-from typing import Any
+from typing import Any, Self
 from urllib.parse import urlsplit
 
 import anthropic
@@ -103,6 +103,9 @@ class Claude:
     @property
     def service(self) -> base.Service:
         return base.Service.of(str(self.client.base_url), self.client.api_key)
+
+    def at(self, address: str) -> Self:
+        return replace(self, client=self.client.with_options(base_url=address))
 
     def ready(self) -> None:
         """Raise when there is no key."""
@@ -310,7 +313,7 @@ class AnthropicMessages(Claude):
             raw = self._once.messages.with_raw_response.create(**params)
             line = raw.http_response.text
         try:
-            message = json.loads(line)
+            message = base.parsed_json(line)
         except (ValueError, RecursionError):
             message = None
         if not _is_message(message):
@@ -462,7 +465,7 @@ def _parsed(line: bytes) -> Any:
     try:
         return from_json(line, cache_strings="keys")
     except ValueError:
-        return json.loads(line)
+        return base.parsed_json(line)
 
 
 def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:

@@ -14,9 +14,10 @@ import ssl
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
+from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.files import whole_text
+from arena_kit.files import visible, whole_text
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
 
 if TYPE_CHECKING:
@@ -69,6 +70,9 @@ class PaidJudge(Judge, Protocol):
 
     @property
     def max_tokens(self) -> int: ...
+
+    def at(self, address: str) -> PaidJudge:
+        """The same judge at another address."""
 
     def ready(self) -> None:
         """Raise when the judge cannot be asked at all, for want of a key."""
@@ -158,6 +162,11 @@ class Price:
         }
         return self.usd(plain, batch=batch)
 
+    def usd_saved(self, read_tokens: int, *, batch: bool) -> float:
+        """What tokens cost less that are read from the prompt cache."""
+        factor = self.batch_factor if batch else 1.0
+        return read_tokens * (self.input - self.read) * factor / 1_000_000
+
     @property
     def free(self) -> bool:
         return not (self.input or self.output)
@@ -200,7 +209,8 @@ class Result(NamedTuple):
     `name` is the custom id in a batch, `line` the raw text of the result. `billed` marks
     what was or may have been paid for: it is final and never asked again. Otherwise
     `again` says whether asking once more can help, and `pause` is a sentence for the user
-    where only the user can (credit, spend limit). `no_answer` marks a reply that is none.
+    where only the user can (credit, spend limit). `no_answer` marks a reply that is none, and
+    `busy` has the seconds that a busy service wishes for before the next call.
     `usd_unknown` is what a result may have cost that does not say so, by forecast.
     """
 
@@ -211,6 +221,7 @@ class Result(NamedTuple):
     again: bool = False
     pause: str = ""
     no_answer: bool = False
+    busy: float | None = None
     usd_unknown: float = 0.0
 
     def without(self, secret: str | None) -> Result:
@@ -233,7 +244,12 @@ class Result(NamedTuple):
 
 
 class ServiceError(RuntimeError):
-    """The service cannot be used as things are; the message says what to do."""
+    """The service cannot be used as things are; the message says what to do, and what it quotes
+    of a server steers no terminal.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__(visible(message))
 
 
 class PausedError(ServiceError):
@@ -322,6 +338,11 @@ def shortened(text: str) -> str:
     printable = "".join(c if c.isprintable() else " " for c in text[:480])
     words = " ".join(printable.split())
     return words if len(words) <= 120 else f"{words[:120]}…"
+
+
+def parsed_json(text: str | bytes) -> Any:
+    """A reply as JSON; a number with more digits than any amount has is no number (NaN)."""
+    return json.loads(text, parse_int=lambda digits: int(digits) if len(digits) < 100 else nan)
 
 
 def token_counts(numbers: Mapping[str, Any]) -> dict[str, int]:

@@ -2,8 +2,8 @@
 
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from dataclasses import dataclass, field, replace
+from typing import Any, Self
 
 import httpx2
 
@@ -79,6 +79,9 @@ class ChatJudge:
     @property
     def service(self) -> base.Service:
         return base.Service.of(self.base_url, self.api_key)
+
+    def at(self, address: str) -> Self:
+        return replace(self, base_url=address)
 
     def ready(self) -> None:
         """A server may do without a key."""
@@ -157,7 +160,7 @@ class ChatJudge:
 
     def _read(self, request: Asked, text: str) -> Result:
         try:
-            row = json.loads(text)
+            row = base.parsed_json(text)
             if row.get("error") and not row.get("choices"):
                 raise base.BusyError(
                     f"{self.model}: {base.scrubbed(json.dumps(row['error']), self.api_key)}"

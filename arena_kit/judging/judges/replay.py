@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError, read_lines
+from arena_kit.files import DataError, file_in, read_lines
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts import records
 from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status, Verdict
@@ -49,7 +49,7 @@ class ReplayJudge:
     @classmethod
     def from_record(cls, path: Path) -> ReplayJudge:
         """Verdicts of a run record (its folder), or of one verdicts JSONL file."""
-        files = sorted((path / "verdicts").glob("*.jsonl")) if path.is_dir() else [path]
+        files = sorted(file_in(path, "verdicts").glob("*.jsonl")) if path.is_dir() else [path]
         if not files:
             raise DataError(f"{path}: no verdicts/*.jsonl to replay")
         recorded = dict(entry for file in files for entry in _recorded(file))

@@ -9,7 +9,7 @@ import os
 import secrets
 import socket
 import sqlite3
-from collections.abc import Container, Iterable, Iterator, Mapping
+from collections.abc import Callable, Container, Iterable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -44,6 +44,8 @@ _KEPT = (
 _NO_RESULT = {"batches": "missing", "live": "unknown"}
 #: Damaged answers that a message names.
 _NAMED = 3
+#: Seconds after which a run that waits for another one says so.
+_WAIT = 2.0
 _OWED = "FROM attempts JOIN requests USING (request) WHERE intent = ? AND outcome IS NULL"
 _INTENTS = (
     "SELECT origin, account, intent, transport, state, model, purpose, settings, run, "
@@ -110,18 +112,22 @@ class Ledger:
         return int(n)
 
     @contextmanager
-    def locked(self, run: str) -> Iterator[None]:
-        """Be the only process that spends; refuse while another one does.
+    def locked(self, run: str, say: Callable[[str], None] | None = None) -> Iterator[None]:
+        """Be the only process that asks; refuse while another one does or, told how to `say` so,
+        wait for it.
 
         The lock is the operating system's, so it ends with its process however that ends;
         the file only remembers who holds it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
         lock = FileLock(self.path.with_name(f"{self.path.name}.lock"))
-        try:
-            lock.acquire(timeout=0)
-        except Timeout:
-            raise LockedError(self._holder()) from None
+        while not lock.is_locked:
+            try:
+                lock.acquire(timeout=0 if say is None else _WAIT)
+            except Timeout:
+                if say is None:
+                    raise LockedError(self._holder()) from None
+                say(f"waiting: {self._holder()}")
         try:
             with kept_open(self.path) as con:
                 con.execute(
@@ -136,7 +142,7 @@ class Ledger:
         row = self._row("SELECT pid, host, since FROM holder", absent=())
         who = "process {} on {}, since {}".format(*row) if row else "another process"
         return (
-            f"{self.path}: another run is asking paid judges through this ledger ({who}); "
+            f"{self.path}: another run is asking judges through this ledger ({who}); "
             "start again when it has finished, what it paid for is then free"
         )
 
@@ -315,10 +321,22 @@ class Ledger:
         n, mean = self._row(query, *values, absent=(0, 0))
         return int(n), float(mean)
 
-    def paid(self, run: str) -> list[Answer]:
-        """Every answer that a run paid for, re-asked ones included, without its text."""
+    def addresses(self, model: str) -> list[str]:
+        """Where a model was ever asked."""
+        query = "SELECT DISTINCT origin FROM intents WHERE model = ? ORDER BY origin"
+        return [str(origin) for (origin,) in self._rows(query, model)]
+
+    def paid(self, run: str, purpose: str = "") -> list[Answer]:
+        """Every answer that a run paid for, re-asked ones included, without its text; with a
+        `purpose`, those that were sent for it.
+        """
         query = f"SELECT {KEPT_COLUMNS}, checksum FROM answers WHERE run = ? AND cost_usd > 0"
-        rows = self._undamaged(self._rows(query, run))
+        if purpose:
+            query += (
+                " AND key IN (SELECT key FROM intents JOIN attempts USING (intent) "
+                "JOIN requests USING (request) WHERE purpose = ?)"
+            )
+        rows = self._undamaged(self._rows(query, *filter(None, (run, purpose))))
         return [read_answer(*row)._replace(text="") for _, _, *row in rows]
 
     def check(self) -> Findings:

@@ -5,22 +5,30 @@
 import hashlib
 import json
 import re
-import zipfile
+import sys
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arena_kit.battles.battle import check_entrant_id, check_id
+from arena_kit.battles.battle import made_id
 from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
 from arena_kit.judging.pairs.prompts import Prompt, Response, Row, file_row, responses_file
+
+if sys.version_info >= (3, 14):
+    import zipfile
+
+    from compression.zstd import ZstdError
+else:  # what Inspect compresses with zstd
+    from backports.zstd import ZstdError, zipfile
 
 #: A table of scores as `read_battles` takes it: the scorer is the dimension.
 _SCORE_COLUMNS = ("question_id", "model", "score", "dimension")
 #: Inspect's own numbers for the letters of its scorers: correct, incorrect, partial, no answer.
 _LETTERS = {"C": 1.0, "I": 0.0, "P": 0.5, "N": 0.0}
 _ATTACHMENT = "attachment://"
+_CONVERT = "inspect log convert --to json --output-dir converted"
 _HEADERS = ("header.json", "_journal/start.json", "start.json")
 #: The longest sample, in bytes; a small archive may unpack to more than the memory holds.
 LONGEST = 268_435_456
@@ -113,7 +121,8 @@ def collect(logs: Sequence[tuple[str, Path]]) -> Collection:
         if known.prompt != answer.prompt:
             left_out["prompts in the words of a later log's chat template"] += 1
     if not answered:
-        raise DataError(f"no answers in {', '.join(str(path) for _, path in logs)}")
+        why = "".join(f"; left out: {n} {what}" for what, n in left_out.items())
+        raise DataError(f"no answers in {', '.join(str(path) for _, path in logs)}{why}")
     scores = (
         dict(zip(_SCORE_COLUMNS, (each.prompt_id, each.model, score, scorer), strict=True))
         for each in answered.values()
@@ -138,8 +147,8 @@ def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[Logge
         if isinstance(answer, str):
             left_out[answer] += 1
         else:
-            name = entrant or _safe_id(answer.model or model)
-            prompt_id = _safe_id(f"{task}:{answer.prompt_id}")
+            name = entrant or made_id(answer.model or model)
+            prompt_id = made_id(f"{task}:{answer.prompt_id}")
             yield answer._replace(place=place, task=task, model=name, prompt_id=prompt_id)
 
 
@@ -156,7 +165,7 @@ def _format_of(path: Path) -> _LogFormat:
 
 
 def _prompt(answer: LoggedAnswer) -> Prompt:
-    named = {"prompt_id": answer.prompt_id, "source": _safe_id(answer.task)}
+    named = {"prompt_id": answer.prompt_id, "source": made_id(answer.task)}
     return _made(answer, Prompt, **named, text=answer.prompt, gold_answer=answer.target)
 
 
@@ -171,15 +180,6 @@ def _made(answer: LoggedAnswer, kind: type[Row], **fields: Any) -> Row:
         return kind(**fields)
     except DataError as error:
         raise DataError(f"{answer.place}: {error}") from None
-
-
-def _safe_id(name: str) -> str:
-    """A name as an id of ours: itself where it is one, else with a hash of what was replaced."""
-    try:
-        return check_entrant_id(name, "id")
-    except DataError:
-        cleaned = re.sub(r"[^A-Za-z0-9._:/@+-]|\.(?=\.)", "_", name).lstrip("+-@")[:110]
-        return check_id(f"{cleaned}-{_digest(name)[:8]}", "id")
 
 
 def _digest(text: str) -> str:
@@ -238,10 +238,14 @@ def _inspect_rows(path: Path) -> Iterator[_Row]:
         names = archive.namelist()
         header = next((name for name in _HEADERS if name in names), None)
         members = sorted(name for name in names if name.startswith("samples/"))
-        if header is None or not members:
+        try:
+            head = _member(path, archive, header) if header and members else None
+        except NotImplementedError:  # compressed in a way that zipfile does not know
+            head = None
+        if head is None:
             yield from _inspect_samples(path, _read_by_inspect(path))
             return
-        owner = _inspect_owner(path, _member(path, archive, header))
+        owner = _inspect_owner(path, head)
         for name in members:
             yield f"{path}: {name}", owner, _member(path, archive, name)
 
@@ -265,13 +269,8 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> Any:
         raise DataError(f"{path}: {name} has {size:,} bytes; allowed: at most {LONGEST:,}")
     try:
         return json.loads(archive.read(name))
-    except (ValueError, RecursionError, zipfile.BadZipFile, EOFError) as error:
+    except (ValueError, RecursionError, zipfile.BadZipFile, EOFError, ZstdError) as error:
         raise DataError(f"{path}: {name} is damaged ({error})") from None
-    except NotImplementedError:
-        raise DataError(
-            f"{path}: {name} is compressed in a way that Python's zipfile cannot read; convert "
-            "the log with: inspect log convert --to json"
-        ) from None
 
 
 def _read_by_inspect(path: Path) -> Any:
@@ -281,7 +280,7 @@ def _read_by_inspect(path: Path) -> Any:
     except ImportError:
         raise DataError(
             f"{path}: no samples in the layout of inspect_ai 0.3; install inspect_ai, whose own "
-            "reader is then used, or convert the log with: inspect log convert --to json"
+            f"reader is then used, or convert the log with: {_CONVERT} {path}"
         ) from None
     return read_eval_log(str(path)).model_dump(mode="json")
 

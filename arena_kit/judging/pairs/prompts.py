@@ -6,7 +6,7 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TypeVar
 
-from arena_kit.battles.battle import check_entrant_id, check_id
+from arena_kit.battles.battle import check_entrant_id, check_id, made_id
 from arena_kit.files import DataError, read_lines
 
 #: What a judge can be shown at most is far below; more is a wrong file, and would fill the memory.
@@ -24,7 +24,9 @@ class ExpectedBehavior(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
-    """One question of the bank; `source` is the stratum it was drawn from."""
+    """One question of the bank; `source` is the stratum from which subsets are drawn, `strata` are
+    its values on further axes, such as specialty or language.
+    """
 
     prompt_id: str
     text: str
@@ -33,6 +35,7 @@ class Prompt:
     gold_answer: str | None = None
     expected_behavior: ExpectedBehavior | None = None
     tags: tuple[str, ...] = ()
+    strata: Mapping[str, str] = field(default_factory=dict, hash=False)
 
     def __post_init__(self) -> None:
         check_id(self.prompt_id, "prompt_id")
@@ -41,7 +44,10 @@ class Prompt:
         for name in ("subject", "gold_answer"):
             if not isinstance(getattr(self, name), str | None):
                 raise DataError(f"{name} of prompt {self.prompt_id} must be a string or null")
-        tags, behavior = self.tags, self.expected_behavior
+        tags, behavior, strata = self.tags, self.expected_behavior, self.strata
+        texts = isinstance(strata, dict) and all(isinstance(v, str) for v in strata.values())
+        if not texts:
+            raise DataError(f"strata of prompt {self.prompt_id} must be an object of strings")
         if not isinstance(tags, list | tuple) or not all(isinstance(tag, str) for tag in tags):
             raise DataError(f"tags of prompt {self.prompt_id} must be a list of strings")
         object.__setattr__(self, "tags", tuple(tags))
@@ -148,8 +154,10 @@ def read_responses(
 
 
 def responses_file(folder: Path, entrant: str) -> Path:
-    """Where an entrant's responses are; a slash in its id becomes two underscores."""
-    return folder / f"responses_{entrant.replace('/', '__')}.jsonl"
+    """Where an entrant's responses are: by an id made from its name, in which a slash becomes two
+    underscores.
+    """
+    return folder / f"responses_{made_id(entrant).replace('/', '__')}.jsonl"
 
 
 def _read_rows(path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:

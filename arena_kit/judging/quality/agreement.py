@@ -118,7 +118,9 @@ def people(
     """A judge's battles held against labels on the same two models and question; nothing where
     there are none.
 
-    `agreement` and `kappa` are of battles that both decided, also of each stratum of questions,
+    `agreement_by_call` is of battles that people decided, where a judge whose two orders disagree
+    is right in one call of two; `agreement` and `kappa` are of battles that both decided, also of
+    each stratum of questions,
     `agreement_with_ties` and `kappa_with_ties` of all of them with ties as a verdict. Ratings of
     the same models by the judge and by people are compared by `spearman`, `kendall` and
     `rating_error`, the root mean square of the differences in points, both sides centred.
@@ -138,10 +140,12 @@ def people(
         return []
     one, two = verdicts(judge)[ours], verdicts(voters)[theirs]
     questions = ours if judge.question_id is None else judge.question_id.codes[ours]
+    by_call = _by_call(one, two, questions, judge.flags()[ours])
     decided = agreement(one, two, questions, ties="left out")
     whole = agreement(one, two, questions, ties="counted")
     rows = [
-        decided.rate.named("agreement", rule="people"),
+        by_call.named("agreement_by_call", rule="people"),
+        decided.rate.named("agreement"),
         decided.kappa.named("kappa"),
         whole.rate.named("agreement_with_ties"),
         whole.kappa.named("kappa_with_ties"),
@@ -153,6 +157,18 @@ def people(
         rows.append(part.rate.named("agreement", stratum=name))
         rows.append(part.kappa.named("kappa", stratum=name))
     return rows + _ranks(judge.select(np.unique(ours)), voters.select(np.unique(theirs)))
+
+
+def _by_call(
+    judge: NDArray[np.int8], people: NDArray[np.int8], questions: ArrayLike, flipped: ArrayLike
+) -> Estimate:
+    """Agreement where both decided, half of it where the judge's two orders disagree."""
+    half = np.asarray(flipped) & (people != 1)
+    kept = ((judge != 1) & (people != 1)) | half
+    right = np.where(half, 0.5, judge == people)[kept]
+    parts = estimates.sums(np.stack([right, np.ones(len(right))], 1), np.asarray(questions)[kept])
+    rate = estimates.jackknifed(parts, lambda total: total[:, 0] / total[:, 1], n=len(right))
+    return rate if half.any() else share_of(right, np.asarray(questions)[kept])
 
 
 def rank_correlation(

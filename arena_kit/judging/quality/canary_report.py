@@ -134,7 +134,8 @@ class CanaryReport:
         if worked := _worked(self._by_kind("")):
             parts.append(f"{attacks.counted} smuggled instructions moved the verdict ({worked}).")
         elif attacks.n:
-            parts.append(f"None of {attacks.n} smuggled instructions moved the verdict.")
+            few = "; too few to say more" if self.suite == "preflight" else ""
+            parts.append(f"None of {attacks.n} smuggled instructions moved the verdict{few}.")
         else:
             parts.append("What smuggled instructions do cannot be told: no clean pair was right.")
         if contrasts.n:

@@ -4,7 +4,7 @@ Whatever is measured of a judge (order effects, canaries, agreement with people 
 table; those that name a rule are held against it. A judge is as good as its worst finding.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
@@ -38,8 +38,8 @@ class Level(StrEnum):
 class Rule:
     """What a measure must keep: a least or a most, for trust and for any use at all.
 
-    `text` is what is measured, in words. Fewer than `min_n` verdicts never make a judge trusted,
-    and fail it only where the whole interval is beyond use.
+    `text` is what is measured, in words. A judge fails only where the whole interval is beyond use;
+    fewer than `min_n` verdicts never make it trusted.
     """
 
     text: str
@@ -126,10 +126,26 @@ class Gate:
 
 
 def gate(
-    judge: str, measures: Iterable[Measure], rules: Mapping[str, Rule], *, note: str = ""
+    judge: str,
+    measures: Iterable[Measure],
+    rules: Mapping[str, Rule],
+    *,
+    full: Sequence[Measure] = (),
+    note: str = "",
 ) -> Gate:
-    """Hold what was measured of a judge against the rules; nothing measured is no trust."""
-    findings = [_finding(_in_rules_terms(m), rules[m.rule]) for m in measures if m.rule]
+    """Hold what was measured of a judge against the rules; nothing measured is no trust.
+
+    `full` is an earlier, full measurement of the same judge: it counts in place of what `measures`
+    say of the same rule and dimension, unless that fails the judge by itself.
+    """
+    earlier = [m for m in full if m.rule and m.value is not None]
+    known = {(m.rule, m.dimension) for m in earlier}
+    findings = [
+        finding
+        for n, m in enumerate([*earlier, *measures])
+        if m.rule and (finding := _finding(_in_rules_terms(m), rules[m.rule]))
+        if n < len(earlier) or finding.level is Level.FAILED or (m.rule, m.dimension) not in known
+    ]
     findings.sort(key=lambda finding: -finding.level.badness)
     level = findings[0].level if findings else Level.CAUTION
     measured = {finding.measure.rule for finding in findings}
@@ -157,8 +173,8 @@ def _finding(measure: Measure, rule: Rule) -> Finding:
 
 
 def _level(measure: Measure, rule: Rule) -> tuple[Level, str]:
-    """Failed where the number is beyond use, and enough verdicts or the whole interval say so;
-    trusted only where the interval is within.
+    """Failed where the whole interval is beyond use; trusted where the number is within trust,
+    the interval within use, and enough verdicts say so.
     """
     word, value = "at least" if rule.least else "at most", measure.value
     if value is None:
@@ -166,18 +182,20 @@ def _level(measure: Measure, rule: Rule) -> tuple[Level, str]:
     shown = f"{value:.1%} of {measure.n}"
     usable = f"{word} {rule.usable:.0%} is usable"
     best, worst = (measure.high, measure.low) if rule.least else (measure.low, measure.high)
+    if best is not None and not rule.keeps(best, rule.usable):
+        return Level.FAILED, f"{shown}, {usable}"
     if not rule.keeps(value, rule.usable):
-        surely = best is not None and not rule.keeps(best, rule.usable)
-        enough = surely or measure.n >= rule.min_n
-        why = f"{shown}, {usable}" + ("" if enough else f", but it takes {rule.min_n} to tell")
-        return Level.FAILED if enough else Level.CAUTION, why
-    if not rule.keeps(value, rule.trusted):
-        return Level.CAUTION, f"{shown}, {word} {rule.trusted:.0%} is trusted"
-    if measure.n < rule.min_n:
-        return Level.CAUTION, f"{shown}, trust takes {rule.min_n} or more"
-    if worst is not None and not rule.keeps(worst, rule.usable):
-        return Level.CAUTION, f"{shown}, but {worst:.1%} is possible and {usable}"
-    return Level.TRUSTED, f"{shown}, {word} {rule.trusted:.0%} is trusted"
+        possible = "too few to tell" if best is None else f"but {best:.1%} is possible"
+        why = f"{usable}, {possible}"
+    elif not rule.keeps(value, rule.trusted):
+        why = f"{word} {rule.trusted:.0%} is trusted"
+    elif measure.n < rule.min_n:
+        why = f"trust takes {rule.min_n} or more"
+    elif worst is not None and not rule.keeps(worst, rule.usable):
+        why = f"but {worst:.1%} is possible and {usable}"
+    else:
+        return Level.TRUSTED, f"{shown}, {word} {rule.trusted:.0%} is trusted"
+    return Level.CAUTION, f"{shown}, {why}"
 
 
 def _by_rule(gate: Gate) -> Iterator[str]:

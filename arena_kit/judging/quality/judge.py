@@ -135,12 +135,17 @@ class JudgeQuality:
         return find(self.measures, measure, dimension, stratum)
 
     def gate(
-        self, rules: Mapping[str, Rule], *, more: Iterable[Measure] = (), note: str = ""
+        self,
+        rules: Mapping[str, Rule],
+        *,
+        more: Iterable[Measure] = (),
+        full: Sequence[Measure] = (),
+        note: str = "",
     ) -> Gate:
-        """All of that, and what was measured besides, held against rules; `note` is said with
-        what comes out.
+        """All of that, what was measured besides, and a `full` measurement of earlier, held against
+        rules; `note` is said with what comes out.
         """
-        return gate(self.judge, [*more, *self.measures], rules, note=note)
+        return gate(self.judge, [*more, *self.measures], rules, full=full, note=note)
 
     def to_frame(self) -> pd.DataFrame:
         """The table as a data frame."""

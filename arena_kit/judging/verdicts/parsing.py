@@ -34,6 +34,7 @@ _MARK = re.compile(rf"\[\[\s*{_LABEL}\s*\]\]", re.IGNORECASE)
 _LINE = re.compile(rf"^[ \t*]*winner[*]*:[ \t*]*{_LABEL}[ \t*.]*$", re.IGNORECASE | re.MULTILINE)
 _LAST_MARK = re.compile(rf"(?:^|[.:!*)]|\bis)[ \t*]*{_MARK.pattern}[ \t*.]*$", re.IGNORECASE)
 _BRACE = re.compile(r"^[ \t]*\{", re.MULTILINE)
+_FENCE = " \t\r\n`"
 _LINE_END = re.compile(r"[ \t]*(?:\n|$)")
 
 
@@ -50,16 +51,16 @@ class Reading(NamedTuple):
 def read_verdict(text: str, *, graded: bool = False) -> Reading:
     """The verdict in a judge's text, none where it is absent or where two are named.
 
-    A verdict is a JSON object with a `winner` on lines of its own, a label in double brackets
-    that ends the last line, or `Winner: A` as the last line. Where it should be `graded`, a
-    label says by how much, too; one that does not is none.
+    A verdict is a JSON object with a `winner` on lines of its own that ends the text, a label in
+    double brackets that ends the last line, or `Winner: A` as the last line. Where it should be
+    `graded`, a label says by how much, too; one that does not is none.
     """
     text = text[-_LONGEST:]
-    objects, rest = _objects(text)
+    objects, rest, after = _objects(text)
     labels = [_label(each["winner"]) for each in objects]
     marks = [*_MARK.finditer(rest), *_LINE.finditer(rest)] if rest else []
-    if marks and (objects or _ends_in_verdict(rest)):
-        labels += [_normal(mark["label"]) for mark in marks]
+    ends = bool(objects and not after.strip(_FENCE)) or _ends_in_verdict(rest)
+    labels = [*labels, *(_normal(mark["label"]) for mark in marks)] if ends else []
     justification = str(objects[-1].get("justification", "")) if objects else text.strip()[-_TAIL:]
     named = {(_GRADED if graded else _PLAIN).get(label) for label in labels}
     winner, margin = (named.pop() if len(named) == 1 else None) or (None, None)
@@ -78,16 +79,16 @@ def _normal(label: str) -> str:
 
 def _ends_in_verdict(text: str) -> bool:
     """Whether the last line, that of a closing code fence apart, is or ends in a verdict."""
-    last = text.rstrip(" \t\r\n`").rpartition("\n")[2][-_LONGEST_LINE:]
+    last = text.rstrip(_FENCE).rpartition("\n")[2][-_LONGEST_LINE:]
     return bool(_LINE.search(last) or _LAST_MARK.search(last))
 
 
-def _objects(text: str) -> tuple[list[dict[str, object]], str]:
-    """The JSON objects with a winner that stand on lines of their own, and the text without
-    them; objects inside others do not count.
+def _objects(text: str) -> tuple[list[dict[str, object]], str, str]:
+    """The JSON objects with a winner that stand on lines of their own, the text without them, and
+    what follows the last; objects inside others do not count.
     """
     if (whole := _whole_object(text)) is not None:
-        return [whole], ""
+        return [whole], "", ""
     decoder = json.JSONDecoder()
     objects: list[dict[str, object]] = []
     kept, end = "", 0
@@ -101,7 +102,7 @@ def _objects(text: str) -> tuple[list[dict[str, object]], str]:
         if isinstance(value, dict) and "winner" in value and _LINE_END.match(text, stop):
             objects.append(value)
             kept, end = kept + text[end:start], stop
-    return objects, kept + text[end:]
+    return objects, kept + text[end:], text[end:]
 
 
 def _whole_object(text: str) -> dict[str, object] | None:

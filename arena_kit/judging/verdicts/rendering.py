@@ -51,7 +51,13 @@ HEADER, GRADED_HEADER = _INSTRUCTIONS + _PLAIN, _INSTRUCTIONS + _GRADED
 Reference = Literal["gold_answer", "expected_behavior", "none"]
 
 _SECTIONS = ("question", "gold_answer", "expected_behavior", "response_a", "response_b")
-_LOOKALIKE = re.compile(rf"<(?=\s*/?\s*(?:{'|'.join(_SECTIONS)})\b)", re.IGNORECASE)
+#: White space, and what a reader does not see: controls and Unicode's default ignorables.
+_UNSEEN = (
+    r"[\s\x00-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f"
+    r"\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffd\U000e0000-\U000e0fff]*"
+)
+_TAG_NAMES = "|".join(_UNSEEN.join(name) for name in _SECTIONS)
+_LOOKALIKE = re.compile(rf"<(?={_UNSEEN}/?{_UNSEEN}(?:{_TAG_NAMES})\b)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -130,6 +136,13 @@ def _system(rubric: str, *, graded: bool) -> str:
 def _boundary(salt: bytes, *content: str) -> str:
     message = "\x00".join(content).encode("utf-8", "surrogatepass")
     return hmac.digest(salt, message, "sha256").hex()[:24]
+
+
+def is_changed(text: str) -> bool:
+    """Whether a judge is shown a text otherwise than it was written: with a tag or a control
+    character made harmless.
+    """
+    return _escaped(text) != text
 
 
 @lru_cache(maxsize=8192)  # a response is shown many times

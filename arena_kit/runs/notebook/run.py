@@ -27,6 +27,7 @@ from arena_kit.runs.record.record import (
     Record,
     open_record,
     recorded_parameters,
+    refuse_foreign,
     runs_folder,
 )
 from arena_kit.runs.settings import parameters as settings
@@ -81,10 +82,13 @@ class NotebookRun:
 
     @classmethod
     def of_record(cls, path: Path, root: Path, overrides: Mapping[str, str]) -> NotebookRun:
-        """The run of a record with its own parameters and `overrides`."""
+        """The run of a record with its own parameters and `overrides`; only a run that this
+        workspace began.
+        """
         mode = open_record(path).get("mode")
         if mode == "generate":
             raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
+        refuse_foreign(path, root)
         notebook = _notebook(str(mode), root)
         known = notebook_defaults(notebook)
         given = {name: value for name, value in recorded_parameters(path).items() if name in known}
@@ -147,9 +151,9 @@ class NotebookRun:
     def into(self, record: Record, *, progress: bool) -> Record:
         """Execute the notebook into a record, and render its report."""
         own = {"run_dir": str(record.path.resolve())}
-        record.start(self.name, self.params.model_dump(mode="json") | own)
+        record.start(self.name, self.params.model_dump(mode="json") | own, self.root)
         try:
-            with status_line(lambda: kernel_state(record), shown=progress):
+            with status_line(lambda: kernel_state(record), shown=progress, lines=True):
                 execute(self.notebook, record, self.given | own, self.root)
             export_report(record.path / "report.ipynb", record.path / "report.html")
         except BaseException as error:

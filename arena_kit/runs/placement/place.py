@@ -52,7 +52,9 @@ from arena_kit.runs.tournament.judge import (
     ask_canaries,
     booked,
     concerns,
+    full_measurement,
     judge,
+    prewarmed,
     write_gate,
 )
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
@@ -102,7 +104,8 @@ class PlacementVerdicts:
         canaries = self.judgments.canaries if self.judgments else None
         rules = self.plan.rules
         measures = canaries.measures if canaries else ()
-        return self.quality.gate(rules, more=concerns(measures, rules))
+        full, note = full_measurement(self.plan.root, self.record.read(), rules)
+        return self.quality.gate(rules, more=concerns(measures, rules), full=full, note=note)
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -307,6 +310,7 @@ def _keep_cost(
             "usd_unknown": ledger.usd_unknown(record.token),
             "answers_paid": {name: each.as_dict() for name, each in spending.items()},
             "attempts": ledger.outcomes(record.token),
+            "prewarm": (ahead := prewarmed(tournament.expected, record.token)) and asdict(ahead),
             "over_cap": 0 < cap < cost.booked(ledger, record.token),
         }
     )

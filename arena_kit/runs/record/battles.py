@@ -13,7 +13,7 @@ from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battles
 from arena_kit.battles.readers.format import Columns
-from arena_kit.files import DataError
+from arena_kit.files import DataError, file_in
 
 if TYPE_CHECKING:
     from arena_kit.runs.settings.files import JudgeSettings
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 def battles_file(path: Path) -> Path:
     """A battles file, or the one in a run record."""
-    return path / "battles.jsonl" if path.is_dir() else path
+    return file_in(path, "battles.jsonl") if path.is_dir() else path
 
 
 def battles_of(

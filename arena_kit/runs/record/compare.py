@@ -12,7 +12,7 @@ from typing import Any, Literal
 import numpy as np
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, read_lines
+from arena_kit.files import DataError, file_in, read_lines
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import Influence
@@ -197,7 +197,7 @@ def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:
     """What a record's judge said to each presentation (dimension, prompt, first, second): the slot
     that it names, or the status of a verdict that names none.
     """
-    files = sorted((record / "verdicts").glob("*.jsonl"))
+    files = sorted(file_in(record, "verdicts").glob("*.jsonl"))
     if not files:
         raise DataError(f"{record}: no verdicts to compare")
     return {

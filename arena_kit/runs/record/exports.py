@@ -183,14 +183,18 @@ def write_documents(
     *,
     organization: str,
     relationship: Relationship,
+    developers: Mapping[str, str],
     now: datetime,
 ) -> list[Path]:
     """Write a document per model and give the files, the best-rated model's first.
 
-    `organization` publishes the ratings, `relationship` is its relation to the models; neither
-    stands in a record. A file's name depends on record and model only, so that exporting again
-    replaces it.
+    `organization` publishes the ratings, `relationship` is its relation to the models, `developers`
+    are those of models whose names have none ('' for all others); none stands in a record. A file's
+    name depends on record and model only, so that exporting again replaces it.
     """
+    for name in developers.values():
+        if _portable(name) != name:
+            raise DataError(f"developer {name!r}; allowed: letters, digits and . _ + -")
     source = {
         "source_name": provenance.collection,
         "source_type": "evaluation_run",
@@ -201,7 +205,10 @@ def write_documents(
     for model in dict.fromkeys(row.model for row in rows):
         document = _document(model, [row for row in rows if row.model == model], provenance)
         document |= {"source_metadata": source, "retrieved_timestamp": f"{now.timestamp():.0f}"}
-        files.append(_place(folder, provenance.collection, model, document["evaluation_id"]))
+        if developer := developer_of(model, developers):
+            document["model_info"]["developer"] = developer
+        place = (provenance.collection, developer or "unknown", model.split("/", 1)[-1])
+        files.append(_place(folder, place, document["evaluation_id"]))
         write_json(files[-1], document)
     return files
 
@@ -219,10 +226,18 @@ def _document(model: str, rows: Iterable[RatingRow], provenance: Provenance) -> 
     return document
 
 
-def _model_info(model: str) -> dict[str, Any]:
+def developer_of(model: str, developers: Mapping[str, str]) -> str:
+    """Who made a model: the first part of its name, or else as they are named; empty where nobody
+    is.
+    """
     developer, slash, _ = model.partition("/")
+    return developer if slash else developers.get(model, developers.get("", ""))
+
+
+def _model_info(model: str) -> dict[str, Any]:
     info: dict[str, Any] = {"name": model, "id": model, "additional_details": _UNKNOWN}
-    return info | ({"developer": developer} if slash else {})
+    developer = developer_of(model, {})
+    return info | ({"developer": developer} if developer else {})
 
 
 def _result(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
@@ -329,10 +344,8 @@ def _rubric(record: Path, manifest: Mapping[str, Any], dimension: str) -> str:
     return f"not in the record: the rubric with SHA-256 {pin}"
 
 
-def _place(folder: Path, collection: str, model: str, evaluation_id: str) -> Path:
-    """The file of a document; its UUID is made from its id."""
-    developer, slash, name = model.partition("/")
-    parts = (collection, developer, name) if slash else (collection, "unknown", model)
+def _place(folder: Path, parts: tuple[str, str, str], evaluation_id: str) -> Path:
+    """The file of a document of a collection, developer and model; its UUID is made from its id."""
     digest = hashlib.sha256(evaluation_id.encode()).digest()
     return folder.joinpath(*map(_portable, parts)) / f"{UUID(bytes=digest[:16], version=4)}.json"
 

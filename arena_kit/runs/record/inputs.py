@@ -83,7 +83,7 @@ class InputFiles:
 
 def tournament_inputs(path: Path, root: Path) -> tuple[settings.TournamentFile, InputFiles]:
     """A tournament and its files. `path` is its file, or the record of a run that kept copies:
-    verdicts, prices, where the judge is asked and what it must keep are then the workspace's.
+    verdicts, prices, where models are asked and what the judge must keep are then the workspace's.
     """
     if not path.is_dir():
         file = settings.read_tournament(path)
@@ -93,8 +93,9 @@ def tournament_inputs(path: Path, root: Path) -> tuple[settings.TournamentFile, 
     judge = file.judge.model_copy(
         update={name: getattr(own.judge, name) for name in settings.OWN_JUDGE_SETTINGS}
     )
-    changes = {"verdicts": own.verdicts, "prices": own.prices, "judge": judge}
-    return file.model_copy(update=changes), files
+    placement = file.placement.model_copy(update={"generate": own.placement.generate})
+    changes = {"verdicts": own.verdicts, "prices": own.prices, "judge": judge, "generate": {}}
+    return file.model_copy(update=changes | {"placement": placement}), files
 
 
 def keep_tournament(

@@ -10,12 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.display import html_facts
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.read import BattleTexts
 from arena_kit.files import DataError, read_lines
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board
 from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.inputs import record_texts
 from arena_kit.runs.record.record import find_root, in_short, open_record
 
 if TYPE_CHECKING:
@@ -120,6 +122,10 @@ class OpenedRun:
     def figures(self) -> list[str]:
         """The names of the record's figures."""
         return sorted(file.stem for file in (self.path / "figures").glob("*.png"))
+
+    def texts(self) -> tuple[BattleLog, BattleTexts]:
+        """The battles, and what was said in each, row by row."""
+        return record_texts(self.path)
 
     def figure(self, name: str) -> Image:
         """A figure of the record, which a notebook shows."""

@@ -18,6 +18,8 @@ from arena_kit.runs.record.record import Record, find_root, utc_now
 FILE = "progress.json"
 #: Seconds after which a command that rates says that it is at work.
 PATIENCE = 2.0
+#: Seconds between two lines of a run whose output is not a terminal.
+LINE_EVERY = 10.0
 _CLEARED = "\r\x1b[K"  # back to the line's first column, and erase it whole
 
 
@@ -109,22 +111,33 @@ def kernel_state(record: Record) -> str:
 
 @contextmanager
 def status_line(
-    words: Callable[[], str], *, after: float = 0.0, shown: bool | None = None
+    words: Callable[[], str], *, after: float = 0.0, shown: bool | None = None, lines: bool = False
 ) -> Iterator[None]:
     """One line on stderr that says how long something has been going on, and what; it comes after
-    some seconds and is gone in the end. By default it is shown where stderr is a terminal.
+    some seconds and is gone in the end. By default it is shown where stderr is a terminal;
+    elsewhere plain `lines` may be written, for a log.
     """
-    if not (sys.stderr.isatty() if shown is None else shown):
+    terminal = sys.stderr.isatty() if shown is None else shown
+    if not (terminal or lines):
         yield
         return
-    stop = threading.Event()
-    line = threading.Thread(target=_keep_line, args=(words, after, stop), daemon=True)
+    stop, write = threading.Event(), _keep_line if terminal else _write_lines
+    line = threading.Thread(target=write, args=(words, after, stop), daemon=True)
     line.start()
     try:
         yield
     finally:
         stop.set()
         line.join()
+
+
+def _write_lines(words: Callable[[], str], _after: float, stop: threading.Event) -> None:
+    """A line every now and then, where there is something new to say."""
+    said = ""
+    while not stop.wait(LINE_EVERY):
+        if (text := visible(words()).replace("\n", " ")) != said:
+            said = text
+            print(text, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _keep_line(words: Callable[[], str], after: float, stop: threading.Event) -> None:

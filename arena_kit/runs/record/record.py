@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import hashlib
+import json
 import os
 import platform
+import re
 import secrets
 import shutil
 import socket
 import subprocess
 import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from copy import copy
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
@@ -21,7 +24,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.display import html_facts
-from arena_kit.files import DataError, LockedError, read_json, write_json, write_text
+from arena_kit.files import DataError, LockedError, file_in, read_json, write_json, write_text
 from arena_kit.runs.record import live_report
 
 if TYPE_CHECKING:
@@ -33,6 +36,8 @@ if TYPE_CHECKING:
 RUNS_VARIABLE = "ARENA_KIT_RUNS"
 TOKEN_VARIABLE = "ARENA_KIT_RUN_TOKEN"  # noqa: S105 (the name of a variable, not a secret)
 _MARKER = Path("params/tournament.yaml")
+#: A workspace's own list of the runs that it began: a digest of what each was told, by its token.
+_BEGUN = Path(".arena_kit/begun")
 _PACKAGES = (
     "arena-kit", "numpy", "numba", "pydantic", "duckdb", "papermill", "matplotlib", "anthropic"
 )  # fmt: skip
@@ -123,7 +128,7 @@ class Record:
         folder = parameters["run_dir"]
         record = cls.claim(root / folder) if folder else cls.create(runs_folder(root), mode)
         if not record.attached:
-            record.start(mode, parameters)
+            record.start(mode, parameters, root)
             live_report.follow()
             _close_in_the_end(record, mode)
         return record
@@ -208,8 +213,14 @@ class Record:
         write_json(self.path / "manifest.json", manifest)
         return manifest
 
-    def start(self, mode: str, parameters: dict[str, Any]) -> None:
-        """Write the first manifest; of an earlier try, when and how it ended is kept."""
+    def start(self, mode: str, parameters: dict[str, Any], root: Path | None = None) -> None:
+        """Write the first manifest; of an earlier try, when and how it ended is kept. The
+        workspace at `root` remembers the run, so that it may be resumed there; one that cannot be
+        written to remembers none.
+        """
+        if root is not None:
+            with suppress(OSError):
+                write_text(root / _BEGUN / self.token, _digest(mode, parameters))
         before = self.read()
         names = ("started_at", "finished_at", "status", "error")
         tries = [{name: before.get(name) for name in names}] if before else []
@@ -279,7 +290,7 @@ def _inherited(path: Path) -> str | None:
 
 def open_record(path: str | Path) -> dict[str, Any]:
     """The manifest of a record folder."""
-    manifest = Path(path) / "manifest.json"
+    manifest = file_in(Path(path), "manifest.json")
     if not manifest.is_file():
         raise DataError(f"{path}: not a run record (no manifest.json)")
     values = read_json(manifest)
@@ -287,6 +298,27 @@ def open_record(path: str | Path) -> dict[str, Any]:
         kind = type(values).__name__
         raise DataError(f"{manifest}: expected a JSON object with a run's facts, got {kind}")
     return values
+
+
+def refuse_foreign(path: Path, root: Path) -> None:
+    """Raise where a workspace did not begin the run of a record, or not with these parameters: a
+    record may be somebody else's, and its parameters say who is paid with which key.
+    """
+    mode, claim = open_record(path).get("mode"), path / ".claim"
+    token = claim.read_bytes().decode("ascii", "replace") if claim.is_file() else ""
+    known = root / _BEGUN / (token if re.fullmatch("[0-9a-f]{32}", token) else "none")
+    said = _digest(mode, recorded_parameters(path))
+    if not known.is_file() or known.read_text(encoding="utf-8") != said:
+        raise DataError(
+            f"{path}: not begun in this workspace, or its parameters were changed, so it is not "
+            "resumed; `arena-kit run` with your own parameters takes paid answers from the ledger, "
+            "and --from-record repeats the record's verdicts"
+        )
+
+
+def _digest(mode: object, parameters: object) -> str:
+    """A hash of what a run was told."""
+    return hashlib.sha256(json.dumps([mode, parameters], sort_keys=True).encode()).hexdigest()
 
 
 def recorded_parameters(path: Path) -> dict[str, Any]:

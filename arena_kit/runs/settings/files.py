@@ -41,7 +41,7 @@ from arena_kit.runs.settings.workspace import source_folder
 _PLACED = Placement(model="").method
 
 Id = Annotated[str, AfterValidator(lambda value: check_id(value, "id"))]
-Name = Annotated[str, AfterValidator(check_model_name)]
+Name = Annotated[str, AfterValidator(lambda value: check_model_name(value, "name"))]
 EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
 
 
@@ -72,6 +72,8 @@ def service_address(value: str) -> str:
 DimensionId = Annotated[str, AfterValidator(_dimension)]
 Kind = TypeVar("Kind")
 
+#: Variables that hold a key by custom.
+ANTHROPIC_KEY, CHAT_KEY = "ANTHROPIC_API_KEY", "OPENAI_API_KEY"
 VARIABLE = r"^[A-Za-z_][A-Za-z0-9_]*$|^$"
 DEFAULT_TOURNAMENT = Path("params/tournament.yaml")
 DEFAULT_GATE = Path("params/judge_gate.yaml")
@@ -373,7 +375,7 @@ def read_rubrics(
         if not heading.endswith(f"version {dimension.version}"):
             raise DataError(
                 f"{path}:1: the heading must end in 'version {dimension.version}', as the "
-                f"tournament file asks for {name}, but reads {heading!r}"
+                f"tournament file asks for {name}; another line stands there"
             )
         rubrics[name] = Rubric(
             dimension=name, version=dimension.version, text=text, reference=dimension.reference
@@ -432,10 +434,18 @@ def read_tournament(path: Path) -> TournamentFile:
 
 
 def override(file: TournamentFile, overrides: Mapping[str, Any], where: str) -> TournamentFile:
-    """The tournament file with settings replaced by dotted name, as `judge.base_url`."""
+    """The tournament file with settings replaced by dotted name, as `judge.base_url`; a variable
+    with a key must be one that the file names, or a service's usual one.
+    """
     if not overrides:
         return file
     values = file.model_dump(mode="json")
+    keys = _key_variables(values) | {ANTHROPIC_KEY, CHAT_KEY, ""}
+    if strange := _key_variables(overrides) - keys:
+        raise DataError(
+            f"{where}: key_variable {min(strange)[:60]!r} is not named in the tournament file; "
+            f"allowed: {', '.join(sorted(filter(None, keys)))}"
+        )
     for name, value in overrides.items():
         *path, last = name.split(".")
         section = values
@@ -446,6 +456,10 @@ def override(file: TournamentFile, overrides: Mapping[str, Any], where: str) -> 
             raise DataError(f"{where}: {name!r} names no setting in a section; sections: {known}")
         section[last] = value
     return validated(TournamentFile, values, where, strict=True)
+
+
+def _key_variables(values: Mapping[str, Any]) -> set[str]:
+    return {text for name, text in _texts(values) if name.endswith("key_variable")}
 
 
 def is_text(name: str) -> bool:
@@ -521,7 +535,7 @@ def _members(kind: type[Any]) -> dict[str, Any]:
 def refuse_keys(values: Mapping[str, Any], where: str) -> None:
     """Raise when a parameter holds what is or looks like a key, without repeating it."""
     texts = list(_texts(values))
-    named = {text for name, text in texts if name.endswith("key_variable")}
+    named = _key_variables(values)
     secret = {
         value
         for name, value in os.environ.items()

@@ -21,8 +21,6 @@ from arena_kit.runs.settings.parameters import JudgeParams
 
 Kind = Literal["anthropic", "openai_compatible"]
 Prices = Mapping[str, Price]
-ANTHROPIC_KEY = "ANTHROPIC_API_KEY"
-CHAT_KEY = "OPENAI_API_KEY"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -63,7 +61,9 @@ class Backend:
 
     @property
     def _variable(self) -> str:
-        return self.key_variable or (ANTHROPIC_KEY if self.kind == "anthropic" else CHAT_KEY)
+        return self.key_variable or (
+            files.ANTHROPIC_KEY if self.kind == "anthropic" else files.CHAT_KEY
+        )
 
     def _key(self, root: Path) -> str | None:
         """The key, which is not sent in the clear to another machine."""
@@ -212,7 +212,7 @@ class Batches:
     def _judge(self, intent: Intent) -> BatchJudge:
         from arena_kit.judging.judges.anthropic import AnthropicBatches, client_of
 
-        variable = self.key_variable or ANTHROPIC_KEY
+        variable = self.key_variable or files.ANTHROPIC_KEY
         key = read_key(variable, self.root)
         if key is None:
             raise DataError(f"no key: set {variable} in the environment or in .env")

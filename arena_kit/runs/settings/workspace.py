@@ -1,18 +1,63 @@
 """A fresh workspace from an installed package, and JupyterLab in one."""
 
 import importlib.util
+import json
 import os
+import re
 import shutil
 import sys
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from arena_kit.files import DataError
+from arena_kit.judging.pairs import answer_table
+from arena_kit.judging.pairs.prompts import Prompt
 
 START = "start_here.ipynb"
 PARTS = ("notebooks", "params", "sample", "docs", "design", START)
 #: What stands beside them in a checkout and is of no use in a workspace.
 _IGNORED = (".ipynb_checkpoints", "__pycache__", "conf.py", "make_*.py", "_[a-z]*")
+
+#: The prompts of a pilot, about; a bank that is not much larger is judged whole.
+_PILOT = 50
+_TOURNAMENT = """\
+# One tournament: who competes on what, judged how, rated how. Paths are relative to the workspace.
+
+name: {name}
+entrants: {entrants}
+
+prompts: study/prompts.jsonl
+responses: study/responses               # holds responses_<entrant>.jsonl
+verdicts: .arena_kit/verdicts.sqlite     # the ledger: every answer received, for all runs
+prices: params/prices.yaml
+missing_responses: {missing}              # pairwise drops only the pairs that lack a response
+
+dimensions:
+  {dimension}:
+    rubric: params/rubrics/{dimension}.md   # a starter: say what better means in your study
+    version: "1"
+    reference: {reference}
+"""
+_RUBRICS = {
+    "correctness": """\
+# Correctness, version 1
+
+Which response answers the question more correctly, measured against the reference answer?
+
+A false statement weighs more than a missing one. Length, tone and layout do not count.
+Say `tie` when both state the same facts.
+""",
+    "quality": """\
+# Quality, version 1
+
+Which response answers the question better?
+
+Prefer the response that is correct, complete and to the point. Length, tone and layout do not
+count. Say `tie` when neither is better.
+""",
+}
 
 
 def source_folder() -> Path:
@@ -39,6 +84,55 @@ def init_workspace(target: Path) -> list[Path]:
     ignored = ".arena_kit/\n.env\nruns/\n.ipynb_checkpoints/\n"
     (target / ".gitignore").write_text(ignored, encoding="utf-8")
     return [target / part for part in PARTS]
+
+
+def init_study(
+    target: Path, source: Any, *, sheet: str = "", **columns: Any
+) -> answer_table.AnswerTable:
+    """Make a workspace whose tournament compares the answers in a spreadsheet, a table or a
+    DataFrame; `columns` are the fields of `Roles`, for what is not recognised by itself.
+
+    Writes prompts, responses, a starter rubric and the tournament file; returns what was
+    understood.
+    """
+    given = answer_table.Roles(**columns)
+    study = answer_table.read_answers(answer_table.read_table(source, sheet), given)
+    init_workspace(target)
+    study.answers.write(target / "study")
+    dimension = "correctness" if study.roles.gold else "quality"
+    (target / f"params/rubrics/{dimension}.md").write_text(_RUBRICS[dimension], encoding="utf-8")
+    _write_tournament(target, study, dimension)
+    for name in ("pilot", "pilot_claude"):
+        _write_subset(target / f"params/{name}.yaml", study.answers.prompts)
+    return study
+
+
+def _write_tournament(target: Path, study: answer_table.AnswerTable, dimension: str) -> None:
+    """The study's tournament file: judge and rating as shipped, who competes on what replaced."""
+    file = target / "params/tournament.yaml"
+    _, judge, rest = file.read_text(encoding="utf-8").partition("\njudge:\n")
+    complete = len(study.answers.responses) == len(study.answers.prompts) * len(
+        study.answers.entrants
+    )
+    head = _TOURNAMENT.format(
+        name=re.sub(r"[^A-Za-z0-9]+", "-", target.resolve().name).strip("-") or "study",
+        entrants=json.dumps(study.answers.entrants, ensure_ascii=False),
+        missing="listwise" if complete else "pairwise",
+        dimension=dimension,
+        reference="gold_answer" if study.roles.gold else "none",
+    )
+    file.write_text(head + judge + rest, encoding="utf-8")
+
+
+def _write_subset(file: Path, prompts: Sequence[Prompt]) -> None:
+    """The pilot's subset: about fifty prompts in proportion to the strata, or the whole bank."""
+    counts = Counter(prompt.source for prompt in prompts)
+    part = min(1, _PILOT / len(prompts))
+    drawn = {name: max(1, round(part * n)) for name, n in counts.items()} if part < 1 else {}
+    text = file.read_text(encoding="utf-8")
+    strata = f"strata: {json.dumps(drawn)}\n"
+    changed = re.sub(r"strata:\n(?: .*\n)+", lambda _: strata, text)
+    file.write_text(changed, encoding="utf-8")
 
 
 def lab_command(root: Path, more: Sequence[str] = ()) -> list[str]:

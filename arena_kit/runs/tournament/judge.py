@@ -15,7 +15,7 @@ from typing import Any, overload
 
 from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, read_json, write_json, write_jsonl
-from arena_kit.judging.asking.cost import CostError, Spending, dollars
+from arena_kit.judging.asking.cost import PREWARM, CostError, Prewarm, Spending, dollars
 from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_pairs
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
@@ -28,6 +28,7 @@ from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, g
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
 from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment
+from arena_kit.judging.verdicts.rendering import is_changed
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts, to_battles
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown, facts
@@ -91,10 +92,12 @@ class Judgments(Sequence[Judgment]):
         plan, suite = self.plan, self.canary_suite
         measures = self.canaries.measures if self.canaries else ()
         earlier = failed_pilot(plan) if plan.tournament.judge.allow_failed else ""
+        full, note = ([], "") if suite else full_measurement(plan.root, _asked(plan), plan.rules)
         return self.quality.gate(
             plan.rules,
             more=suite.measures if suite else concerns(measures, plan.rules),
-            note=earlier and f"This run was allowed although {earlier}.",
+            full=full,
+            note=f"This run was allowed although {earlier}." if earlier else note,
         )
 
     def examples(self) -> Shown:
@@ -114,6 +117,7 @@ class Judgments(Sequence[Judgment]):
             self.judgments,
             plan.params.max_cost_usd,
             spending_by_dimension(plan, token, self.judgments),
+            prewarmed(plan, token),
         )
         canaries = facts({"canaries": words}, name="canaries")
         return f"{tournament_tables.verdict_counts(self.judgments).html}{canaries.html}{paid.html}"
@@ -335,12 +339,33 @@ def _cost(
         "over_cap": spent + spending.usd_unknown > plan.params.max_cost_usd,
         "answers_paid": spending.as_dict(),
         "attempts": plan.ledger.outcomes(run),
+        "prewarm": (ahead := prewarmed(plan, run)) and asdict(ahead),
         "by_dimension": {
             name: {"from_ledger": from_ledger[name]}
             | {key: value for key, value in own.as_dict().items() if key not in _OF_THE_RUN}
             for name, own in spending_by_dimension(plan, run, judgments).items()
         },
     }
+
+
+def prewarmed(plan: Plan, run: str) -> Prewarm | None:
+    """What a run sent ahead of its bulk, which filled the prompt cache: requests for that purpose
+    or, where these were not needed, canaries; None where nothing was written ahead.
+    """
+    if plan.price is None:
+        return None
+    price, batch = plan.price, isinstance(plan.judge, BatchJudge)
+    paid = [(each, _purpose(each.request_id)) for each in plan.ledger.paid(run)]
+    requests = plan.ledger.paid(run, PREWARM)
+    ahead = requests or [each for each, purpose in paid if purpose == "canaries"]
+    sent = Spending.of(ahead, price, batch=batch)
+    if not sent.written_tokens:
+        return None
+    first = {each.request_id for each in ahead}
+    judged = (e for e, of in paid if of != "generate" and e.request_id not in first)
+    read = sum(each.usage.get("cache_read_input_tokens", 0) for each in judged)
+    what, saved = "requests" if requests else "canaries", price.usd_saved(read, batch=batch)
+    return Prewarm(what=what, sent=sent, read_tokens=read, usd_saved=saved)
 
 
 def _purpose(request_id: str) -> str:
@@ -361,24 +386,56 @@ def write_gate(record: Record, gate: Gate, quality: JudgeQuality) -> None:
 
 
 def failed_pilot(plan: Plan) -> str:
-    """What the latest pilot that asked this judge the same way, by the same rubrics, found, where
-    that was not usable; else empty.
+    """What the latest pilot or judge report that asked this judge the same way, by the same
+    rubrics, found, where that was not usable; else empty.
     """
-    settings = json.loads(json.dumps(dict(plan.judge.settings)))
-    judge = {"model": plan.judge.model, "settings": settings}
-    rubrics = {name: each.digest for name, each in plan.material.rubrics.items()}
-    pilots = []
-    for path, manifest in readable_records(runs_folder(plan.root)):
-        same = manifest.get("mode") == "pilot" and manifest.get("judge") == judge
-        texts = {n: each.get("sha256") for n, each in (manifest.get("rubrics") or {}).items()}
-        if same and texts == rubrics and manifest.get("judge_gate"):
-            pilots.append((str(manifest.get("started_at")), path.name, manifest["judge_gate"]))
-    if not pilots:
+    newest = _newest(plan.root, _asked(plan), "pilot", "judge_report")
+    if newest is None or newest[1]["judge_gate"]["level"] != Level.FAILED:
         return ""
-    _, name, found = max(pilots, key=lambda each: each[0])
-    if found["level"] != Level.FAILED:
-        return ""
-    return f"the pilot {name} found: {found['sentence'].rstrip('.')}"
+    path, manifest = newest
+    kind, sentence = manifest["mode"].replace("_", " "), manifest["judge_gate"]["sentence"]
+    return f"the {kind} {path.name} found: {sentence.rstrip('.')}"
+
+
+def full_measurement(
+    root: Path, asked: Mapping[str, Any], rules: Mapping[str, Rule]
+) -> tuple[list[Measure], str]:
+    """All that the newest judge report measured of a judge (model, settings and rubrics, as a
+    manifest has them), and its name in a sentence; nothing where there is none.
+    """
+    newest = _newest(root, asked, "judge_report")
+    if newest is None:
+        return [], ""
+    path = newest[0]
+    measured = [Measure(**row) for row in read_json(path / GATE_FILE)["measures"]]
+    note = f"The full measurement of {path.name} is counted."
+    return [*recorded_measures(path, rules), *measured], note
+
+
+def _asked(plan: Plan) -> dict[str, Any]:
+    """Who is asked how and by which rubrics, as a manifest has it."""
+    judge = {"model": plan.judge.model, "settings": dict(plan.judge.settings)}
+    rubrics = {name: {"sha256": each.digest} for name, each in plan.material.rubrics.items()}
+    return {"judge": json.loads(json.dumps(judge)), "rubrics": rubrics}
+
+
+def _newest(
+    root: Path, asked: Mapping[str, Any], *modes: str
+) -> tuple[Path, Mapping[str, Any]] | None:
+    """The newest record of these modes with the gate of the judge of a manifest, same rubrics."""
+    found = [
+        (path, manifest)
+        for path, manifest in readable_records(runs_folder(root))
+        if manifest.get("mode") in modes
+        and manifest.get("judge_gate")
+        and manifest.get("judge") == asked.get("judge")
+        and _digests(manifest) == _digests(asked)
+    ]
+    return max(found, key=lambda each: str(each[1].get("started_at")), default=None)
+
+
+def _digests(manifest: Mapping[str, Any]) -> dict[str, str]:
+    return {name: each.get("sha256") for name, each in (manifest.get("rubrics") or {}).items()}
 
 
 def ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None = None) -> Judgments:
@@ -489,6 +546,9 @@ def _manifest(plan: Plan) -> dict[str, Any]:
             "pairs": plan.pairing.dropped_pairs,
             "own_family": plan.pairing.barred,
         },
+        "shown_changed": [
+            list(c) for c, r in plan.material.responses.items() if is_changed(r.response_text)
+        ],
         "n_perms": method.n_perms,
         "shuffle_seed": method.seed,
         "pilot_seed": seed,

@@ -31,7 +31,7 @@ from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import Record, find_root, open_record
 from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, resolve_parameters
-from arena_kit.runs.tournament.judge import Judgments, judge, recorded_measures
+from arena_kit.runs.tournament.judge import Judgments, full_measurement, judge, recorded_measures
 from arena_kit.runs.tournament.plan import Plan, read_plan
 from arena_kit.runs.tournament.publish import caveats, run_facts, write_record
 
@@ -203,13 +203,15 @@ def _recorded(sources: JudgeSources) -> Iterator[Judged]:
     """The judges of records on the pairs that all of them judged."""
     for source, judgments in sources.records.items():
         path = sources.root / source
+        manifest = open_record(path)
         yield _measured(
             sources,
             judgments[0].forward.judge_model or path.name,
             judgments,
             source=source,
             more=recorded_measures(path, sources.rules),
-            timing=open_record(path).get("judging"),
+            full=full_measurement(sources.root, manifest, sources.rules),
+            timing=manifest.get("judging"),
         )
 
 
@@ -258,6 +260,7 @@ def _measured(
     source: str,
     canaries: CanaryReport | None = None,
     more: Sequence[Measure] = (),
+    full: tuple[Sequence[Measure], str] = ((), ""),
     timing: Mapping[str, float] | None = None,
 ) -> Judged:
     plan = sources.plan
@@ -270,7 +273,8 @@ def _measured(
         strata={p.prompt_id: p.source for p in plan.material.prompts.values()} if plan else None,
         unread=unread_rubrics(name, plan.material.rubrics.values()) if plan else (),
     )
-    gate = quality.gate(sources.rules, more=[*(canaries.measures if canaries else ()), *more])
+    canary_rows = canaries.measures if canaries else ()
+    gate = quality.gate(sources.rules, more=[*canary_rows, *more], full=full[0], note=full[1])
     return Judged.of(quality, gate, judgments, source=source, canaries=canaries, timing=timing)
 
 

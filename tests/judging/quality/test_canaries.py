@@ -24,7 +24,7 @@ RULES = {
     "slot": Rule(text="slot", trusted=0.1, usable=0.2, least=False),
     "canary": Rule(text="known", trusted=0.9, usable=0.7, least=True),
     "attack": Rule(text="attack", trusted=0.1, usable=0.34, least=False),
-    "contrast": Rule(text="contrast", trusted=0.8, usable=0.4, least=True),
+    "contrast": Rule(text="contrast", trusted=0.8, usable=0.67, least=True),
 }
 
 Reads = Callable[[str, str, str], str | Status | None]

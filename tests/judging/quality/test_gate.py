@@ -29,13 +29,15 @@ def measured(rule: str, value: float | None, n: int = 50, **more: object) -> Mea
         ("flips", 0.30, 100, 0.2, 0.4, Level.TRUSTED),
         ("flips", 0.31, 100, 0.2, 0.4, Level.CAUTION),
         ("flips", 0.30, 100, 0.0, 0.6, Level.CAUTION),
-        ("flips", 0.51, 100, 0.4, 0.6, Level.FAILED),
+        ("flips", 0.51, 9999, 0.49, 0.53, Level.CAUTION),
+        ("flips", 0.60, 100, 0.51, 0.7, Level.FAILED),
         ("right", 0.80, 100, 0.7, 0.9, Level.TRUSTED),
         ("right", 0.79, 100, 0.7, 0.9, Level.CAUTION),
         ("right", 0.80, 100, 0.5, 0.9, Level.CAUTION),
-        ("right", 0.59, 100, 0.5, 0.7, Level.FAILED),
+        ("right", 0.59, 9999, 0.57, 0.61, Level.CAUTION),
+        ("right", 0.50, 100, 0.4, 0.59, Level.FAILED),
         ("right", None, 100, None, None, Level.CAUTION),
-        # Fewer than 30 neither earn trust nor lose use, unless the interval is all beyond use.
+        # Fewer than 30 earn no trust, and lose use only where the interval is all beyond it.
         ("flips", 0.0, 29, None, None, Level.CAUTION),
         ("flips", 0.6, 29, None, None, Level.CAUTION),
         ("flips", 0.6, 29, 0.4, 0.8, Level.CAUTION),
@@ -53,7 +55,8 @@ def test_a_number_within_trust_and_an_interval_within_use_are_trusted(
 def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
     """Only findings of the judge's own level are reasons; a measure without a rule is none."""
     measures = [
-        measured("flips", 0.6, dimension="tone"), measured("flips", 0.9, dimension="facts"),
+        measured("flips", 0.6, dimension="tone", low=0.55, high=0.65),
+        measured("flips", 0.9, dimension="facts", low=0.8, high=1.0),
         measured("right", 0.7), Measure(measure="beside", value=0.0, n=50),
     ]  # fmt: skip
     found = gate("j", measures, RULES, note="It was allowed.")
@@ -65,6 +68,18 @@ def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
     assert trusted.sentence == "The judge j is trusted: all 1 checks are met; not measured: flips."
     nothing = gate("j", [], RULES)
     assert nothing.sentence == "The judge j is usable with caution: nothing was measured."
+
+
+def test_a_full_measurement_counts_in_place_of_a_few_verdicts_unless_these_fail_the_judge() -> None:
+    """A rule and dimension that was measured in full is held against that; a refusal stays."""
+    full = [measured("flips", 0.1, 900, low=0.05, high=0.15), measured("right", None, 0)]
+    few = [measured("flips", 0.4, low=0.2, high=0.6), measured("right", 0.9, low=0.8, high=1.0)]
+    assert gate("j", few, RULES).level is Level.CAUTION
+    found = gate("j", few, RULES, full=full)
+    assert (found.level, [f.measure.n for f in found.findings]) == (Level.TRUSTED, [900, 50])
+    unfit = [measured("flips", 0.9, low=0.8, high=1.0)]
+    assert gate("j", unfit, RULES, full=full).level is Level.FAILED
+    assert gate("j", few, RULES, full=unfit).level is Level.FAILED
 
 
 @pytest.mark.parametrize(("rule", "seen"), [("slot", 0.3), ("length", 0.3), ("family", -0.3)])
@@ -111,10 +126,10 @@ def test_levels_follow_how_often_a_published_judge_is_right(data: Path) -> None:
         failed = {f.measure.rule for f in found.findings if f.level is Level.FAILED}
         right = quality.find("agreement").value or 0.0
         (by_order if failed & {"flips", "slot"} else kept).append(right)
-    assert [len(levels[level]) for level in Level] == [9, 10, 46]
+    assert [len(levels[level]) for level in Level] == [9, 11, 45]
     assert ({*levels[Level.TRUSTED]}, {*levels[Level.CAUTION]}) == ({"GPT-4"}, {"GPT-4", "PaLM2"})
-    assert (len(by_order), max(by_order) < 0.56) == (19, True)
-    assert (len(kept), sum(right < 0.65 for right in kept)) == (46, 27)
+    assert (len(by_order), max(by_order) < 0.56) == (14, True)
+    assert (len(kept), sum(right < 0.65 for right in kept)) == (51, 32)
 
 
 def named(rows: pd.DataFrame, column: str = "gold", order: str = "12") -> pd.DataFrame:
