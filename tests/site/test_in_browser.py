@@ -306,7 +306,6 @@ def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:
     assert len(page.errors) > 5
 
 
-@pytest.mark.slow  # ten thousand battles
 def test_ten_thousand_battles_load_at_once(page: Browser, tmp_path: Path) -> None:
     """A reader of 10,000 battles shows the first of them within two seconds."""
     record = Handmade(
