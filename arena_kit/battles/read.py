@@ -358,30 +358,45 @@ def _coded(names: NDArray[Any], hashes: Hashes, rows: Hashes) -> Labels:
     return Labels(names.astype(object), places(hashes, rows))
 
 
-def _check_flat_name(name: str) -> str:
-    """The name, if it is one and no struct or list (which arrive as JSON)."""
+#: The field of a struct that names a model, the first that it has.
+_NAME_FIELDS = ("name", "model", "model_name", "id", "model_id")
+
+
+def _flat_name(name: str) -> str:
+    """The name of a model; of a struct, which arrives as JSON, the field that names it."""
     if name.startswith(("{", "[")):
         with suppress(json.JSONDecodeError):
-            json.loads(name)
-            raise DataError(f"model {name[:60]!r} is a nested value; allowed: a column of names")
+            nested = json.loads(name)
+            fields = nested if isinstance(nested, dict) else {}
+            found = [fields[each] for each in _NAME_FIELDS if isinstance(fields.get(each), str)]
+            if not found:
+                raise DataError(
+                    f"model {name[:60]!r} is a nested value; allowed: a name, or a struct with one "
+                    f"of {', '.join(_NAME_FIELDS)}"
+                )
+            name = found[0]
     return check_model_name(name)
 
 
-_CHECKS: dict[str, Callable[[str], object]] = {"model": _check_flat_name, "source": read_source}
+_CHECKS: dict[str, Callable[[str], str]] = {"model": _flat_name, "source": read_source}
 
 
 def _checked(name: str, labels: Labels) -> Labels:
     """The labels, if every name may stand in this column; an empty optional text is none."""
     if name != "model" and len(labels.names) and not labels.names[0]:
         labels = Labels(labels.names[1:], np.maximum(labels.codes - 1, -1))
-    for code, value in enumerate(labels.names if name in _CHECKS else ()):
+    names = list(labels.names)
+    for code, value in enumerate(names if name in _CHECKS else ()):
         try:
-            _CHECKS[name](value)
+            names[code] = _CHECKS[name](value)
         except DataError as error:
             first = int(np.argmax(labels.codes == code))
             rows = len(labels.codes) // (2 if name == "model" else 1)
             raise RowError(first % rows, str(error)) from None
-    return labels
+    if names == list(labels.names):
+        return labels
+    distinct, codes = np.unique(np.array(names, object), return_inverse=True)
+    return Labels(distinct, np.append(codes, -1)[labels.codes].astype(labels.codes.dtype))
 
 
 def _values(con: Connection, expression: str) -> NDArray[Any]:

@@ -286,7 +286,7 @@ WINNER = "unknown winner 'draw'"
         *((f"empty.{kind}", b"", r": an empty file \(0 bytes\)")
           for kind in ("parquet", "arrow", "duckdb")),
         *((f"fake.{kind}", b"hello", ": .*not a") for kind in ("arrow", "duckdb")),
-        ("nested.jsonl", line(model_a={"name": "x"}).encode(), ":1: model .* is a nested value"),
+        ("nested.jsonl", line(model_a={"size": "x"}).encode(), ":1: model .* is a nested value"),
         ("short.csv", b"model_a,vote\nash,tie\n", ": missing column model_b, winner"),
         *(("bad.csv", f"{HEADER},question_id\nash,beech,tie,{rest}\n".encode(), where)
           for rest, where in {
@@ -584,3 +584,19 @@ def test_equal_rows_are_told(tmp_path: Path, more: dict[str, str], repeats: int)
     told = [str(each.message) for each in caught if each.category is RepeatedWarning]
     assert len(told) == bool(repeats)
     assert all("repeat an earlier row: 2; without a battle_id" in sentence for sentence in told)
+
+
+@pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
+def test_a_struct_is_read_by_the_field_that_names_the_model(tmp_path: Path, suffix: str) -> None:
+    """Two structs with one name are one model, whatever else they hold."""
+    rows = [({"name": "x", "size": n}, {"id": "y"}, winner)
+            for n, winner in enumerate(("model_a", "tie", "model_b"))]  # fmt: skip
+    table = [dict(zip(("model_a", "model_b", "winner"), row, strict=True)) for row in rows]
+    path = tmp_path / f"battles.{suffix}"
+    lines = tmp_path / "battles.jsonl"
+    lines.write_text("".join(json.dumps(row) + "\n" for row in table))
+    if suffix == "parquet":
+        duckdb.read_json(str(lines)).write_parquet(str(path))
+    log = read_battles(path)
+    assert log.models == ("x", "y")
+    assert [str(each.winner) for each in log.to_battles()] == ["model_a", "tie", "model_b"]

@@ -53,7 +53,7 @@ def test_run_all_in_lab(installed: Path, tmp_path: Path) -> None:
         assert "pilot_" in scrolled_to(page, "The report of this run")
         page.go(address.replace(START, pilot) + "&reset")  # without the tab of the other one
         assert_all_is_well(run_all(page, root / pilot))
-        assert "1 aspen 1723" in scrolled_to(page, "possible ranks")
+        assert "1 aspen 1723" in scrolled_to(page, "rank range")
         assert elsewhere(page) == []
     records = sorted((root / "runs").iterdir())
     assert len(records) == 2

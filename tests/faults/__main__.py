@@ -5,8 +5,7 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rich.console import Console
-from rich.table import Table
+import pandas as pd
 
 from tests.faults.careless import CARELESS, Variant
 from tests.faults.harness import Outcome, play_all, rehearse
@@ -57,23 +56,25 @@ def _scenarios(options: argparse.Namespace) -> list[Scenario]:
     return scenarios
 
 
+def say(text: str) -> None:
+    """Print a line."""
+    sys.stdout.write(f"{text}\n")
+
+
 def _show(outcomes: Sequence[Outcome], *, flags: str, seconds: float) -> None:
-    console = Console(width=150, highlight=False, markup=False, soft_wrap=True)
-    table = Table("scenarios", box=None, pad_edge=False)
-    for name in _COLUMNS:
-        table.add_column(name, justify="right")
-    for kind in dict.fromkeys(scenario_kind(o.name) for o in outcomes):
-        own = [outcome for outcome in outcomes if scenario_kind(outcome.name) == kind]
-        table.add_row(kind, *map(str, _sums(own).values()))
-    console.print(table)
+    by_kind: dict[str, list[Outcome]] = {}
+    for outcome in outcomes:
+        by_kind.setdefault(scenario_kind(outcome.name), []).append(outcome)
+    table = {kind: [*_sums(own).values()] for kind, own in by_kind.items()}
+    say(pd.DataFrame.from_dict(table, orient="index", columns=_COLUMNS).to_string())
     failed = [outcome for outcome in outcomes if not outcome.clean]
     for outcome in failed:
         reasons = "; ".join(filter(None, (outcome.trouble, *outcome.finding.details)))
         command = f"python -m tests.faults --only '{outcome.name}' --seed {outcome.seed}{flags}"
-        console.print(f"FAILED {outcome.name} (seed {outcome.seed}): {reasons}")
-        console.print(f"  again: {command}")
+        say(f"FAILED {outcome.name} (seed {outcome.seed}): {reasons}")
+        say(f"  again: {command}")
     sums = _sums(outcomes)
-    console.print(
+    say(
         f"{sums['runs']} runs, {sums['kills']} kills, {sums['restarts']} restarts, "
         f"{sums['faults fired']} faults fired, {sums['requests billed']} requests billed, "
         f"{sums['live in doubt']} live calls in doubt, {len(failed)} failed, {seconds:.0f} s\n"

@@ -161,6 +161,7 @@ def test_agreement_is_that_of_the_two_records_battles(first: Path) -> None:
             assert f"{above} above {below}" in each.sentence
 
 
+@pytest.mark.slow  # a kernel and two runs; the steps are tested above
 def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     """A whole run with a report; the terminal says what changed and ends with the record."""
     done = call("rejudge", first, "--judge", "baseline", "-p", "limit_pairs", "4")

@@ -246,6 +246,7 @@ def many_entrants(sample: Path) -> None:
     edited(sample.parent, entrants=entrants)
 
 
+@pytest.mark.slow  # files of a hundred thousand prompts
 @pytest.mark.parametrize(
     ("make", "why"),
     [

@@ -3,7 +3,7 @@ row for each answer (long). Columns are recognised by their names and by what th
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from math import isnan
 from pathlib import Path
@@ -37,12 +37,14 @@ _SHOWN = 5
 
 
 class Table(NamedTuple):
-    """Rows of text under column names; `where` names the file or sheet, `places` each row."""
+    """Rows of text under column names; `where` names the file or sheet, and `cell` the place of a
+    row and column.
+    """
 
     where: str
     columns: tuple[str, ...]
     rows: list[tuple[str, ...]]
-    cell: Any
+    cell: Callable[[int, int], str]
 
     def values(self, column: str) -> list[str]:
         """What stands in a column."""
@@ -105,8 +107,8 @@ def read_answers(table: Table, given: Roles = Roles()) -> AnswerTable:  # noqa: 
             f"{tabular.listed(table.columns)}"
         )
     collection = Collection(prompts=prompts, responses=responses, scores=(), left_out={})
-    told = _understood(table, roles, unused, collection)
-    return AnswerTable(roles, collection, (*told, *problems))
+    recognised = _understood(table, roles, unused, collection)
+    return AnswerTable(roles, collection, (*recognised, *problems))
 
 
 def _workbook(path: Path, name: str) -> Table:
@@ -126,7 +128,10 @@ def _file(path: Path) -> Table:
         except duckdb.Error as error:
             raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
     return Table(
-        str(path), columns, rows, lambda r, c: f"{tabular.place_of(path, r)} ({columns[c]})"
+        str(path),
+        columns,
+        rows,
+        lambda r, c: f"{path.name}{tabular.place_of(path, r)} {columns[c]}",
     )
 
 
@@ -190,15 +195,15 @@ def _prompts(
     width, empty, repeated = len(str(len(table.rows))), [], []
     for n, row in enumerate(table.rows):
         if not row[at]:
-            empty.append(table.cell(n, at))
+            empty.append((n, at))
         elif row[at] in by_text and not roles.model:
-            repeated.append(table.cell(n, at))
+            repeated.append((n, at))
         else:
             own = made_id(row[column(roles.prompt_id)]) if roles.prompt_id else ""
             by_text.setdefault(row[at], _prompt(table, roles, row, own or f"q{n + 1:0{width}}"))
             ids[n] = by_text[row[at]].prompt_id
-    problems += _listed(empty, "row(s) without a question, left out")
-    problems += _listed(repeated, "repeated question(s), left out")
+    problems += _listed(table, empty, "row(s) without a question, left out")
+    problems += _listed(table, repeated, "repeated question(s), left out")
     twice = len({each.prompt_id for each in by_text.values()}) < len(by_text)
     if twice:
         raise DataError(f"{table.where}: two questions share an id in {roles.prompt_id!r}")
@@ -228,8 +233,8 @@ def _wide(
             if text := table.rows[n][at]:
                 yield _response(table, name, prompt_id, text)
             else:
-                missing.append(table.cell(n, at))
-    problems += _listed(missing, "missing answer(s)")
+                missing.append((n, at))
+    problems += _listed(table, missing, "missing answer(s)")
 
 
 def _long(
@@ -240,14 +245,14 @@ def _long(
     for n, prompt_id in ids.items():
         name, text = table.rows[n][model], table.rows[n][at]
         if not name or not text:
-            missing.append(table.cell(n, at if name else model))
+            missing.append((n, at if name else model))
         elif (name, prompt_id) in seen:
-            repeated.append(table.cell(n, at))
+            repeated.append((n, at))
         else:
             seen.add((name, prompt_id))
             yield _response(table, name, prompt_id, text)
-    problems += _listed(missing, "missing answer(s)")
-    problems += _listed(repeated, "second answer(s) of a model to one question, left out")
+    problems += _listed(table, missing, "missing answer(s)")
+    problems += _listed(table, repeated, "second answer(s) of a model to one question, left out")
 
 
 def _response(table: Table, name: str, prompt_id: str, text: str) -> Response:
@@ -257,13 +262,14 @@ def _response(table: Table, name: str, prompt_id: str, text: str) -> Response:
         raise DataError(f"{table.where}: {error}") from None
 
 
-def _listed(cells: Sequence[str], what: str) -> list[str]:
+def _listed(table: Table, cells: Sequence[tuple[int, int]], what: str) -> list[str]:
     """A sentence that counts cells and names the first of them; none without cells."""
     if not cells:
         return []
+    named = [table.cell(*each) for each in cells[:_SHOWN]]
     more = ", …" if len(cells) > _SHOWN else ""
     counted = what.replace("(s)", "s" if len(cells) > 1 else "")
-    return [f"{len(cells)} {counted}: {', '.join(cells[:_SHOWN])}{more}"]
+    return [f"{len(cells)} {counted}: {', '.join(named)}{more}"]
 
 
 def _understood(
