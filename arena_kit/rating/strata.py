@@ -4,9 +4,9 @@ overall rating.
 In stratum s the strengths are θ_s = μ + d_s, where the deviations d are independent with one
 variance τ² for all models and strata, and μ has a flat prior. The likelihood of each stratum is
 taken as normal at the pooled strengths, its information divided by one design effect for clusters
-by question, and τ is integrated over its posterior under a prior of density τ^(−1/2). Nothing is fitted
-stratum by stratum, so a stratum of two prompts, or a model that won everything there, needs no rule
-of its own. design/strata.md has the formulas and what they were held against.
+by question, and τ is integrated over its posterior under a prior of density τ^(−1/2). Nothing is
+fitted stratum by stratum, so a stratum of two prompts, or a model that won everything there, needs
+no rule of its own. design/strata.md has the formulas and what they were held against.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
-from arena_kit.battles.log import BattleLog, Labels
+from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import NORMAL_95, RatingError, scores, transitive_closure
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims.claims import level
@@ -79,11 +79,11 @@ class Strata:
     def sentences(self) -> tuple[str, ...]:
         """What may be said about the strata, the answer first."""
         middle, low, high = self.spread
-        size = f"a model's rating varies by {middle:.0f} points (SD; 95 % interval {low:.0f}–{high:.0f})"
         if self.p_equal >= _LEVEL:
-            first = f"Models do not differ between {self.axis} strata beyond noise (p = {self.p_equal:.2f})."
+            first = f"By {self.axis}, ratings do not differ beyond noise (p = {self.p_equal:.2f})."
         else:
-            first = f"Models differ between {self.axis} strata: {size}."
+            ends = f"95 % interval {low:.0f}–{high:.0f}"
+            first = f"By {self.axis}, ratings differ: SD {middle:.0f} points ({ends})."
         return (first, *map(_deviation_text, self.deviations))
 
     def as_dict(self) -> dict[str, Any]:
@@ -119,15 +119,13 @@ class Strata:
         }
 
 
-def by_stratum(
-    battles: BattleLog, labels: Labels, method: BradleyTerry | None = None, axis: str = "stratum"
-) -> Strata:
-    """The boards of all strata of one axis; `labels` has the stratum of each battle, and battles
-    without one are left out.
+def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None) -> Strata:
+    """The boards of all strata of one axis of `battles.strata`; battles without a stratum are left
+    out.
     """
     method = method or BradleyTerry()
     unit = method.scale / ln(10)
-    log, codes, names = _labelled(battles, labels, method, axis)
+    log, codes, names = _labelled(battles, axis, method)
     counts = _Counts.of(log, codes, len(names), method)
     pooled = counts.pooled()
     low, high = (pooled.quantile(share) for share in (0.025, 0.975))
@@ -149,18 +147,18 @@ def by_stratum(
 
 
 def _labelled(
-    battles: BattleLog, labels: Labels, method: BradleyTerry, axis: str
+    battles: BattleLog, axis: str, method: BradleyTerry
 ) -> tuple[BattleLog, NDArray[np.int32], tuple[str, ...]]:
     """The battles that count and have a stratum, its number, and the names of all strata."""
     if method.covariates:
         raise RatingError("boards per stratum take no covariates")
-    log, _ = method.kept(replace(battles, voter=battles.voter, covariates={axis: labels.codes}))
-    codes = np.asarray((log.covariates or {})[axis], np.int32)
-    log, codes = replace(log, covariates=None).select(codes >= 0), codes[codes >= 0]
-    there, codes = np.unique(codes, return_inverse=True)
-    if len(there) < 2:
-        raise RatingError(f"{axis} has {len(there)} strata with battles; boards per stratum need 2")
-    return log, codes.astype(np.int32), tuple(str(labels.names[code]) for code in there)
+    log, _ = method.kept(battles)
+    codes = (log.strata or {})[axis].codes
+    log = log.select(codes >= 0)
+    labels = (log.strata or {})[axis]
+    if (n := len(labels.names)) < 2:
+        raise RatingError(f"{axis} has {n} strata with battles; boards per stratum need 2")
+    return log, labels.codes, tuple(map(str, labels.names))
 
 
 @dataclass(frozen=True, slots=True)
@@ -184,9 +182,8 @@ class _Counts:
         np.add.at(wins, (codes, log.b, log.a), weight * (1 - score))
         by_question = method.cluster in ("both", "question")
         asked = log.clusters() if by_question else np.arange(len(log))
-        _, question = np.unique(
-            codes.astype(np.int64) * (asked.max() + 1) + asked, return_inverse=True
-        )
+        cell = codes.astype(np.int64) * (int(asked.max()) + 1) + asked
+        _, question = np.unique(cell, return_inverse=True)
         stratum_of = np.zeros(question.max() + 1, np.int64)
         stratum_of[question] = codes
         clear = float(np.average(4 * (score - 0.5) ** 2, weights=weight))

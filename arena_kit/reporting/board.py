@@ -204,7 +204,7 @@ class Dimension(_Part):
     as equivalent. `fragility`: of the first place. `above`: the probability that one model is
     above another, for a pair named beforehand. `sentences`: what may be said about the order.
     `notes`: without these, intervals or scales would mislead. `hybrid`: where people and judge
-    are rated together, what each of them is worth.
+    are rated together, what each of them is worth. `strata`: boards per stratum, of each axis.
     """
 
     name: str
@@ -226,6 +226,7 @@ class Dimension(_Part):
     sentences: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     hybrid: dict[str, Any] | None = None
+    strata: list[dict[str, Any]] = Field(default_factory=list)
 
     @property
     def said(self) -> list[str]:
@@ -276,7 +277,8 @@ class Board(_Part):
     `ratings` has the rows of all dimensions, one after the other; `dimensions` has what holds of
     each, in the same order. `n_battles` and `dropped` are sums over them. `beside` describes the
     methods of the rows' `beside`. `gate` is the judge's, where there is one; `publication` is what
-    a validity policy says; `panel` how several judges voted; `notes` hold of the whole board.
+    a validity policy says; `panel` how several judges voted; `protocol` what was fixed beforehand,
+    deviations from it and how the primary claims ended; `notes` hold of the whole board.
     `fits` are the results that the board was made of, by method (`bradley_terry`, `elo`) and
     dimension, with traces and covariances: not in files, so a board that was read has none.
     """
@@ -293,6 +295,7 @@ class Board(_Part):
     gate: JudgeGate | None = None
     publication: Publication | None = None
     panel: dict[str, Any] | None = None
+    protocol: dict[str, Any] | None = None
     notes: list[str] = Field(default_factory=list)
     fits: dict[str, dict[str, InstanceOf[Ratings]]] = Field(
         default_factory=dict, exclude=True, repr=False
@@ -686,6 +689,7 @@ def board_of(
                 **({"unrated": unrated[name]} if name in unrated else {}),
                 **_values(results.get(name), logs.get(name), margin, judged=judged),
                 notes=_notes(results.get(name), _of(others, name)),
+                **_strata(results.get(name), logs.get(name)),
             )
             for name in names
         ],
@@ -693,6 +697,19 @@ def board_of(
         notes=[SCALES] if "elo" in others else [],
         fits={_NAMES.get(some.method, some.method): results, **others} if some else {},
     )
+
+
+def _strata(rated: Ratings | None, battles: BattleLog | None) -> dict[str, Any]:
+    """Boards per stratum of each axis that has two strata or more; by Bradley–Terry alone."""
+    if rated is None or not battles or not battles.strata or rated.method != "bradley-terry":
+        return {}
+    from arena_kit.rating.strata import by_stratum
+
+    method = BradleyTerry(**rated.settings)
+    found, _ = each_rated(
+        battles.strata, lambda axis: by_stratum(battles, axis, method).as_dict(), none_allowed=True
+    )
+    return {"strata": list(found.values())} if found else {}
 
 
 def _of(beside: Mapping[str, Mapping[str, Ratings]], dimension: str) -> dict[str, Ratings]:

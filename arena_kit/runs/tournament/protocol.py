@@ -1,4 +1,4 @@
-"""The protocol: what of a study is fixed before its data, with a hash, and what a run did otherwise.
+"""The protocol: what a study fixes before its data, with a hash, and what a run did otherwise.
 
 `freeze` writes what a plan would do as a file to share or register; a run whose tournament file
 names it says in its report *as preregistered*, or each deviation. All that is compared stands in
@@ -55,7 +55,7 @@ def fixed(manifest: Mapping[str, Any]) -> dict[str, Any]:
     """What a protocol fixes, from the manifest of a plan or a record."""
     tournament, parameters = manifest["tournament"], manifest["parameters"]
     judge, analysis = tournament["judge"], manifest["analysis"]
-    made = {name: how for name, how in tournament["generate"].items()}
+    made = tournament["generate"]
     return {
         "notebook": manifest["mode"],
         "prompts": manifest["prompt_set"]["sha256"],
