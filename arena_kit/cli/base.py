@@ -203,6 +203,9 @@ COMMANDS = {
         "ledger": ("ledger", "Check ledger and votes (or: check), back up, list batches."),
         "votes": ("votes", "Collect, list, review and export people's votes."),
     },
+    "Study": {
+        "protocol": ("study", "Fix the analysis beforehand; check records against it."),
+    },
     "Start": {
         "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),
         "lab": ("main", "Open JupyterLab in the workspace."),

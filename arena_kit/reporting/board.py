@@ -616,6 +616,7 @@ def rate(
     models: Iterable[str] = (),
     margin: float = 0.0,
     judged: bool = False,
+    strata: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Board:
     """The board of battles, dimension by dimension: a pure function of them.
 
@@ -635,8 +636,11 @@ def rate(
         Points within which neighbours count as equivalent.
     judged
         Whether each battle is a pair judged in both orders: open orders then name judge calls.
+    strata
+        On each axis, the stratum of each question: those have boards of their own.
     """
     method = method or BradleyTerry()
+    battles = battles.with_strata(strata) if strata else battles
     logs = battles.by_dimension() if len(battles) else {"": battles}
     nothing = battles.select([])
     names = list(logs) if dimensions is None else list(dimensions)

@@ -15,8 +15,9 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arena_kit.files import DataError, read_json, write_json
+from arena_kit.files import DataError, file_in, read_json, write_json
 from arena_kit.reporting.board import Board
+from arena_kit.runs.record.record import open_record
 
 #: The copy of a protocol in a record.
 FILE = "protocol.json"
@@ -181,3 +182,12 @@ def outcome(
         "primary": ended,
         "sentences": [first, *primary, rest],
     }
+
+
+def check_record(record: Path, file: Path | None = None) -> dict[str, Any]:
+    """What a record says of its own protocol, or of another that is named."""
+    protocol = read_protocol(file or file_in(record, FILE))
+    manifest = open_record(record)
+    if "analysis" not in manifest:
+        raise DataError(f"{record}: a protocol is for tournaments, not {manifest.get('mode')!r}")
+    return outcome(protocol, manifest, Board.read(record))
