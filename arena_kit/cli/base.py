@@ -205,6 +205,7 @@ COMMANDS = {
     },
     "Study": {
         "protocol": ("study", "Fix the analysis beforehand; check records against it."),
+        "paper": ("study", "Tables, figures and methods text of a record for a paper."),
     },
     "Start": {
         "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),

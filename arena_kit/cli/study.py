@@ -70,3 +70,17 @@ def check(record: Path, file: Path | None, as_json: bool) -> None:
             cli.echo(sentence)
     if found["deviations"]:
         raise click.exceptions.Exit(cli.WRONG_INPUT)
+
+
+@cli.main.command()
+@click.argument("record", type=cli.FOLDER)
+@click.option("--out", type=cli.FOLDER, default=Path("paper"), show_default=True,
+              help="The folder to write.")  # fmt: skip
+def paper(record: Path, out: Path) -> None:
+    """Write what goes into a paper about a run RECORD: tables as LaTeX and HTML, figures as PDF and
+    SVG, a methods paragraph, references, a reporting checklist, and hashes for the archive.
+    """
+    from arena_kit.runs.record.paper import write_paper
+
+    for path in write_paper(record, out):
+        cli.echo(path)
