@@ -30,9 +30,9 @@ from arena_kit.rating.with_judge.fay_herriot import mixture_quantile
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 
-_ROUNDS = 6  # of the normal approximation
+_ROUNDS = 4  # of the normal approximation
 _NEWTON = 20  # steps to the fit of all strata together
-_GRID = 60  # values of τ², from 1e-4 to 1e3 of the noise
+_GRID = 40  # values of τ², from 1e-4 to 1e3 of the noise
 _NEGLIGIBLE = 1e-8  # posterior weight below which a value is left out
 _LEVEL = 0.05  # probability of any false claim
 _ENDS = (0.0, -NORMAL_95, NORMAL_95)
