@@ -238,10 +238,11 @@ def _bibliography(sentences: Sequence[str]) -> str:
 def _document(tables: Sequence[str], figures: Sequence[str]) -> str:
     """A document that holds everything, to look at and to copy from."""
     parts = [rf"\input{{{name}}}" for name in tables]
-    parts += [rf"\includegraphics[width=3.4in]{{figures/{name}.pdf}}" for name in figures]
-    head = ["inputenc", "booktabs", "caption", "graphicx"]
-    uses = [rf"\usepackage{'[utf8]' if name == 'inputenc' else ''}{{{name}}}" for name in head]
+    parts += [rf"\par\includegraphics[width=3.4in]{{figures/{name}.pdf}}" for name in figures]
+    head = ["[utf8]{inputenc}", "[margin=2cm]{geometry}", "{booktabs}", "{caption}", "{graphicx}"]
+    uses = [rf"\usepackage{name}" for name in head]
     return "\n".join(
-        [r"\documentclass{article}", *uses, r"\begin{document}", r"\input{methods}", *parts,
+        [r"\documentclass{article}", *uses, r"\begin{document}", r"\input{methods}",
+         r"\footnotesize\setlength{\tabcolsep}{3pt}", *parts,
          r"\bibliographystyle{plain}", r"\bibliography{references}", r"\end{document}", ""]
     )  # fmt: skip
