@@ -193,8 +193,8 @@ class LiveArena:
             if vote is None:
                 self._check_open(known, digest)
                 voter = known.voter or session
-                about = (choice, seconds, source, comment)
-                vote = self._add(turn, known, voter, session, *about)
+                whose = (known, voter, session)
+                vote = self._add(turn, *whose, choice, seconds, source, comment)
             return _receipt(_check_choice(vote, choice), turn.count_by(vote.voter))
 
     def undo(self, *, session: str) -> Shown:
@@ -327,8 +327,8 @@ class LiveArena:
         seen = (voter, ticket.model_a, ticket.model_b, ticket.prompt)
         again = counts and voter != root.session and self.arena.scheduler.was_shown(*seen)
         by = _CONFLICT if differs else _REPEATS if again else ""
-        about = (choice, answer.seconds, "ballot", answer.comment)
-        return self._add(turn, ticket, voter, session, *about, removed_by=by)
+        seconds, comment = answer.seconds, answer.comment
+        return self._add(turn, ticket, voter, session, choice, seconds, "ballot", comment, by)
 
     @staticmethod
     def _known(turn: Transaction, ticket: str) -> Ticket:

@@ -405,7 +405,8 @@ class Transaction:
 
 def _vote(row: Sequence[Any], ticket: Ticket, removed: RemovedSet) -> StoredVote:
     number, _, voter, session, choice, cast_at, seconds, source, *flags, comment, _ = row
-    kept = (voter, session, _CHOICES[choice], cast_at, seconds, source, *map(bool, flags), comment)
+    revealed, known = map(bool, flags)
+    kept = (voter, session, _CHOICES[choice], cast_at, seconds, source, revealed, known, comment)
     return StoredVote(number, ticket, *kept, _is_removed(removed, voter, session, ticket))
 
 
