@@ -179,7 +179,7 @@ def test_boards_are_those_of_the_records(workspace_of_runs: Path) -> None:
         ends = [end for row in known for end in (row.ci_low, row.rating, row.ci_high)]
         ends = [
             end for end in ends if end is not None
-        ]  # all in the picture, also of open intervals
+        ]
         assert view.scale == ((min(ends), max(ends)) if ends else None)
     (placed,) = boards_of(runs / "placed")
     assert [row.model for row in placed.rows if row.marked] == ["dogwood"]
