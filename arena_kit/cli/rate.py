@@ -103,11 +103,19 @@ def _default(value: object, kind: object) -> str:
               help="Rate the battles where they are, without holding them (default: those of a "
               "folder or pattern, and files of 5 million rows or 1 GB of text and "
               "more).")  # fmt: skip
+@click.option("--report", type=cli.FILE, metavar="PAGE",
+              help="Also write the board as a page (.html) with figures, and a record of it as a "
+              "run leaves one.")  # fmt: skip
 @cli.cluster_option
 @cli.json_option()
 @reading_options
 def rate_command(
-    file: Path, method: str | None, as_json: bool, how: HowToRead, **options: Any
+    file: Path,
+    method: str | None,
+    report: Path | None,
+    as_json: bool,
+    how: HowToRead,
+    **options: Any,
 ) -> None:
     """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
 
@@ -124,10 +132,17 @@ def rate_command(
     as a --panel.
     """
     name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
+    if report and report.suffix.lower() not in (".html", ".htm"):
+        raise DataError(f"--report {report}: a report is a page; name a file that ends in .html")
+    battles = record = None
     if given.verdicts is not None:
         board = _together(file, name, how, given)
     else:
-        board = _alone(file, name or DEFAULT_METHOD, how, given)
+        board, battles = _alone(file, name or DEFAULT_METHOD, how, given)
+    if report is not None:
+        from arena_kit.runs.record.rate_report import publish_rating
+
+        record = publish_rating(board, battles, file, report)
     if as_json:
         cli.echo_json(board.as_dict(pairs=False))
         return
@@ -136,10 +151,15 @@ def rate_command(
     for dimension, why in board.unrated.items():
         cli.echo(f"{dimension or file} is not rated: {why}", err=True)
     show_board(board)
+    if record is not None:
+        cli.echo(f"record: {record.path}")
+        cli.echo(f"report: {report}")
 
 
-def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> Board:
-    """The board of the battles in one or several files."""
+def _alone(
+    file: Path, method: str, how: HowToRead, given: SimpleNamespace
+) -> tuple[Board, BattleLog | None]:
+    """The board of the battles in one or several files, and these, unless they were streamed."""
     named = given.verdicts_winner != Columns().winner
     idle = {"--verdicts-winner": named, "--judge-model": given.judge_model}
     if any(idle.values()):
@@ -152,7 +172,7 @@ def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> B
     if margin is None:
         margin = max((each.margin for each in recorded.dimensions), default=0.0) if recorded else 0
     if _streams(spec, file, how, given.stream, alone=not (given.also or given.votes)):
-        return _streamed(spec, file, how, given.dimension, margin)
+        return _streamed(spec, file, how, given.dimension, margin), None
     battles, panel_fields = _read((file, *given.also), how, given.dimension, spec), {}
     if given.votes:
         from arena_kit.judging.quality.panel import panel
@@ -164,7 +184,7 @@ def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> B
     with _patience(lambda: f"rating {len(battles):,} battles"):
         judged = recorded is not None and recorded.gate is not None
         board = rate(battles, spec, margin=margin, judged=judged)
-    return board.model_copy(update=panel_fields)
+    return board.model_copy(update=panel_fields), battles
 
 
 def _recorded(file: Path) -> Board | None:
@@ -208,6 +228,8 @@ def _read(
     named: Any = {"covariates": covariates, "format": how.format, "columns": how.columns}
     with _patience(lambda: f"reading {files[0]}"):
         every = [battles_of(file, dimension=dimension, **named) for file in files]
+    if not any(map(len, every)):
+        raise DataError(f"{files[0]}: no battles in it; write a row per vote under its header")
     return BattleLog.joined(*every) if len(every) > 1 else every[0]
 
 
