@@ -52,7 +52,7 @@ OUTCOME_LABELS: dict[str, Outcome] = {
     **{str(outcome): outcome for outcome in Outcome},
     **dict.fromkeys(("a", "left"), Outcome.MODEL_A),
     **dict.fromkeys(("b", "right"), Outcome.MODEL_B),
-    **dict.fromkeys(("both", "draw"), Outcome.TIE),
+    "both": Outcome.TIE,
     **dict.fromkeys(("neither", "bothbad", "tie_(bothbad)", "tie_bothbad"), Outcome.BOTH_BAD),
 }
 #: What numbers mean in a column that has 1 and 2; in any other they are ambiguous.

@@ -269,7 +269,7 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
         rows = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
         for number, name in query.con.execute(rows).fetchall():  # noqa: B007 (kept)
             places.append(f"{path}{tabular.place_of(path, number)}")
-    raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
+    raise DataError(f"{places[1]}: battle_id {name[:60]!r} again; remove it or that at {places[0]}")
 
 
 def _warn_left_out(query: _Query, path: str | Path) -> None:

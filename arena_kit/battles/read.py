@@ -448,7 +448,7 @@ def _ids(con: Connection, filled: set[str], pool: Executor) -> NDArray[Any]:
         rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
         again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
         if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
-            raise RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
+            raise RowError(row[0], f"battle_id {row[2][:60]!r} again; remove it or that at", row[1])
     return ids
 
 

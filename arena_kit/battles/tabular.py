@@ -132,7 +132,7 @@ def table_of(
     paths = [path] if isinstance(path, Path) else list(path)
     for each in paths:
         if not each.is_file():
-            raise DataError(f"{each}: no such file")
+            raise DataError(f"{each}: no such file; check the path")
     kind = kind_of(paths[0])
     file = f"[{', '.join(map(_literal, paths))}], hive_partitioning = false"
     file += ", union_by_name = true" if len(paths) > 1 else ""
@@ -188,7 +188,7 @@ def columns_of(path: Path) -> tuple[str, ...]:
     those of the tables in a database.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; check the path")
     if (kind := kind_of(path)) in ("jsonl", "json"):
         return _first_keys(path, array=kind == "json")
     if not path.stat().st_size:
@@ -201,7 +201,8 @@ def columns_of(path: Path) -> tuple[str, ...]:
         try:
             return tuple(types_of(con, loaded(con, path) or table_of(path, ())))
         except duckdb.Error as error:
-            raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
+            told = str(error).splitlines()[0]
+            raise DataError(f"{path}: {told}; export it again") from None
 
 
 def types_of(con: Connection, table: str) -> dict[str, str]:

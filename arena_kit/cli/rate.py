@@ -110,12 +110,7 @@ def _default(value: object, kind: object) -> str:
 @cli.json_option()
 @reading_options
 def rate_command(
-    file: Path,
-    method: str | None,
-    report: Path | None,
-    as_json: bool,
-    how: HowToRead,
-    **options: Any,
+    file: Path, method: str | None, as_json: bool, how: HowToRead, **options: Any
 ) -> None:
     """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
 
@@ -132,17 +127,18 @@ def rate_command(
     as a --panel.
     """
     name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
-    if report and report.suffix.lower() not in (".html", ".htm"):
-        raise DataError(f"--report {report}: a report is a page; name a file that ends in .html")
-    battles = record = None
+    if given.report and given.report.suffix.lower() != ".html":
+        raise DataError(f"--report {given.report}: a report is a page; call it {file.stem}.html")
+    battles = None
     if given.verdicts is not None:
         board = _together(file, name, how, given)
     else:
         board, battles = _alone(file, name or DEFAULT_METHOD, how, given)
-    if report is not None:
+    if given.report:
         from arena_kit.runs.record.rate_report import publish_rating
 
-        record = publish_rating(board, battles, file, report)
+        record = publish_rating(board, battles, file, given.report)
+        cli.echo(f"record: {record.path}", err=True)
     if as_json:
         cli.echo_json(board.as_dict(pairs=False))
         return
@@ -151,9 +147,8 @@ def rate_command(
     for dimension, why in board.unrated.items():
         cli.echo(f"{dimension or file} is not rated: {why}", err=True)
     show_board(board)
-    if record is not None:
-        cli.echo(f"record: {record.path}")
-        cli.echo(f"report: {report}")
+    if given.report:
+        cli.echo(f"report: {given.report}")
 
 
 def _alone(

@@ -5,7 +5,7 @@ The report is a notebook whose cells are written with what they would show.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,27 +14,18 @@ from arena_kit.battles.write import write_battles
 from arena_kit.files import DataError, file_hash, read_text, write_json, write_text
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer, about, order
-from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, label
+from arena_kit.reporting.figures import Plot
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.record.record import Record, find_root, runs_folder
 
 _QUESTION = "Who is ahead in these battles, and how sure can we be?"
-_RATINGS = """## Ratings
-
-The bars of the picture above are 95 % intervals. Each interval is about one model; whether two
-models differ is a question about their gap."""
-_ABOVE = """## Who is above whom?
-
-Each probability is for one pair named beforehand. A *decided* order holds for all pairs at once; an
-*open* order is not one to report."""
-_FILES = """## Artifacts
-
-`board.json` holds this board and `battles.jsonl` the battles, where they were held in memory:
-`arena-kit rate` with the record's folder gives the same board again."""
-
-#: A text, or code and what it shows.
-Cell = tuple[str, Sequence[object]]
+_RATINGS = "Each interval is about one model; whether two models differ is a question on their gap."
+_PAIRS = (
+    "Each probability is for one pair named beforehand. A *decided* order holds for all pairs at "
+    "once; an *unresolved* order is not one to report."
+)
+_FILES = "`arena-kit rate` with the folder of the record gives this board again."
 
 
 def publish_rating(board: Board, battles: BattleLog | None, file: Path, page: Path) -> Record:
@@ -46,20 +37,13 @@ def publish_rating(board: Board, battles: BattleLog | None, file: Path, page: Pa
     with record.failing():
         told = {"file": str(file), "method": board.method, "settings": board.settings}
         record.start("rate", told)
-        source = {"sha256": file_hash(file)} if file.is_file() else {}
-        record.update(battles={"file": str(file), "n": board.n_battles, **source})
+        record.update(battles={"sha256": file_hash(file) if file.is_file() else None})
         if battles is not None:
             write_battles(record.path / "battles.jsonl", battles)
         answer = _answer(board, file, record)
         board.write(record.path)
         write_json(record.path / ANSWER_FILE, answer.as_dict())
-        has_pairs = any(each.above for each in board.dimensions)
-        pictures = [board.plot(), *([board.plot_pairs()] if has_pairs else [])]
-        for each in pictures:
-            record.keep_figure(each)
-        cells = _cells(board, answer, pictures)
-        _write_notebook(record.path / "report.ipynb", f"Rating of {file.name}", cells)
-        export_report(record.path / "report.ipynb", record.path / "report.html")
+        _write_report(board, answer, record, f"Rating of {file.name}")
         write_text(page, read_text(record.path / "report.html"))
     return record.close()
 
@@ -75,50 +59,47 @@ def _folder(page: Path) -> Path:
 def _answer(board: Board, file: Path, record: Record) -> RunAnswer:
     """Who is first, and what is not separable, in a sentence per dimension."""
     rated = [board[name] for name in board.rated]
-    titled = [each.model_copy(update={"name": each.name or board.title}) for each in rated]
-    models = len({row.model for row in board.ratings})
+    named = [each.model_copy(update={"name": each.name or board.title}) for each in rated]
+    facts = {"file": file.name, "battles": f"{board.n_battles:,}", "method": label(board)}
     return RunAnswer(
         question=_QUESTION,
-        sentences=[
-            order(each) if each.orders else f"{each.name}: {_listed(board, row.name)}"
-            for each, row in zip(titled, rated, strict=True)
-        ],
+        sentences=[order(each) for each in named if each.orders],
         caveats=[*about(board), *board.notes, *(note for each in rated for note in each.notes)],
-        facts={"file": file.name, "battles": f"{board.n_battles:,}", "models": f"{models:,}",
-               "method": label(board), "cost": "nothing", **record.facts},
-    )  # fmt: skip
+        facts={**facts, "cost": "nothing", **record.facts},
+    )
 
 
-def _listed(board: Board, dimension: str) -> str:
-    names = ", ".join(row.model for row in board.rows(dimension))
-    return f"best first by {label(board)}, which decides no order: {names}."
-
-
-def _cells(board: Board, answer: RunAnswer, pictures: Sequence[object]) -> list[Cell]:
-    forest, *above = pictures
-    code = f'import arena_kit as ak\n\nboard = ak.Board.read("{BOARD}")\nboard.plot()'
-    pairs = ("display(board.plot_pairs())\nboard.orders()", [*above, board.orders()])
-    claims = [(_ABOVE, ()), pairs] if above else []
-    return [(code, [forest, answer]), (_RATINGS, ()), ("board", [board]), *claims, (_FILES, ())]
-
-
-def _write_notebook(path: Path, title: str, cells: Sequence[Cell]) -> None:
-    """A notebook of texts and, where something is shown, of code with its output."""
-    import nbformat
-    from nbformat import v4
+def _write_report(board: Board, answer: RunAnswer, record: Record, title: str) -> None:
+    """The notebook and its page; only Bradley–Terry has probabilities of pairs."""
+    from nbformat import v4, writes
 
     make: Any = v4
-    book = make.new_notebook(
-        metadata={"title": title}, cells=[make.new_markdown_cell(f"# {title}")]
-    )
-    for source, shown in cells:
-        outputs = [make.new_output("display_data", **_bundle(each)) for each in shown]
-        cell = make.new_code_cell(source, outputs=outputs) if shown else None
-        book.cells.append(cell or make.new_markdown_cell(source))
-    write_text(path, nbformat.writes(book))  # type: ignore[no-untyped-call]
+    book = make.new_notebook(metadata={"title": title})
+    for text, code, *shown in _sections(board, answer, title):
+        for plot in shown:
+            if isinstance(plot, Plot):
+                record.keep_figure(plot)
+        cells = make.new_code_cell(code, outputs=[_output(each) for each in shown])
+        book.cells += [make.new_markdown_cell(text), *([cells] if code else [])]
+    notebook = record.path / "report.ipynb"
+    write_text(notebook, writes(book))  # type: ignore[no-untyped-call]
+    export_report(notebook, notebook.with_suffix(".html"))
 
 
-def _bundle(value: Any) -> dict[str, Any]:
-    bundle = value._repr_mimebundle_()
+def _sections(board: Board, answer: RunAnswer, title: str) -> Iterator[tuple[Any, ...]]:
+    """A text, the code under it, and what that shows."""
+    code = 'import arena_kit as ak\n\nboard = ak.Board.read("board.json")\nboard.plot()'
+    yield f"# {title}", code, board.plot(), answer
+    yield f"## Ratings\n\n{_RATINGS}", "board", board
+    if any(each.above for each in board.dimensions):
+        code = "display(board.plot_pairs())\nboard.orders()"
+        yield f"## Who is above whom?\n\n{_PAIRS}", code, board.plot_pairs(), board.orders()
+    yield f"## Artifacts\n\n{_FILES}", ""
+
+
+def _output(shown: Any) -> Any:
+    from nbformat.v4 import new_output
+
+    bundle = shown._repr_mimebundle_()
     data, metadata = bundle if isinstance(bundle, tuple) else (bundle, {})
-    return {"data": data, "metadata": metadata}
+    return new_output("display_data", data=data, metadata=metadata)  # type: ignore[no-untyped-call]

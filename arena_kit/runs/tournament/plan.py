@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError, file_hash
 from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, refuse_without_cap
 from arena_kit.judging.asking.judge_pairs import Material
@@ -262,6 +263,7 @@ class Plan:
         lexical = " (compares words, reads no rubric)" * is_lexical(self.judge.model)
         only = f" of {settings.only_entrant}" if settings.only_entrant else ""
         canaries = 2 * len(self.canaries.pairs) if self.canaries else 0
+        absent = [f"{entrant} on {prompt}" for entrant, prompt in self.pairing.missing]
         return {
             "tournament": tournament.name,
             "judge": f"{self.judge.model}{lexical}, {self._service}",
@@ -274,8 +276,8 @@ class Plan:
             f" of which {2 * len(self.asked) - len(self.bulk):,} are in the ledger",
             "beside them": f"{canaries} canaries before and {settings.repeats} repeats after, "
             "where they are not in the ledger",
-            "missing responses": f"{len(self.pairing.missing)}, treated "
-            f"{tournament.missing_responses}",
+            "missing responses": f"{len(absent)}{f' ({listed(absent)})' if absent else ''}, "
+            f"treated {tournament.missing_responses}",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
             f"evidence from {method.evidence_replicates} resamples",
             "seeds": f"shuffles {method.seed}, subset {params.seed}",
