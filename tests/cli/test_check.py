@@ -45,7 +45,7 @@ def test_responses_that_are_missing_are_named(workspace: Path) -> None:
     file.write_text("".join(lines[2:]))
     missing = [f"aspen on {json.loads(line)['prompt_id']}" for line in lines[:2]]
     shown = " ".join(call("run", "headline", "--check").stdout.split())
-    assert f"missing responses 2 ({', '.join(missing)}), treated" in shown
+    assert f"missing responses 2: {', '.join(missing)} (dropped" in shown
 
 
 @pytest.mark.parametrize(
