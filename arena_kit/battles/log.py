@@ -278,7 +278,8 @@ class BattleLog:
 
     @classmethod
     def joined(cls, *logs: Self) -> Self:
-        """One log of all battles, in the order given; covariates are left out.
+        """One log of all battles, in the order given; covariates are left out, and strata that not
+        all logs have.
 
         A battle that comes twice (see `repeat`) is refused.
         """
@@ -293,7 +294,12 @@ class BattleLog:
         whole = cls._of({name: stacked(name) for name in names}, outcome)
         if (twice := whole.repeat()) is not None:
             raise DataError(_joined_twice(whole, twice, [len(log) for log in logs]))
-        return whole
+        axes = set.intersection(*({*(log.strata or {})} for log in logs)) if logs else ()
+        strata = {
+            axis: Labels.of(chain(*((log.strata or {})[axis].values() for log in logs)))
+            for axis in sorted(axes)
+        }
+        return replace(whole, strata=strata) if strata else whole
 
     def sides_in_order(self) -> Self:
         """The same battles, the side whose name comes first as the first; no covariates."""

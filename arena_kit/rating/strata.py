@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import NORMAL_95, RatingError, scores, transitive_closure
+from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, RatingError, scores, transitive_closure
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims.claims import level
 from arena_kit.rating.critical_values import span_scores
@@ -57,8 +57,9 @@ class Strata:
 
     `rating`, `low` and `high` are partially pooled, with 95 % intervals; `alone` is without
     pooling. `decided` says where the row's model is above the column's in a stratum, for all
-    boards at once. `deviations` stand out from noise, for all cells at once; `p_equal` is the
-    probability of strata that differ so much where all ratings are the same in each; `spread` is
+    boards at once. `deviations` stand out from noise, for all cells at once; both need ten
+    questions in the stratum. `p_equal` is the probability
+    of strata that differ so much where all ratings are the same in each; `spread` is
     the standard deviation of a model's rating between strata in points, with its 95 % interval.
     """
 
@@ -128,6 +129,7 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
     log, codes, names = _labelled(battles, axis, method)
     counts = _Counts.of(log, codes, len(names), method)
     pooled = counts.pooled()
+    enough = np.array(counts.n_questions) >= MIN_QUESTIONS
     low, high = (pooled.quantile(share) for share in (0.025, 0.975))
     return Strata(
         axis=axis,
@@ -139,8 +141,10 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
         alone=np.where(counts.games > 0, method.center + unit * pooled.alone, np.nan),
         n_battles=counts.games,
         n_questions=counts.n_questions,
-        decided=pooled.decided(level(method.looks)),
-        deviations=_deviations(pooled, counts.games > 0, names, log.models, unit),
+        decided=pooled.decided(level(method.looks)) & enough[:, None, None],
+        deviations=_deviations(
+            pooled, (counts.games > 0) & enough[:, None], names, log.models, unit
+        ),
         p_equal=pooled.p_equal(),
         spread=pooled.spread(unit),
     )

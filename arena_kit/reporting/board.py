@@ -22,6 +22,7 @@ from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, know
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
+from arena_kit.rating.win_difference import WinDifference, win_differences
 from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 
 if TYPE_CHECKING:
@@ -116,7 +117,8 @@ class BoardRow(_Part):
     What only some methods report: `se` and `df` (standard error and its degrees of freedom),
     `evidence_se` and `order_sem` (Elo's, from resampled questions and from shuffled orders), `rd`
     and `volatility` (Glicko-2), `uncontrolled` (the rating without covariates), `votes` and
-    `verdicts` (people and judge together).
+    `verdicts` (people and judge together), `win_difference` (share of battles won less share lost,
+    with its 95 % interval; Bradley–Terry).
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
@@ -143,6 +145,7 @@ class BoardRow(_Part):
     uncontrolled: float | None = None
     votes: int | None = None
     verdicts: int | None = None
+    win_difference: WinDifference | None = None
 
 
 class Order(_Part):
@@ -582,6 +585,8 @@ def _columns(board: Board) -> list[Column]:
         Column("rank range", "ranks", lambda row: ranks_text(row.ranks),
                "Possible ranks, of all models at once"),
         Column("tier", "tier", "", "Each is decidedly above the next", wide=True),
+        Column("win difference", "win_difference", _net_text,
+               "Share of battles won less share lost, 95 % interval", wide=True),
         *(_ELO if by_orders else ()),
         Column("raw rating ± RD", "beside.glicko2.rating",
                "{0.beside[glicko2].rating:.0f} ± {0.beside[glicko2].rd:.1f}", "Glicko-2",
@@ -601,6 +606,14 @@ def _columns(board: Board) -> list[Column]:
                "{0.validity.wins}–{0.validity.losses}–{0.validity.ties}", wide=True),
         Column("battles", "n_battles", ",", "That count", wide=crowded and not policy),
     ]  # fmt: skip
+
+
+def _net_text(row: BoardRow) -> str:
+    value, low, high = row.win_difference or (None, None, None)
+    if value is None:
+        return DASH
+    ends = "" if low is None or high is None else f" ({low:+.0%} to {high:+.0%})"
+    return f"{value:+.0%}{ends}"
 
 
 #: Of Elo that was averaged over shuffled orders.
@@ -690,7 +703,7 @@ def board_of(
             row
             for name in names
             if name in results
-            for row in _rows(name, results[name], _of(others, name))
+            for row in _rows(name, results[name], _of(others, name), logs.get(name))
         ],
         n_battles=sum(each.n_battles for each in results.values()),
         dropped={
@@ -736,7 +749,10 @@ def _described(rated: Mapping[str, Ratings]) -> BesideMethod:
     return BesideMethod(method=some.method, settings=some.settings)
 
 
-def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list[BoardRow]:
+def _rows(
+    dimension: str, rated: Ratings, beside: Mapping[str, Ratings], battles: BattleLog | None
+) -> list[BoardRow]:
+    net = _win_differences(rated, battles)
     ranges = claims.rank_ranges(rated)
     groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
     tier = {model: n for n, group in enumerate(groups, 1) for model in group}
@@ -752,9 +768,17 @@ def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list
             ranks=ranges[row.model],
             **({"tier": tier.get(row.model)} if tier else {}),
             **({"beside": found} if (found := figures(row.model)) else {}),
+            **({"win_difference": net[row.model]} if row.model in net else {}),
         )
         for rank, row in enumerate(rated.ratings, 1)
     ]
+
+
+def _win_differences(rated: Ratings, battles: BattleLog | None) -> dict[str, WinDifference]:
+    """The win difference of every model, on the battles that count."""
+    if battles is None or rated.method != "bradley-terry":
+        return {}
+    return win_differences(BradleyTerry(**rated.settings).kept(battles)[0])
 
 
 def _values(

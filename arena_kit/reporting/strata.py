@@ -30,25 +30,35 @@ POOLED = (
 
 
 def strata_table(board: Board, axis: str = "") -> Table:
-    """A row per model, a column per stratum of an axis (by default the first): rating and 95 %
-    interval.
+    """Rating and 95 % interval of each model in each stratum of an axis (by default the first); the
+    fewer of both stand in the columns.
     """
     rows: list[dict[str, Any]] = []
     notes: list[str] = []
     several = len(board.dimensions) > 1
     shown = _axes(board, axis)
     names = sorted({name for _, each in shown for name in each["boards"]})
+    models = list(dict.fromkeys(row.model for row in board.ratings))
     for dimension, each in shown:
         odd = {(d["model"], d["stratum"]) for d in each["deviations"]}
-        for model in dict.fromkeys(row.model for row in board.rows(dimension)):
-            cells = {
-                name: _cell(each["boards"].get(name), model, stands_out=(model, name) in odd)
-                for name in names
-            }
-            rows.append(({"dimension": dimension} if several else {}) | {"model": model} | cells)
+        cells = {
+            (model, name): _cell(each["boards"].get(name), model, alone=(model, name) in odd)
+            for model in models
+            for name in names
+        }
+        first: dict[str, Any] = {"dimension": dimension} if several else {}
+        if len(names) > len(models):
+            sizes = {name: part["n_questions"] for name, part in each["boards"].items()}
+            rows += [
+                first
+                | {each["axis"]: name, "prompts": sizes[name]}
+                | {model: cells[model, name] for model in models}
+                for name in sizes
+            ]
+        else:
+            rows += [first | {"model": m} | {n: cells[m, n] for n in names} for m in models]
         lead = f"{dimension}: " if several else ""
-        sizes = ", ".join(f"{n} {part['n_questions']}" for n, part in each["boards"].items())
-        notes += [f"{lead}{' '.join(each['sentences'])} Prompts: {sizes}."]
+        notes += [lead + " ".join(each["sentences"])]
     return Table(
         rows=rows,
         name="strata",
@@ -66,13 +76,13 @@ def _axes(board: Board, axis: str) -> list[tuple[str, dict[str, Any]]]:
     return [(name, each) for name, each in found if each["axis"] == axis]
 
 
-def _cell(part: Mapping[str, Any] | None, model: str, *, stands_out: bool) -> str:
-    """A model's rating in a stratum, its interval and, where it stands out, without pooling."""
+def _cell(part: Mapping[str, Any] | None, model: str, *, alone: bool) -> str:
+    """A model's rating in a stratum, its interval and, where wanted, its rating without pooling."""
     row = next((each for each in part["ratings"] if each["model"] == model), None) if part else None
     if row is None or not row["n_battles"]:
         return "no battles"
     text = f"{row['rating']:.0f} ({row['ci_low']:.0f}–{row['ci_high']:.0f})"
-    return f"{text}, alone {row['alone']:.0f}" if stands_out else text
+    return f"{text}, alone {row['alone']:.0f}" if alone else text
 
 
 def strata_forest(board: Board, dimension: str, axis: str = "") -> Plot:
