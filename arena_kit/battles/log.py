@@ -268,7 +268,10 @@ class BattleLog:
     def with_strata(self, axes: Mapping[str, Mapping[str, str]]) -> Self:
         """The same battles with the strata of their questions, on each axis."""
         asked = self.question_id.values().tolist() if self.question_id else [None] * len(self)
-        strata = {axis: Labels.of([of.get(q) for q in asked]) for axis, of in axes.items()}
+        strata = {
+            axis: Labels.of([None if q is None else of.get(q) for q in asked])
+            for axis, of in axes.items()
+        }
         return replace(self, strata={**(self.strata or {}), **strata})
 
     def among(self, models: Iterable[str]) -> Self:

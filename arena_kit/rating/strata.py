@@ -303,8 +303,11 @@ class _Pooled:
     def quantile(self, share: float) -> Floats:
         """A quantile of every strength."""
         variance = np.einsum("mi,gsij,mj->gsm", self.basis, self.covariances, self.basis)
-        flat = (each.reshape(len(self.grid), -1) for each in (self.means, variance))
-        return mixture_quantile(*flat, self.weight, share).reshape(self.mean.shape)
+        n = len(self.grid)
+        flat = mixture_quantile(
+            self.means.reshape(n, -1), variance.reshape(n, -1), self.weight, share
+        )
+        return flat.reshape(self.mean.shape)
 
     def spread(self, unit: float) -> tuple[float, float, float]:
         """Median and 95 % interval of τ in points."""
@@ -327,9 +330,8 @@ class _Pooled:
         span = np.abs(rank[:, :, None] - rank[:, None, :])
         bar = ndtr(np.array(span_scores(size, 1 - (1 - level) / n)))[span]
         clear = (above > bar) & (span > 0)
-        return np.array([transitive_closure(size, *np.nonzero(each)) > 0 for each in clear]) & (
-            span > 0
-        )
+        reach = [transitive_closure(size, *np.nonzero(each)) for each in clear]
+        return np.asarray((np.array(reach) > 0) & (span > 0))
 
     def p_equal(self) -> float:
         """The probability of strata that differ as much, where ratings are the same in all."""
@@ -382,7 +384,7 @@ def _deviations(
     holds = np.cumprod(p.ravel()[order][: len(bars)] <= bars).astype(bool)
     found = [np.unravel_index(at, p.shape) for at in order[: len(bars)][holds]]
     out = [
-        Deviation(models[m], names[s], *(unit * (off[s, m] + k * error[s, m]) for k in _ENDS))
+        Deviation(models[m], names[s], *(unit * float(off[s, m] + k * error[s, m]) for k in _ENDS))
         for s, m in found
     ]
     return tuple(sorted(out, key=lambda each: -abs(each.points)))
