@@ -22,7 +22,14 @@ from arena_kit.battles import tabular
 from arena_kit.battles.battle import LookAlikeWarning, look_alikes
 from arena_kit.battles.cells import CellTable, Hashes, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
-from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places
+from arena_kit.battles.read import (
+    REQUIRED,
+    LeftOutWarning,
+    RepeatedWarning,
+    checked_log,
+    places,
+    repeated_rows,
+)
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection
@@ -273,6 +280,24 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
     raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
 
 
+def _warn_repeated(query: _Query, holds: frozenset[str], n: int, path: str | Path) -> None:
+    """Warn of rows without an id that repeat an earlier one, as files in memory are; of more than
+    are compared, every n-th by its hash is.
+    """
+    if "battle_id" in holds or not {"question_id", "timestamp"} & holds:
+        return
+    every = max(1, -(-n // COMPARED_IDS))
+    names = dict.fromkeys(name for file in query.files for name in tabular.columns_of(file))
+    battles = f"SELECT {', '.join(sorted(holds))} FROM ({query.battles()})"
+    repeats = 0
+    for table in (f"({battles})", tabular.table_of(query.files, tuple(names))):
+        hashes = f"SELECT hash(whole) AS h FROM {table} AS whole"
+        rows = f"SELECT count(*) - count(DISTINCT h) FROM ({hashes}) WHERE h % {every} = 0"
+        if not (repeats := every * query.con.execute(rows).fetchall()[0][0]):
+            return
+    warnings.warn(f"{path}: {repeated_rows(repeats)}", RepeatedWarning, stacklevel=3)
+
+
 def _warn_left_out(query: _Query, path: str | Path) -> None:
     """Warn of rows that the format leaves out, with their number."""
     for reason, condition in query.format.left_out.items():
@@ -339,6 +364,7 @@ class BattleFiles:
                 holds = query.holding()
                 cells, hashes = _count_cells(query, holds)
                 _refuse_repeats(query, holds, int(cells.count.sum()))
+                _warn_repeated(query, holds, int(cells.count.sum()), path)
             except duckdb.Error as error:
                 for each in files:
                     tabular.check_json(each)

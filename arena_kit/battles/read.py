@@ -36,7 +36,7 @@ from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import Connection, column_name, connection
-from arena_kit.files import DataError
+from arena_kit.files import LONGEST_LINE, DataError, limit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -168,7 +168,7 @@ def _laid_out(
         raise DataError(_about(path, str(error))) from None
     except duckdb.Error as error:
         if tabular.is_too_long(error) and not longest:
-            return _laid_out(con, path, fmt, chosen, tabular.LONGEST)
+            return _laid_out(con, path, fmt, chosen, limit(LONGEST_LINE))
         tabular.check_json(path)
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
@@ -228,9 +228,13 @@ def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> Battl
     if path and _has_constants(log):
         tabular.check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
     if n := _repeated(con, log, path):
-        told = f"rows that repeat an earlier row: {n:,}; without a battle_id, each counts"
-        warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=4)
+        warnings.warn(f"{name}: {repeated_rows(n)}", RepeatedWarning, stacklevel=4)
     return log
+
+
+def repeated_rows(n: int) -> str:
+    """What is said of rows that repeat others."""
+    return f"rows that repeat an earlier row: {n:,}; without a battle_id, each counts"
 
 
 def _repeated(con: Connection, log: BattleLog, path: Path | None) -> int:
