@@ -32,7 +32,13 @@ from arena_kit.judging.ledger.rows import (
     sealed,
     unsealed,
 )
-from arena_kit.judging.ledger.schema import integrity_errors, kept_open, opened, transaction
+from arena_kit.judging.ledger.schema import (
+    integrity_errors,
+    is_writable,
+    kept_open,
+    opened,
+    transaction,
+)
 from arena_kit.judging.verdicts.records import Answer, Asked, Status, garbage_collection_disabled
 
 #: The answers under a JSON list of keys, with their checksums.
@@ -120,6 +126,11 @@ class Ledger:
         the file only remembers who holds it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
+        if not is_writable(self.path):
+            raise DataError(
+                f"{self.path}: is write-protected, so that answers could not be kept; "
+                "what it has is used, and nothing new is asked"
+            )
         lock = FileLock(self.path.with_name(f"{self.path.name}.lock"))
         while not lock.is_locked:
             try:
