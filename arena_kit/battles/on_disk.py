@@ -19,17 +19,9 @@ import duckdb
 import numpy as np
 
 from arena_kit.battles import tabular
-from arena_kit.battles.battle import LookAlikeWarning, look_alikes
 from arena_kit.battles.cells import CellTable, Hashes, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
-from arena_kit.battles.read import (
-    REQUIRED,
-    LeftOutWarning,
-    RepeatedWarning,
-    checked_log,
-    places,
-    repeated_rows,
-)
+from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places, warn_of_reading
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection
@@ -206,7 +198,7 @@ def _cell_hash(holds: frozenset[str]) -> str:
 def _count_cells(query: _Query, holds: frozenset[str]) -> tuple[CellTable, Hashes]:
     """Every count cell, checked, and its hash."""
     if missing := [name for name in REQUIRED if name not in holds]:
-        query.refuse("true", f"{missing[0]} is missing")
+        query.refuse("true", f"{missing[0]} is missing; fill or remove it")
         raise DataError(f"{query.files[0]}: no battles")
     if "share_a" in holds:
         raise DataError(f"{query.files[0]}: soft outcomes (share_a) cannot be streamed")
@@ -277,25 +269,25 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
         rows = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
         for number, name in query.con.execute(rows).fetchall():  # noqa: B007 (kept)
             places.append(f"{path}{tabular.place_of(path, number)}")
-    raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
+    raise DataError(f"{places[1]}: battle_id {name[:60]!r} again; remove it or that at {places[0]}")
 
 
-def _warn_repeated(query: _Query, holds: frozenset[str], n: int, path: str | Path) -> None:
-    """Warn of rows without an id that repeat an earlier one, as files in memory are; of more than
-    are compared, every n-th by its hash is.
+def _repeated(query: _Query, holds: frozenset[str], n: int) -> int:
+    """How many rows without an id are the same as an earlier one, as in a file that is held; of
+    more than are compared, every n-th by its hash is.
     """
     if "battle_id" in holds or not {"question_id", "timestamp"} & holds:
-        return
+        return 0
     every = max(1, -(-n // COMPARED_IDS))
     names = dict.fromkeys(name for file in query.files for name in tabular.columns_of(file))
-    battles = f"SELECT {', '.join(sorted(holds))} FROM ({query.battles()})"
-    repeats = 0
-    for table in (f"({battles})", tabular.table_of(query.files, tuple(names))):
+    battles = f"(SELECT {', '.join(sorted(holds))} FROM ({query.battles()}))"
+
+    def repeats(table: str) -> int:
         hashes = f"SELECT hash(whole) AS h FROM {table} AS whole"
         rows = f"SELECT count(*) - count(DISTINCT h) FROM ({hashes}) WHERE h % {every} = 0"
-        if not (repeats := every * query.con.execute(rows).fetchall()[0][0]):
-            return
-    warnings.warn(f"{path}: {repeated_rows(repeats)}", RepeatedWarning, stacklevel=3)
+        return every * int(query.con.execute(rows).fetchall()[0][0])
+
+    return repeats(battles) and repeats(tabular.table_of(query.files, tuple(names)))
 
 
 def _warn_left_out(query: _Query, path: str | Path) -> None:
@@ -364,14 +356,13 @@ class BattleFiles:
                 holds = query.holding()
                 cells, hashes = _count_cells(query, holds)
                 _refuse_repeats(query, holds, int(cells.count.sum()))
-                _warn_repeated(query, holds, int(cells.count.sum()), path)
+                repeated = _repeated(query, holds, int(cells.count.sum()))
             except duckdb.Error as error:
                 for each in files:
-                    tabular.check_json(each)
+                    tabular.check_text(each)
                 raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
             _warn_left_out(query, path)
-        if sentence := look_alikes(cells.log.models):
-            warnings.warn(f"{path}: {sentence}", LookAlikeWarning, stacklevel=2)
+            warn_of_reading(con, cells.log, str(path), repeated)
         return cls(files, fmt, holds, cells, hashes, meter or Meter())
 
     def __len__(self) -> int:

@@ -33,8 +33,9 @@ _OPTIONS = (
     click.option("--question", metavar="COLUMN", help="The column of the question."),
     click.option("--voter", metavar="COLUMN", help="The column of who voted."),
     click.option("--value", "values", multiple=True, metavar="LABEL=OUTCOME",
-                 help="What a label of the outcome means: model_a, model_b, tie, both_bad, or "
-                 "nothing where its rows are to be left out; may be repeated."),
+                 help="What a label of the outcome means: model_a, model_b, tie, both_bad, name "
+                 "(the model that is called so), or nothing where its rows are to be left out; may "
+                 "be repeated."),
     click.option("--no-limits", is_flag=True, expose_value=False, callback=_lift_limits,
                  help="Read lines of over 64 MB, and hold Parquet of over 20 million rows."),
 )  # fmt: skip

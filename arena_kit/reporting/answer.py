@@ -28,8 +28,7 @@ QUESTIONS = {
     "may its leaderboard be called, and which of its orders are decided?",
     "model_pages": "What do the votes say of each of these models: its record, its neighbours, "
     "where it lacks votes, and how its rating came about?",
-    "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
-    "be without them?",
+    "vote_review": "Do any voters behave anomalously, and how would the board change without them?",
 }
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3

@@ -32,13 +32,7 @@ from arena_kit.judging.ledger.rows import (
     sealed,
     unsealed,
 )
-from arena_kit.judging.ledger.schema import (
-    integrity_errors,
-    is_writable,
-    kept_open,
-    opened,
-    transaction,
-)
+from arena_kit.judging.ledger.schema import integrity_errors, kept_open, opened, transaction
 from arena_kit.judging.verdicts.records import Answer, Asked, Status, garbage_collection_disabled
 
 #: The answers under a JSON list of keys, with their checksums.
@@ -126,11 +120,6 @@ class Ledger:
         the file only remembers who holds it.
         """
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        if not is_writable(self.path):
-            raise DataError(
-                f"{self.path}: is write-protected, so that answers could not be kept; "
-                "what it has is used, and nothing new is asked"
-            )
         lock = FileLock(self.path.with_name(f"{self.path.name}.lock"))
         while not lock.is_locked:
             try:
@@ -139,6 +128,9 @@ class Ledger:
                 if say is None:
                     raise LockedError(self._holder()) from None
                 say(f"waiting: {self._holder()}")
+            except OSError as error:
+                told = f"answers could not be kept ({error.strerror}), so nothing new is asked"
+                raise DataError(f"{self.path}: {told}") from None
         try:
             with kept_open(self.path) as con:
                 con.execute(

@@ -99,7 +99,8 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
             yield _kept.con
         return
     path.parent.mkdir(parents=True, exist_ok=True)
-    writable = not path.exists() or is_writable(path)
+    # WAL makes files beside it
+    writable = not path.exists() or (os.access(path, os.W_OK) and os.access(path.parent, os.W_OK))
     address = str(path) if writable else _read_only(path)
     with (
         _named_errors(path),
@@ -109,11 +110,6 @@ def opened(path: Path) -> Iterator[sqlite3.Connection]:
     ):
         _prepare(con, path, writable=writable)
         yield con
-
-
-def is_writable(path: Path) -> bool:
-    """Whether a ledger file may be written, or made, and files beside it, as WAL and locks do."""
-    return os.access(path.parent, os.W_OK) and (not path.exists() or os.access(path, os.W_OK))
 
 
 def _read_only(path: Path) -> str:
