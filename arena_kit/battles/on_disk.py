@@ -66,7 +66,8 @@ def battle_files(path: Path) -> tuple[Path, ...]:
 
 def _is_battles(path: Path) -> bool:
     suffixes = sum((tabular.SUFFIXES[kind] for kind in tabular.STREAMED), ())
-    return path.name.lower().endswith(suffixes) and not path.name.startswith((".", "_"))
+    other = path.name.startswith((".", "_")) or path.suffix.lower() == ".txt"  # as notes may be
+    return path.name.lower().endswith(suffixes) and not other
 
 
 def _one_kind(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:

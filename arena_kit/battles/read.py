@@ -7,6 +7,7 @@ codes. Only when something is wrong is the file walked again, to name the line.
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -321,16 +322,23 @@ def _outcomes(con: Connection) -> NDArray[np.int8]:
     if spelled := ", ".join(quoted(label) for label in labels if label not in OUTCOMES):
         both = f"winner IN ({spelled}) AND {_NAMED} NOT IN (-1, {code})"
         _refuse(con, "winner", both, "winner {0!r} may be a side or the model of that name; say "
-                "which with --value {0}=model_a (a side) or --value {0}=name")  # fmt: skip
+                f"which with {_meaning('model_a')} (a side) or {_meaning('name')}")  # fmt: skip
     codes = _values(con, f"{code}::TINYINT")
     if np.any(codes < 0):
         numbers = f"{code} < 0 AND winner IN ('0', '1', '2')"
         _refuse(con, "winner", numbers, "winner {0!r} is ambiguous in a column without both 1 and "
-                "2; say what each number means, as in --value {0}=model_a")  # fmt: skip
+                f"2; say what each number means, as in {_meaning('model_a')}")  # fmt: skip
         _refuse(con, "winner", f"{code} < 0", "unknown winner {0!r}; allowed: one of the row's "
-                f"models, {', '.join(OUTCOME_LABELS)}; say what it means with --value '{{0}}=tie', "
-                "or leave such rows out with --value '{0}='")  # fmt: skip
+                f"models, {', '.join(OUTCOME_LABELS)}; say what it means with {_meaning('tie')}, "
+                f"or exclude such rows with {_meaning('')}")  # fmt: skip
     return codes
+
+
+def _meaning(outcome: str, label: str = "{0}") -> str:
+    """How a label is given a meaning: as an option where a command runs, else in Python."""
+    if "click" in sys.modules and sys.modules["click"].get_current_context(silent=True):
+        return f"--value '{label}={outcome}'"
+    return f"Columns(values={{{{'{label}': '{outcome}'}}}})"
 
 
 def _distinct_labels(con: Connection) -> list[str]:
@@ -345,7 +353,8 @@ def warn_of_reading(con: Connection, log: BattleLog, name: str, repeated: int) -
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=5)
     labels = outcome_labels(_distinct_labels(con))
     if read := ", ".join(f"{x} is {y}" for x, y in sorted(labels.items()) if x.lower() in _UNSURE):
-        told = f"winners were read so: {read}; --value LABEL=OUTCOME changes that"
+        other = _meaning("OUTCOME", "LABEL").format()
+        told = f"winners were read so: {read}; {other} changes that"
         warnings.warn(f"{name}: {told}", LabelWarning, stacklevel=5)
     if repeated:
         told = f"rows that repeat an earlier row: {repeated:,}; without a battle_id, each counts"

@@ -303,9 +303,9 @@ def _check_csv(path: Path) -> None:
     for line, cells in _csv_rows(path):
         width = width or len(cells)
         if len(cells) != width:
+            told = f"{len(cells)} cells under a header of {width}"
             raise DataError(
-                f"{path}:{line}: {len(cells)} cells under a header of {width}; put quotation marks "
-                "around a cell that holds the delimiter, or add what is missing"
+                f"{path}:{line}: {told}; put quotation marks around text with a delimiter"
             )
         if any("\ufffd" in cell for cell in cells):
             raise DataError(f"{path}:{line}: not UTF-8; save the file as CSV UTF-8")
