@@ -38,7 +38,7 @@ from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import Connection, column_name, connection, quoted
-from arena_kit.files import DataError
+from arena_kit.files import LONGEST_LINE, DataError, limit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -176,7 +176,7 @@ def _laid_out(
         raise DataError(_about(path, str(error))) from None
     except duckdb.Error as error:
         if tabular.is_too_long(error) and not longest:
-            return _laid_out(con, path, fmt, chosen, tabular.LONGEST)
+            return _laid_out(con, path, fmt, chosen, limit(LONGEST_LINE))
         tabular.check_text(path)
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
@@ -231,12 +231,9 @@ def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> Battl
             log = replace(log, covariates=_covariates(con, covariates, name))
     except RowError as error:
         raise DataError(error.sentence(path, _file_rows(con, error.rows))) from None
-    warn_of_reading(con, log, name)
     if path and _has_constants(log):
         tabular.check_text(path)  # refuses a bare NaN, which DuckDB reads as a name
-    if n := _repeated(con, log, path):
-        told = f"rows that repeat an earlier row: {n:,}; without a battle_id, each counts"
-        warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=4)
+    warn_of_reading(con, log, name, _repeated(con, log, path))
     return log
 
 
@@ -348,8 +345,10 @@ def _distinct_labels(con: Connection) -> list[str]:
     return [label for (label,) in con.execute("SELECT DISTINCT winner FROM raw").fetchall()]
 
 
-def warn_of_reading(con: Connection, log: BattleLog, name: str) -> None:
-    """Warn of names that look alike, and of labels of outcomes that others may mean otherwise."""
+def warn_of_reading(con: Connection, log: BattleLog, name: str, repeated: int) -> None:
+    """Warn of names that look alike, of labels of outcomes that others may mean otherwise, and of
+    rows that repeat others.
+    """
     if sentence := look_alikes(log.models):
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=5)
     labels = outcome_labels(_distinct_labels(con))
@@ -357,6 +356,9 @@ def warn_of_reading(con: Connection, log: BattleLog, name: str) -> None:
         other = _meaning("OUTCOME", "LABEL").format()
         told = f"winners were read so: {read}; {other} changes that"
         warnings.warn(f"{name}: {told}", LabelWarning, stacklevel=5)
+    if repeated:
+        told = f"rows that repeat an earlier row: {repeated:,}; without a battle_id, each counts"
+        warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=5)
 
 
 def _hashed(
