@@ -95,7 +95,7 @@ def test_6_1_anchor() -> None:
     for models, window, battles, reason in (
         (  # 6.1: of models shown equally often, the one with the fewest votes
             "abcd", 2000, [votes(combinations("abc", 2)), votes(["ad", "bd", "cd"], outcome=TIE)],
-            "d was shown 45 times, 45.5 due: lacks most exposure, prompts and opponents together",
+            "d was shown 45 times, target 45.5: largest deficit of exposure, prompts and opponents",
         ),
         (  # 7.1: below the lower bound of exposure, though x lacks no votes and the others do
             "abcdx", 60,
@@ -315,7 +315,7 @@ def test_what_waits_and_what_is_cancelled() -> None:
     for matchup in cancelled:
         assert scheduler.cancel(matchup.matchup_id) is matchup
         for again in (scheduler.cancel, lambda n: scheduler.record(n, A)):
-            with pytest.raises(MatchmakingError, match=f"{matchup.matchup_id}' does not wait"):
+            with pytest.raises(MatchmakingError, match=f"{matchup.matchup_id}' is not waiting"):
                 again(matchup.matchup_id)
     scheduler.rng, other.rng = (np.random.default_rng(3) for _ in range(2))
     after = [without_ids(played(each, 100, ladder())) for each in (scheduler, other)]

@@ -38,10 +38,10 @@ def small_words() -> list[str]:
     ("changes", "why"),
     [
         ({"max_cost_usd": 0.0}, "must be paid: set max_cost_usd"),
-        ({"judge_model": "claude-9"}, "no price is known for the model 'claude-9'"),
+        ({"judge_model": "claude-9"}, "there is no price for the model 'claude-9'"),
         ({"judge_model": "baseline/lexical-v1"}, "needs a model, .*which is the demo judge"),
         ({"judge": "openai_compatible"}, "needs judge.base_url"),
-        ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "no price is known"),
+        ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "there is no price"),
     ],
 )
 def test_refused_parameters(workspace: Path, changes: dict[str, object], why: str) -> None:

@@ -74,7 +74,7 @@ def killed_session(workspace: Path) -> Path:
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
     assert done.exit_code == 3, done.output
-    assert f"still going (process {process.pid} on" in done.stderr
+    assert f"still active (process {process.pid} on" in done.stderr
     return record
 
 
@@ -265,7 +265,7 @@ def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
     with kernel(root, **os.environ) as live:
         assert (live.run(OPEN, "open"), live.run(OPEN, "open")) == ("", "")
         assert [each["status"] for each in records(root)] == ["failed", "running"]
-        assert records(root)[0]["error"] == "opened again before the record was saved"
+        assert records(root)[0]["error"] == "reopened before the record was saved"
         assert live.run("ak.reporting.tournament_plots.winrates(battles, board)", "figure") == ""
         assert (live.run("print('an aside')"), live.run(SAVE, "save")) == ("", "")
     assert [each["status"] for each in records(root)] == ["failed", "finished"]

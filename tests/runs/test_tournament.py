@@ -66,7 +66,7 @@ def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
         assert len(pairs) == 3
         for pair in pairs:
             decided = board[dimension].is_decided(pair["above"], pair["below"])
-            assert pair["evidence"] == ("decided" if decided else "open")
+            assert pair["evidence"] == ("decided" if decided else "unresolved")
             assert set(pair["by_k"]) == {"1", "4", "8", "16", "32"}
             for k, entry in pair["by_k"].items():
                 means = {name: each["mean"] for name, each in by_k[dimension][k].items()}
@@ -166,7 +166,7 @@ def test_missing_responses(
     assert manifest["dropped"]["prompts"] == ([chosen] if missing == "listwise" else [])
     lost = sum(manifest["dropped"]["pairs"].values())
     whole = "1 whole prompt, " if missing == "listwise" else ""
-    sentence = f"missing (1 of birch); left out for want of them: {whole}{lost} pairs over 3"
+    sentence = f"Missing responses (1 of birch) excluded {whole}{lost} pairs over 3"
     show_board(record.path)
     assert sentence in capsys.readouterr().out
     assert sentence in judgments.plan._repr_html_()
@@ -400,6 +400,6 @@ def test_a_judge_that_answers_nothing_usable_ends_without_an_order(
     assert "4,548" in shown
     service.settings.behaviour = "refuse_text"
     rounds, judgments = paid(50.0)
-    assert set(rounds.stopped.values()) == {"no rating exists for what was judged"}
+    assert set(rounds.stopped.values()) == {"the battles so far give no rating"}
     assert not len(to_battles(judgments))
     assert not samples.paid_twice(service)
