@@ -70,8 +70,8 @@ REVIEW = {"model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "q
             "counts.csv",
             "model_a,model_b,a_wins,b_wins\nx,y,10,20\n",
             (
-                r"read 2 battles of 2 models, total weight 30,  .*: pair counts \(pair-counts\)\n"
-                r"the file has no question id,  no voter, no time: .*every battle as independent\n"
+                r"read 2 battles of 2 models, total weight 30, .*: pair counts \(pair-counts\)\n"
+                r"the file has no question id, no voter, no time: .*every battle as independent\n"
             ),
         ),
         ("review.jsonl", json.dumps(REVIEW), r"read .*\nthe file has no judge\n"),

@@ -221,7 +221,7 @@ def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Led
     judged_by(batch_judge(emulator), ledger)
     spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
     assert spending.hit_rate is None
-    assert spending.warning.startswith("Nothing was cached")
+    assert spending.warning.startswith("No prompt was cached")
     assert Spending.of([], OPUS, batch=True).warning == ""
 
 

@@ -214,7 +214,7 @@ def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) 
     done, again = (samples.call("ledger", "backup", "copy.sqlite") for _ in range(2))
     assert done.stdout == "copy.sqlite: 3 answers, all intact\n"
     assert (done.exit_code, again.exit_code) == (0, 2)
-    assert "there is a file already" in again.stderr
+    assert "this file exists" in again.stderr
     assert Ledger(workspace / "copy.sqlite").get(answers) == answers
     with pytest.raises(DataError, match="there is no ledger"):
         Ledger(workspace / "none.sqlite").back_up(workspace / "other.sqlite")
@@ -323,7 +323,7 @@ def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
     damage_text(ledger, answers["key4"].text)
     words = (
         r"verdicts\.sqlite: the kept answer to 'tone\|q4\|ash\|beech#1' is damaged and not used; "
-        r"`arena-kit ledger check --forget-damaged` .* again"
+        r"to request and pay it again: `arena-kit ledger check --forget-damaged`"
     )
     for read in (ledger.get, ledger.settled, lambda _: ledger.paid("first")):
         with pytest.raises(DataError, match=words):

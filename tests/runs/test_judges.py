@@ -187,7 +187,7 @@ def test_real_judges_of_one_file_side_by_side(
     said = loaded(folder / "answer.json")["said"]
     assert said == loaded(folder / "judges.json")["answer"]
     assert "not measured: readable, flips" in said[0]
-    assert said[3].startswith(f"The judge {BASELINE} was not asked")
+    assert said[3].startswith(f"The judge {BASELINE} was not run")
     assert said[4] == "No price is known of a judge that passes."
     show_board(folder)
     lines = capsys.readouterr().out.replace("\n", " ")

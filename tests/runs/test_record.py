@@ -133,12 +133,12 @@ def test_a_failed_step_lets_go_and_the_next_one_takes_hold(tmp_path: Path) -> No
     """A record is free for `resume` after a step failed."""
     record = Record.create(tmp_path, "pilot")
     record.start("pilot", {})
-    with pytest.raises(LockedError, match="still going"):
+    with pytest.raises(LockedError, match="still active"):
         Record.reopen(record.path)
     with pytest.raises(ZeroDivisionError), record.failing():
         _ = 1 / 0
     other = Record.reopen(record.path)
-    with pytest.raises(LockedError, match="still going"), record.failing():
+    with pytest.raises(LockedError, match="still active"), record.failing():
         pass
     other.start("pilot", {})
     other.close()

@@ -177,7 +177,7 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
         ("hashed", (), "keeps only hashes of its inputs"),
         ("none", (), "not a run record"),
         ("placed", (), "rejudge needs the record of pilot, headline, k_sweep, adaptive, not of"),
-        ("first", ("-p", "judge.replay_from", "params/pilot.yaml"), "is no record"),
+        ("first", ("-p", "judge.replay_from", "params/pilot.yaml"), "is not a run record"),
         ("first", ("-p", "judge.replay_from", ""), "replay_from"),
         ("first", ("-p", "judge.rejudge", "some"), "rejudge"),
         ("first", ("-p", "judge", "replay"), "replay only repeats one"),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError, file_hash
 from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, refuse_without_cap
 from arena_kit.judging.asking.judge_pairs import Material
@@ -241,11 +242,16 @@ class Plan:
         }
 
     @property
+    def looks(self) -> int:
+        """How often the board is read: once, or after every round of an adaptive run."""
+        return 80 if self.mode == "adaptive" else 1
+
+    @property
     def rating(self) -> dict[str, Any]:
         """How `rate` makes the board of this tournament: Bradley–Terry with Elo beside it."""
         elo = self.tournament.elo
         return {
-            "method": elo.bradley_terry(),
+            "method": elo.bradley_terry(self.looks),
             "elo": elo.method(),
             "dimensions": list(self.tournament.dimensions),
             "models": self.tournament.entrants,
@@ -262,6 +268,7 @@ class Plan:
         lexical = " (demo judge, ignores rubrics)" * is_lexical(self.judge.model)
         only = f" of {settings.only_entrant}" if settings.only_entrant else ""
         canaries = 2 * len(self.canaries.pairs) if self.canaries else 0
+        absent = [f"{entrant} on {prompt}" for entrant, prompt in self.pairing.missing]
         return {
             "tournament": tournament.name,
             "judge": f"{self.judge.model}{lexical}, {self._service}",
@@ -274,7 +281,7 @@ class Plan:
             f" of which {2 * len(self.asked) - len(self.bulk):,} are in the ledger",
             "further requests": f"{canaries} canaries before and {settings.repeats} repeats after, "
             "unless they are in the ledger",
-            "missing responses": f"{len(self.pairing.missing)} (dropped "
+            "missing responses": f"{len(absent)}{f': {listed(absent)}' if absent else ''} (dropped "
             f"{tournament.missing_responses})",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
             f"evidence from {method.evidence_replicates} resamples",
