@@ -168,7 +168,7 @@ def outcome(
     """
     other = deviations(protocol, manifest)
     ended = primary_claims(protocol, board)
-    words = {"decided": "decided", "reversed": "decided the other way round", "open": "not decided"}
+    words = {"decided": "decided", "reversed": "the reverse is decided", "open": "not decided"}
     number = protocol["sha256"][:12]
     if other:
         first = f"Deviations from the protocol {number}: {'; '.join(other)}."
