@@ -129,8 +129,8 @@ def print_design_effects(data: Path) -> None:
     """Design effects of QLoRA's and of MT-bench's verdicts by GPT-4, where they are there."""
     from adaptive import qlora, rated
 
-    if (file := data / "qlora_gpt4_judge" / "verdicts.csv.gz").is_file():
-        shares, models = qlora(file)
+    if (data / "qlora_gpt4_judge" / "verdicts.csv.gz").is_file():
+        shares, models = qlora()
         every = shares.shape[1] * (1.0 - np.eye(len(models)))
         told = design_effects(rated(models, shares, ~np.isnan(shares)), every)
         print(f"design effects, QLoRA (7 models, 953 questions): {told}")
