@@ -65,7 +65,7 @@ def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
     ]  # fmt: skip
     assert [each.verdicts for each in found[1:]] == [(f0, b0), (f2,), (b3,), (f4,)]
     battles = settle.to_battles(found)
-    assert [battle.winner for battle in battles] == ["tie", "model_a", "model_a", "model_b"]
+    assert battles.outcome.tolist() == [2, 0, 0, 1]  # tie, ash, ash, beech
     assert not battles.flags().any()
 
 
