@@ -111,7 +111,7 @@ class Table:
         """In how many of some calls each model is shown, by prompt."""
         own = np.zeros((len(self.models), len(self.pairs)), np.int64)
         own[np.array(self.pairs).T, np.arange(len(self.pairs))] = 1
-        return own @ calls.sum(axis=2)
+        return np.asarray(own @ calls.sum(axis=2))
 
     def expected(self, ratings: Ratings) -> Floats:
         """The win share of the first model of each pair."""
