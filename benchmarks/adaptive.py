@@ -16,6 +16,7 @@ import argparse
 import csv
 import gzip
 import os
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import replace
 from functools import partial
@@ -41,14 +42,20 @@ LLMBAR = ("GPT-4", "ChatGPT", "LLaMA2", "PaLM2", "Falcon")
 Shares = NDArray[np.float64]
 Pairs = set[tuple[str, str]]
 #: A prompt, the model shown first, the one shown second, and what the first got.
-Verdict = tuple[str, str, str, float]
+Game = tuple[str, str, str, float]
 
 
-class Real(NamedTuple):
-    """Verdicts of a set, and its models."""
+class Verdicts(NamedTuple):
+    """The verdicts of a set and its models; `apart`: every battle is on a question of its own."""
 
     shares: Shares
     models: tuple[str, ...]
+    apart: bool = False
+
+    @property
+    def possible(self) -> Calls:
+        """The calls that have a verdict."""
+        return ~np.isnan(self.shares)
 
 
 class Score(NamedTuple):
@@ -71,37 +78,34 @@ def settled(shares: Shares, made: Calls) -> Shares:
     return np.where(np.isnan(one), other, np.where(np.isnan(other), one, both))
 
 
-def rated(
-    models: tuple[str, ...], shares: Shares, made: Calls, looks: int = LOOKS
-) -> Ratings | None:
+def rated(of: Verdicts, made: Calls, looks: int = LOOKS) -> Ratings | None:
     """The rating of the verdicts of some calls."""
-    share = settled(shares, made)
+    share = settled(of.shares, made)
     row, prompt = np.nonzero(~np.isnan(share))
     given = share[row, prompt]
-    low, high = np.array(list(combinations(range(len(models)), 2)), np.int32).T
-    names = np.array([f"q{i:05d}" for i in range(made.shape[1])], object)
+    low, high = np.array(list(combinations(range(len(of.models)), 2)), np.int32).T
+    question = np.arange(len(row)) if of.apart else prompt
+    names = np.array([f"q{i:05d}" for i in range(1 + question.max())], object)
     log = BattleLog(
-        models=models,
+        models=of.models,
         a=low[row],
         b=high[row],
         outcome=np.select([given == 1, given == 0], [0, 1], 2).astype(np.int8),
-        question_id=Labels(names, prompt.astype(np.int32)),
+        question_id=Labels(names, question.astype(np.int32)),
     )
     method = BradleyTerry(inconsistent="tie", looks=looks)
     return rated_or_none(method, log) if log.per_model().all() else None
 
 
-def in_rounds(
-    method: AdaptiveRounds, models: tuple[str, ...], shares: Shares
-) -> tuple[Ratings | None, Calls, int]:
+def in_rounds(method: AdaptiveRounds, of: Verdicts) -> tuple[Ratings | None, Calls, int]:
     """A tournament judged in rounds: its rating, the calls that were made, how many rounds."""
-    possible = ~np.isnan(shares)
-    table = Table(models, possible, np.zeros_like(possible), np.full(shares.shape, np.nan))
+    nothing = np.full(of.shares.shape, np.nan)
+    table = Table(of.models, of.possible, np.zeros_like(of.possible), nothing)
     ratings, n = None, 0
     while (chosen := method.next(table, ratings) if ratings else method.first(table)).any():
         made, n = table.made | chosen, n + 1
-        table = replace(table, made=made, shares=np.where(made, shares, np.nan))
-        ratings = rated(models, shares, made)
+        table = replace(table, made=made, shares=np.where(made, of.shares, np.nan))
+        ratings = rated(of, made)
     return ratings, table.made, n
 
 
@@ -113,28 +117,27 @@ def decided(ratings: Ratings | None) -> Pairs:
     return {(names[i], names[j]) for i, j in zip(*np.nonzero(claims.decided(ratings)), strict=True)}
 
 
-def in_full(shares: Shares, models: tuple[str, ...]) -> tuple[Pairs, Pairs, Pairs]:
+def in_full(of: Verdicts) -> tuple[Pairs, Pairs, Pairs]:
     """Of a full run: the neighbours that are decided at the rounds' level and at that of one look,
     and every pair that is decided at either.
     """
-    once, often = (rated(models, shares, ~np.isnan(shares), looks) for looks in (1, LOOKS))
+    once, often = (rated(of, of.possible, looks) for looks in (1, LOOKS))
     order = set(pairwise(once.order)) if once else set()
     return decided(often) & order, decided(once) & order, decided(often) | decided(once)
 
 
 def scored(
     method: AdaptiveRounds,
-    shares: Shares,
-    models: tuple[str, ...],
+    of: Verdicts,
     full: tuple[Pairs, Pairs, Pairs],
     truth: dict[str, float] | None = None,
 ) -> Score:
     """One tournament judged in rounds, held against the full run."""
     often, once, every = full
-    ratings, made, rounds = in_rounds(method, models, shares)
+    ratings, made, rounds = in_rounds(method, of)
     got = decided(ratings)
     return Score(
-        used=made.sum() / (~np.isnan(shares)).sum(),
+        used=made.sum() / of.possible.sum(),
         rounds=rounds,
         full=len(often),
         found=len(often & got),
@@ -168,7 +171,7 @@ def line(name: str, scores: list[Score]) -> None:
 
 def world(
     rng: np.random.Generator, n: int, prompts: int, spread: float, bias: float
-) -> tuple[Shares, tuple[str, ...], dict[str, float]]:
+) -> tuple[Verdicts, dict[str, float]]:
     """Verdicts on models of known skill, on prompts that each favour some, in both orders: each
     order adds noise of its own and, on the logit scale, a bias towards what is shown first.
     """
@@ -179,10 +182,10 @@ def world(
     better = level[low] - level[high] + rng.logistic(0, 1, (len(low), prompts))
     seen = better[..., None] + rng.normal(0, 0.8, (*better.shape, 2)) + np.array([bias, -bias])
     shares = np.where(np.abs(seen) < 0.35, 0.5, (seen > 0).astype(float))
-    return shares, models, dict(zip(models, skill.tolist(), strict=True))
+    return Verdicts(shares, models), dict(zip(models, skill.tolist(), strict=True))
 
 
-def table_of(verdicts: Iterable[Verdict]) -> Real:
+def table_of(verdicts: Iterable[Game]) -> Verdicts:
     """Verdicts as shares."""
     given = list(verdicts)
     models = tuple(sorted({model for _, *two, _ in given for model in two}))
@@ -193,7 +196,7 @@ def table_of(verdicts: Iterable[Verdict]) -> Real:
         swapped = first > second
         row = rows[(second, first) if swapped else (first, second)]
         shares[row, columns[prompt], int(swapped)] = 1 - share if swapped else share
-    return Real(shares, models)
+    return Verdicts(shares, models)
 
 
 def rows_of(file: str) -> Iterator[dict[str, str]]:
@@ -202,7 +205,7 @@ def rows_of(file: str) -> Iterator[dict[str, str]]:
         yield from csv.DictReader(lines)
 
 
-def qlora() -> Real:
+def qlora() -> Verdicts:
     """QLoRA's GPT-4 verdicts on `oa`, every pair in both orders; an unparsed one is left out."""
     share = {"first": 1.0, "second": 0.0, "tie": 0.5, "unparsed": np.nan}
     return table_of(
@@ -211,7 +214,7 @@ def qlora() -> Real:
     )
 
 
-def mtbench(turn: str) -> Real:
+def mtbench(turn: str) -> Verdicts:
     """GPT-4 on one turn of MT-bench. Its file has both orders settled: a winner was named in both,
     and where the orders contradict each other the first slot is taken to have won twice.
     """
@@ -228,7 +231,7 @@ def mtbench(turn: str) -> Real:
     )
 
 
-def llmbar(judge: str) -> Real:
+def llmbar(judge: str) -> Verdicts:
     """A judge of LLMBar's 419 instances, plain prompting: the better output against the other."""
     return table_of(
         (row["subset"] + row["idx"], *names, float(row[winner] == shown[0]))
@@ -241,7 +244,7 @@ def llmbar(judge: str) -> Real:
     )
 
 
-def llmfao(judge: str) -> Real:
+def llmfao(judge: str) -> Verdicts:
     """A judge of LLMFAO, which saw each pair in one order."""
     share = {"left": 1.0, "right": 0.0, "tie": 0.5}
     return table_of(
@@ -250,16 +253,20 @@ def llmfao(judge: str) -> Real:
     )
 
 
-def arena_27k(judge: str) -> Real:
-    """A judge of Chatbot Arena's 27k battles, which saw each in one order."""
-    share = {"a": 1.0, "b": 0.0}
-    return table_of(
-        (row["num"], row["model_a"], row["model_b"], share.get(row[judge], 0.5))
-        for row in rows_of("chatbot_arena_27k/battles.csv.gz")
-    )
+def arena_27k(judge: str) -> Verdicts:
+    """A judge of Chatbot Arena's 27k battles, which saw each in one order; every battle is on a
+    question of its own, so that those of each pair are merely numbered.
+    """
+    share, met = {"a": 1.0, "b": 0.0}, Counter[frozenset[str]]()
+    games: list[Game] = []
+    for row in rows_of("chatbot_arena_27k/battles.csv.gz"):
+        met[pair := frozenset((row["model_a"], row["model_b"]))] += 1
+        won = share.get(row[judge], 0.5)
+        games.append((str(met[pair]), row["model_a"], row["model_b"], won))
+    return table_of(games)._replace(apart=True)
 
 
-SETS: dict[str, Callable[[], Real]] = {
+SETS: dict[str, Callable[[], Verdicts]] = {
     "QLoRA oa": qlora,
     **{f"MT-bench, turn {turn}": partial(mtbench, turn) for turn in "12"},
     **{f"LLMBar, {judge}": partial(llmbar, judge) for judge in LLMBAR},
@@ -268,12 +275,12 @@ SETS: dict[str, Callable[[], Real]] = {
 }
 
 
-def replayed(name: str, real: Real, seeds: range) -> list[Score]:
+def replayed(name: str, of: Verdicts, seeds: range) -> list[Score]:
     """Print a line of one set, replayed with each seed, or once where it is large."""
-    full = in_full(*real)
-    some = seeds[:1] if real.shares.size > LARGE else seeds
-    scores = [scored(AdaptiveRounds(seed=seed), *real, full) for seed in some]
-    line(f"{name}, {len(real.models)} × {real.shares.shape[1]}", scores)
+    full = in_full(of)
+    some = seeds[:1] if of.shares.size > LARGE else seeds
+    scores = [scored(AdaptiveRounds(seed=seed), of, full) for seed in some]
+    line(f"{name}, {len(of.models)} models", scores)
     return scores * (len(seeds) // len(scores))
 
 
@@ -286,9 +293,9 @@ def print_real(seeds: range) -> None:
 def print_banks(seed: int) -> None:
     """A line for QLoRA's prompts in banks of a usual size."""
     whole = qlora()
-    banks = [Real(whole.shares[:, start::8], whole.models) for start in range(8)]
-    scores = [scored(AdaptiveRounds(seed=seed), *bank, in_full(*bank)) for bank in banks]
-    line("QLoRA oa in 8 banks, 7 × 119 or 120", scores)
+    banks = [whole._replace(shares=whole.shares[:, start::8]) for start in range(8)]
+    scores = [scored(AdaptiveRounds(seed=seed), bank, in_full(bank)) for bank in banks]
+    line("QLoRA oa in 8 banks of 119 or 120 prompts", scores)
 
 
 def print_simulated(worlds: int, seed: int) -> None:
@@ -298,9 +305,8 @@ def print_simulated(worlds: int, seed: int) -> None:
         scores = []
         for number in range(worlds // 4):
             n, prompts = int(rng.integers(6, 9)), int(rng.choice([80, 120, 200]))
-            shares, models, truth = world(rng, n, prompts, spread, bias)
-            method, full = AdaptiveRounds(seed=number), in_full(shares, models)
-            scores.append(scored(method, shares, models, full, truth))
+            of, truth = world(rng, n, prompts, spread, bias)
+            scores.append(scored(AdaptiveRounds(seed=number), of, in_full(of), truth))
         line(f"simulated, SD {spread}, position bias {bias}", scores)
 
 

@@ -130,9 +130,9 @@ def print_design_effects(data: Path) -> None:
     from adaptive import qlora, rated
 
     if (data / "qlora_gpt4_judge" / "verdicts.csv.gz").is_file():
-        shares, models = qlora()
-        every = shares.shape[1] * (1.0 - np.eye(len(models)))
-        told = design_effects(rated(models, shares, ~np.isnan(shares)), every)
+        verdicts = qlora()
+        every = verdicts.shares.shape[1] * (1.0 - np.eye(len(verdicts.models)))
+        told = design_effects(rated(verdicts, verdicts.possible), every)
         print(f"design effects, QLoRA (7 models, 953 questions): {told}")
     if (file := data / "mtbench_human_gpt4" / "gpt4_pair.csv.gz").is_file():
         log = read_battles(file)
