@@ -125,7 +125,7 @@ def test_rate_says_what_is_decided(led: Path) -> None:
     table = call("rate", led).stdout
     assert all(sentence in table for sentence in claims["sentences"])
     assert re.search(r"bob over cy +\d+ +2 +2 +[\d,]+\n", table)
-    assert "ann over bob" not in table
+    assert not re.search("^ann over bob", table, re.MULTILINE)
     assert "Results generalise to similar prompts" in table
     by_battle = rated(led, "--set", "cluster=battle")["dimensions"][0]
     assert by_battle["about"] == "these_prompts"
