@@ -16,7 +16,11 @@ from typing import IO, Any, AnyStr
 LONGEST_LINE = 67_108_864
 
 
-class DataError(ValueError):
+class ArenaError(Exception):
+    """What is refused, in a sentence; a notebook shows the sentence without the frames."""
+
+
+class DataError(ArenaError, ValueError):
     """Input that cannot be read as what it claims to be; the message says where."""
 
 
@@ -48,7 +52,7 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_SHOWN)
 
 
-class LockedError(RuntimeError):
+class LockedError(ArenaError, RuntimeError):
     """A record folder or a ledger that another run holds."""
 
 

@@ -2,11 +2,24 @@
 
 from collections.abc import Mapping, Sequence
 from html import escape
+from typing import Any
 
-from arena_kit.files import visible
+from arena_kit.files import ArenaError, visible
 
 _LONGEST = 600
 _STYLE = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0"
+
+
+def show_errors_in_short() -> None:
+    """In IPython, show an error of ours as its sentence; `%tb` has the frames."""
+    from IPython.core.getipython import get_ipython
+
+    def show(shell: Any, kind: Any, error: Any, frames: Any, **_: Any) -> None:
+        shell.showtraceback((kind, error, frames), exception_only=True)
+
+    shell: Any = get_ipython()
+    if shell is not None:
+        shell.set_custom_exc((ArenaError,), show)
 
 
 def html_table(

@@ -188,13 +188,22 @@ class Plan:
         settled = self.ledger.settled(by_key)
         return [request for key, request in by_key.items() if key not in settled]
 
-    @cached_property
+    @property
     def forecast(self) -> Forecast | None:
-        """What this run would send and what that costs; None where nothing can cost."""
-        if self.budget is None:
+        """What this run would send and what that costs; None where nothing can cost. Tokens are
+        estimated from lengths, unless the service was asked before (`cost`).
+        """
+        budget = self.__dict__.get("budget") or self._budget(ask=False)
+        if budget is None:
             return None
         answered = 2 * len(self.asked) - len(self.bulk)
-        return self.budget.forecast(self._fresh, answered=answered)
+        return budget.forecast(self._fresh, answered=answered)
+
+    def cost(self) -> Forecast | None:
+        """The forecast by tokens that the service counts on some requests, which is free; None
+        where nothing can cost.
+        """
+        return self.forecast if self.budget else None
 
     @property
     def prewarms(self) -> bool:
@@ -310,14 +319,19 @@ class Plan:
 
     @cached_property
     def budget(self) -> Budget | None:
-        """What requests to the judge may cost; None where nothing can cost."""
+        """What requests to the judge may cost, by tokens that its service counts; None where
+        nothing can cost.
+        """
+        return self._budget(ask=not self.params.offline)
+
+    def _budget(self, *, ask: bool) -> Budget | None:
         if not isinstance(self.judge, PaidJudge):
             return None
         settings = paid_settings(self.params.judge, self.tournament.judge)
         return Budget(
             judge=self.judge,
             ledger=self.ledger,
-            estimator=Estimator.of(self.judge, self._fresh, ask=not self.params.offline),
+            estimator=Estimator.of(self.judge, self._fresh, ask=ask),
             expected_tokens=settings.expected_output_tokens,
             cap_usd=self.params.max_cost_usd,
         )
