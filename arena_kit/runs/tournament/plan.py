@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError, file_hash
 from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, refuse_without_cap
 from arena_kit.judging.asking.judge_pairs import Material
@@ -271,6 +272,7 @@ class Plan:
         lexical = " (demo judge, ignores rubrics)" * is_lexical(self.judge.model)
         only = f" of {settings.only_entrant}" if settings.only_entrant else ""
         canaries = 2 * len(self.canaries.pairs) if self.canaries else 0
+        absent = [f"{entrant} on {prompt}" for entrant, prompt in self.pairing.missing]
         return {
             "tournament": tournament.name,
             "judge": f"{self.judge.model}{lexical}, {self._service}",
@@ -283,7 +285,7 @@ class Plan:
             f" of which {2 * len(self.asked) - len(self.bulk):,} are in the ledger",
             "further requests": f"{canaries} canaries before and {settings.repeats} repeats after, "
             "unless they are in the ledger",
-            "missing responses": f"{len(self.pairing.missing)} (dropped "
+            "missing responses": f"{len(absent)}{f': {listed(absent)}' if absent else ''} (dropped "
             f"{tournament.missing_responses})",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
             f"evidence from {method.evidence_replicates} resamples",
