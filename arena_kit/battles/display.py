@@ -1,5 +1,6 @@
 """A small escaped table: how notebooks show objects that stand below the reports."""
 
+import re
 from collections.abc import Mapping, Sequence
 from html import escape
 from typing import Any
@@ -7,7 +8,13 @@ from typing import Any
 from arena_kit.files import ArenaError, visible
 
 _LONGEST = 600
+_OPTION = re.compile(r"(arena-kit [^`;,]*)|--([a-z][a-z-]*)")
 _STYLE = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0"
+
+
+def setting_names(sentence: str) -> str:
+    """A sentence with options of the command line called as in Python, but for whole commands."""
+    return _OPTION.sub(lambda m: m[1] or m[2].replace("-", "_"), sentence)
 
 
 def show_errors_in_short() -> None:
@@ -15,6 +22,7 @@ def show_errors_in_short() -> None:
     from IPython.core.getipython import get_ipython
 
     def show(shell: Any, kind: Any, error: Any, frames: Any, **_: Any) -> None:
+        error.args = (setting_names(str(error)), *error.args[1:])
         shell.showtraceback((kind, error, frames), exception_only=True)
 
     shell: Any = get_ipython()

@@ -216,7 +216,8 @@ class BattleReader:
 
     def __repr__(self) -> str:
         more = f", {self.left_out:,} more left out (most)" if self.left_out else ""
-        return f"BattleReader({len(self):,} battles of {self.path.name}{more})"
+        n = "1 battle" if len(self) == 1 else f"{len(self):,} battles"
+        return f"BattleReader({n} of {self.path.name}{more})"
 
     def _repr_html_(self) -> str:
         page = reader_page(RunPage(run=overview(self.path), reading=self.reading))

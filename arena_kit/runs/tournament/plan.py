@@ -194,24 +194,32 @@ class Plan:
         """What this run would send and what that costs; None where nothing can cost. Tokens are
         estimated from lengths, unless the service was asked before (`cost`).
         """
-        budget = self.__dict__.get("budget") or self._budget(ask=False)
-        if budget is None:
-            return None
-        answered = 2 * len(self.asked) - len(self.bulk)
-        return budget.forecast(self._fresh, answered=answered)
+        return self._counted if "_counted" in self.__dict__ else self._estimated
 
     def cost(self) -> Forecast | None:
         """The forecast by tokens that the service counts on some requests, which is free; None
         where nothing can cost.
         """
-        return self.forecast if self.budget else None
+        return self._counted
+
+    @cached_property
+    def _counted(self) -> Forecast | None:
+        return self._forecast(self.budget)
+
+    @cached_property
+    def _estimated(self) -> Forecast | None:
+        return self._forecast(self._budget(ask=False))
+
+    def _forecast(self, budget: Budget | None) -> Forecast | None:
+        answered = 2 * len(self.asked) - len(self.bulk)
+        return budget and budget.forecast(self._fresh, answered=answered)
 
     @property
     def prewarms(self) -> bool:
         """Whether one request per rubric is sent ahead: where the settings say so and, by the
         forecast, hits of the prompt cache would be cheaper than no caching.
         """
-        cost, wanted = self.forecast, self.tournament.judge.prewarm
+        cost, wanted = self.cost(), self.tournament.judge.prewarm
         return wanted and cost is not None and cost.usd_all_hits < cost.usd_no_cache
 
     def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
