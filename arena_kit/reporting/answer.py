@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arena_kit.judging.quality.gate import Gate, Level
-from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
+from arena_kit.reporting.board import Board, Dimension, Order
 from arena_kit.reporting.html import rendered
 from arena_kit.reporting.tables import Displayed
 
@@ -149,5 +149,5 @@ def disagreements(board: Board) -> list[str]:
 
 
 def about(board: Board) -> list[str]:
-    """What the claims are about, in a sentence for each kind there is."""
-    return [ABOUT[name] for name in dict.fromkeys(d.about for d in board.dimensions) if name]
+    """What the claims are about and at which level they hold, in a sentence for each kind."""
+    return list(dict.fromkeys(said for dimension in board.dimensions for said in dimension.scope))

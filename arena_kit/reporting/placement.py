@@ -45,7 +45,7 @@ def caution(placed: Placed) -> str:
 def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
     shown = placed.shown
-    ranges = claims.rank_ranges(shown, repeated=True)
+    ranges = claims.rank_ranges(shown)
     at_once = "Possible ranks hold for all models at once"
     own = ranks_text(claims.single_rank_ranges(shown)[placed.model])
     alone = f"{at_once}; for {placed.model} alone: {own}."
