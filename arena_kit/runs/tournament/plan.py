@@ -212,7 +212,7 @@ class Plan:
 
     def _forecast(self, budget: Budget | None) -> Forecast | None:
         answered = 2 * len(self.asked) - len(self.bulk)
-        return budget and budget.forecast(self._fresh, answered=answered)
+        return None if budget is None else budget.forecast(self._fresh, answered=answered)
 
     @property
     def prewarms(self) -> bool:
