@@ -159,16 +159,11 @@ def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
 
 
 def record_folder(name: str) -> Path:
-    """A record by its folder or, in a workspace, by its name in runs/: a type of arguments."""
-    from arena_kit.runs.record.record import find_root, runs_folder
+    """A record by its folder or by its name in runs/: a type of arguments."""
+    from arena_kit.runs.record.record import near_runs
 
     path = Path(name)
-    if path.exists() or path.name != name:
-        return path
-    try:
-        named = runs_folder(find_root()) / name
-    except DataError:
-        return path
+    named = path if path.exists() or path.name != name else near_runs(Path()) / name
     return named if named.is_dir() else path
 
 

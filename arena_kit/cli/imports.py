@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,12 @@ from arena_kit.battles.readers.formats import FORMATS, format_of
 from arena_kit.battles.tabular import SUFFIXES
 from arena_kit.battles.write import write_battles
 from arena_kit.cli.base import PATH, echo, main
-from arena_kit.files import DataError
+from arena_kit.files import DataError, limits_lifted
+
+
+def _lift_limits(context: click.Context, _option: click.Parameter, given: bool) -> None:
+    context.call_on_close(partial(limits_lifted.reset, limits_lifted.set(given)))
+
 
 _OPTIONS = (
     click.option("--format", "format_name", metavar="NAME",
@@ -31,6 +36,8 @@ _OPTIONS = (
                  help="What a label of the outcome means: model_a, model_b, tie, both_bad, name "
                  "(the model that is called so), or nothing where its rows are to be left out; may "
                  "be repeated."),
+    click.option("--no-limits", is_flag=True, expose_value=False, callback=_lift_limits,
+                 help="Read lines of over 64 MB, and hold Parquet of over 20 million rows."),
 )  # fmt: skip
 
 

@@ -56,6 +56,11 @@ try:
     ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
 except DataError as error:
     print(error)
+try:
+    with ledger.locked("run"):
+        print("locked")
+except DataError as error:
+    print(error)
 """
 
 
@@ -134,17 +139,17 @@ def test_everything_that_could_change_an_answer_changes_the_key() -> None:
     assert key_of(REQUEST, settings=one) == key_of(REQUEST, settings=other)
 
 
-@pytest.mark.parametrize("later", [False, True], ids=["not SQLite", "another schema"])
-def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: bool) -> None:
-    """A text file and the file of a later version are named, and left as they were."""
+@pytest.mark.parametrize("schema", [0, 2, 99], ids=["not SQLite", "older", "newer"])
+def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, schema: int) -> None:
+    """A text file and the file of another version are named, and left as they were."""
     words = r"verdicts\.sqlite: the verdict cache cannot be used \(file is not a database\)"
     ledger.path.write_text("These are not the verdicts you are looking for. " * 50)
-    if later:
+    if schema:
         ledger.path.unlink()
         put_answers(ledger, 1)
         with closing(sqlite3.connect(ledger.path)) as con:
-            con.execute("PRAGMA user_version = 99")
-        words = "a ledger of schema 99, and this arena_kit knows 3 only"
+            con.execute(f"PRAGMA user_version = {schema}")
+        words = f"a ledger of schema {schema}, and this arena_kit knows 3 only"
     before = ledger.path.read_bytes()
     for use in (lambda: ledger.get(["key0"]), lambda: put_answers(ledger, 2), lambda: len(ledger)):
         with pytest.raises(DataError, match=words):
@@ -394,7 +399,10 @@ def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path, kill: 
     done = samples.run_unprivileged(READ, str(path), cwd=samples.ROOT)
     path.parent.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
+    first, second, third = done.stdout.splitlines()
     assert first == "9 9 {'holder-1'}"
+    assert (
+        third == f"{path}: answers could not be kept (Permission denied), so nothing new is asked"
+    )
     assert second.endswith("cannot be used (attempt to write a readonly database)")
     assert sorted(path.parent.iterdir()) == before

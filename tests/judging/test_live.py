@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError
+from arena_kit.judging.asking import live
 from arena_kit.judging.asking.cost import Budget, CostError, Estimator
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.asking.options import Backoff
@@ -103,11 +104,16 @@ def test_patience_has_an_end(bench: Bench) -> None:
 @pytest.mark.parametrize("question", ["q1", "q2"], ids=["first", "last"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_one_question_that_always_fails_stalls_nobody(
-    bench: Bench, site: str, question: str, concurrency: int
+    bench: Bench, site: str, question: str, concurrency: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its requests are sent `max_tries` times and end as errored; all others are answered, and
-    the next run asks only for those.
+    """Its requests are sent `max_tries` times and end as errored; all others are answered. The
+    next run asks only for those, as often, and no outage is waited out, however many they are.
     """
+    slept: list[float] = []
+    clock = {"sleep": slept.append, "monotonic": lambda: time.monotonic() + sum(slept)}
+    monkeypatch.setattr(live, "time", SimpleNamespace(**clock))
+    monkeypatch.setattr(live, "_ONE_QUESTION", 2)  # as if it had thirty times as many requests
+    how: Any = {"by": site, "concurrency": concurrency, "backoff": Backoff(first_wait=5.0)}
     answer = bench.emulator.app.answer
 
     def fails(request: Request) -> Answer:
@@ -116,11 +122,15 @@ def test_one_question_that_always_fails_stalls_nobody(
         return Answer(status=500, body=json.dumps(bad).encode()) if mine else answer(request)
 
     bench.emulator.app.answer = fails  # type: ignore[method-assign]
-    found = bench.judged(by=site, concurrency=concurrency)
+    found = bench.judged(**how)
     statuses = {j.pair.prompt_id: {v.status for v in j.verdicts} for j in found}
     assert statuses == {"q1": {Status.OK}, "q2": {Status.OK}} | {question: {Status.ERRORED}}
     assert bench.ledger.outcomes("first") == {"ok": 6, "errored": 6 * 3}
     assert "6 of 12 requests failed and count as errored" in bench.said[-1]
+    bench.judged(**how, run="second")
+    assert sum(slept) < 80, "seconds, in both runs"
+    assert bench.ledger.outcomes("second") == {"errored": 6 * 3}
+    assert "6 of 6 requests failed and count as errored" in bench.said[-1]
     bench.emulator.app.answer = answer  # type: ignore[method-assign]
     assert bench.all_ok(site)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -29,6 +29,8 @@ _HOPELESS = 5
 _SECOND_TRY, _GROWTH = 3.0, 4.0
 #: So many failures in a row may be one question's; until then calls are so many seconds apart.
 _ONE_QUESTION, _SOON = 50, 0.25
+#: When only so many questions are left and others were answered, no outage is waited out.
+_FEW_QUESTIONS = 3
 
 
 @dataclass(slots=True)
@@ -54,7 +56,8 @@ class Live(Asking[base.LiveJudge]):
 
     A busy reply lets its worker go: the request is sent again when the others have been, and
     `max_tries` times in all. Where nobody is answered, one call at a time is tried, further and
-    further apart, and none of that counts as a try as long as no answer has come at all.
+    further apart, and none of that counts as a try as long as no answer has come at all, unless
+    only a few questions are left.
     """
 
     _no_answers: int = 0
@@ -75,9 +78,14 @@ class Live(Asking[base.LiveJudge]):
                 self._sleep(min(wait, self.options.backoff.longest_wait))
                 self._outage = self._no_outage()
             self._round(left)
-            tries += bool(self.answers or not self._outage.failures)
+            tries += bool(self.answers or not self._outage.failures or self._few(left.values()))
             left = {k: requests[k] for k, result in self.failed.items() if result.again}
         self._tell_failures(len(requests))
+
+    def _few(self, left: Collection[Asked]) -> bool:
+        """Whether only few questions are left of a run that has answers to others."""
+        answered = self.answers or self.options.answered
+        return bool(answered) and len({each.prompt_id for each in left}) <= _FEW_QUESTIONS
 
     def _no_outage(self) -> _Outage:
         return _Outage(self.options.backoff.waits(), time.monotonic())
@@ -146,8 +154,9 @@ class Live(Asking[base.LiveJudge]):
         if time.monotonic() > outage.tell_after:
             self.options.say(f"{outage.detail}; {backoff.waiting(outage.since)}")
             outage.tell_after = time.monotonic() + _TELL_EVERY
-        one_question = self.answers and outage.failures < _ONE_QUESTION
-        self._sleep(min(next(outage.waits), _SOON if one_question else backoff.longest_wait))
+        soon = self.answers and outage.failures < _ONE_QUESTION
+        soon = soon or self._few([request for _, request in calls.todo])
+        self._sleep(min(next(outage.waits), _SOON if soon else backoff.longest_wait))
 
     def _sleep(self, seconds: float) -> None:
         """Wait so long, or for as long as the service wishes."""

@@ -128,6 +128,9 @@ class Ledger:
                 if say is None:
                     raise LockedError(self._holder()) from None
                 say(f"waiting: {self._holder()}")
+            except OSError as error:
+                told = f"answers could not be kept ({error.strerror}), so nothing new is asked"
+                raise DataError(f"{self.path}: {told}") from None
         try:
             with kept_open(self.path) as con:
                 con.execute(

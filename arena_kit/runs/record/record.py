@@ -60,6 +60,14 @@ def runs_folder(root: Path) -> Path:
     return Path(os.environ.get(RUNS_VARIABLE) or root / "runs")
 
 
+def near_runs(folder: Path) -> Path:
+    """Where records are: those of the workspace, or outside of any those beside a folder."""
+    try:
+        return runs_folder(find_root())
+    except DataError:
+        return runs_folder(folder)
+
+
 def utc_now() -> str:
     """This moment, as manifests write it."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
