@@ -275,20 +275,22 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
 
 def _repeated(query: _Query, holds: frozenset[str], n: int) -> int:
     """How many rows without an id are the same as an earlier one, as in a file that is held; of
-    more than are compared, every n-th by its hash is.
+    more than are compared, those of every n-th question (or time) by its hash are.
     """
-    if "battle_id" in holds or not {"question_id", "timestamp"} & holds:
+    named = sorted({"question_id", "timestamp"} & holds)
+    if "battle_id" in holds or not named:
         return 0
     every = max(1, -(-n // COMPARED_IDS))
     names = dict.fromkeys(name for file in query.files for name in tabular.columns_of(file))
-    battles = f"(SELECT {', '.join(sorted(holds))} FROM ({query.battles()}))"
+    some = f"({query.battles()}) WHERE hash({named[0]}) % {every} = 0"
 
-    def repeats(table: str) -> int:
+    def repeats(table: str, every: int) -> int:
         hashes = f"SELECT hash(whole) AS h FROM {table} AS whole"
         rows = f"SELECT count(*) - count(DISTINCT h) FROM ({hashes}) WHERE h % {every} = 0"
         return every * int(query.con.execute(rows).fetchall()[0][0])
 
-    return repeats(battles) and repeats(tabular.table_of(query.files, tuple(names)))
+    whole = tabular.table_of(query.files, tuple(names))
+    return repeats(f"(SELECT {', '.join(sorted(holds))} FROM {some})", 1) and repeats(whole, every)
 
 
 def _warn_left_out(query: _Query, path: str | Path) -> None:

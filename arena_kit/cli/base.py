@@ -153,7 +153,7 @@ def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
 
     described = (
-        "Do the work on a Dask cluster, whose scheduler this is (default: $DASK_SCHEDULER_ADDRESS)."
+        "Compute on the Dask cluster with this scheduler (default: $DASK_SCHEDULER_ADDRESS)."
     )
     return click.option("--cluster", metavar="tcp://HOST:PORT", help=described)(wrapped)
 
@@ -192,10 +192,10 @@ class Commands(click.Group):
 COMMANDS = {
     "Judge": {
         "run": ("runs", "Run a notebook into a new record."),
-        "resume": ("runs", "Go on with a record that did not finish."),
+        "resume": ("runs", "Resume a record that did not finish."),
         "cost": ("runs", "Forecast requests, tokens and dollars; sends nothing."),
-        "generate": ("runs", "Make the responses of entrants."),
-        "rejudge": ("runs", "Have another judge judge the pairs of a record."),
+        "generate": ("runs", "Generate the responses of entrants."),
+        "rejudge": ("runs", "Judge the pairs of a record with another judge."),
     },
     "Rate": {
         "rate": ("rate", "Rate a file of battles, or a record."),
@@ -206,7 +206,7 @@ COMMANDS = {
         "runs": ("records", "List, show, compare, export and prune records."),
         "site": ("records", "Make a static site of records."),
         "ledger": ("ledger", "Check ledger and votes (or: check), back up, list batches."),
-        "votes": ("votes", "Collect, list, review and export people's votes."),
+        "votes": ("votes", "Collect, list, review and export human votes."),
     },
     "Start": {
         "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),

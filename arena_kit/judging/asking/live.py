@@ -94,8 +94,8 @@ class Live(Asking[base.LiveJudge]):
         failed = [r.answer for r in self.failed.values() if r.answer.status is Status.ERRORED]
         if failed:
             self.options.say(
-                f"{len(failed)} of {n} requests failed and count as errored; running again asks "
-                f"for them: {failed[0].detail}"
+                f"{len(failed)} of {n} requests failed (status errored); another run sends them "
+                f"again: {failed[0].detail}"
             )
 
     def _refuse_owed(self, requests: Requests) -> None:
@@ -179,9 +179,7 @@ class Live(Asking[base.LiveJudge]):
         except base.UnsureError as error:
             free = self.judge.price.free
             doubt = "" if free else ", and it may have been billed"
-            failure = _failure(
-                request, f"no answer came{doubt}: {error}", Status.MISSING, again=free
-            )
+            failure = _failure(request, f"no answer{doubt}: {error}", Status.MISSING, again=free)
             reply = error.line if isinstance(error, base.NoAnswerError) else ""
             return failure._replace(line=reply, no_answer=bool(reply))
         except base.PausedError as error:
@@ -211,7 +209,7 @@ class Live(Asking[base.LiveJudge]):
             self._outage.add(result)
             return
         if self._outage.tell_after and result.billed:
-            self.options.say("the service answers again")
+            self.options.say("the service responds again")
         self._outage = self._no_outage()
 
     def _refuse_hopeless(self) -> None:
@@ -219,8 +217,8 @@ class Live(Asking[base.LiveJudge]):
         if self._no_answers >= _HOPELESS:
             last = next(r.answer.detail for r in reversed(self.failed.values()) if r.no_answer)
             raise base.ServiceError(
-                f"{self._no_answers} replies in a row were no answer, so no more was asked; "
-                f"running again asks for what is missing: {last}"
+                f"{self._no_answers} consecutive replies were no answer, so the run stopped; "
+                f"another run sends what is missing: {last}"
             )
         hopeless = [r.answer.detail for r in self.failed.values() if not r.again and not r.pause]
         if not self.answers and len(hopeless) >= _HOPELESS:
@@ -233,7 +231,7 @@ def close_abandoned(ledger: Ledger, options: AskOptions, requests: Requests) -> 
     """
     for intent in ledger.open_intents("live"):
         owed = list(ledger.awaited(intent).values())
-        detail = "its process ended before an answer came, and it may have been billed"
+        detail = "its process ended before the answer; it may have been billed"
         lost = {e.key: _failure(e, detail, Status.MISSING, again=False) for e in owed}
         results = options.with_unknown_costs(lost, requests)
         ledger.record(intent, [(each, results[each.key]) for each in owed], intent.run)

@@ -24,7 +24,7 @@ from arena_kit.reporting.tables import span
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
 
-GAPS = "Bradley–Terry, as the gap to the mean of the entrants that both have"
+GAPS = "Bradley–Terry gap to the mean of the shared entrants"
 _COMPARED = (
     "mode", "parameters", "tournament", "judge", "prompt_set", "responses", "rubrics", "seeds",
     "rating", "versions",
@@ -93,8 +93,8 @@ class Delta:
             "before": f"{self.before:+.0f}",
             "after": f"{self.after:+.0f}",
             "change": f"{self.change:+.1f}",
-            "95% interval of it": span(self.low, self.high),
-            "that is": self.says,
+            "95% interval": span(self.low, self.high),
+            "due to": self.says,
         }
 
     def as_dict(self) -> dict[str, Any]:
@@ -189,14 +189,14 @@ def _warnings(
     if asked != asked_after:
         warnings.append(
             f"The prompt sets differ ({len(asked)} before, {len(asked_after)} after, "
-            f"{len(asked & asked_after)} in both): a change may be the prompts'."
+            f"{len(asked & asked_after)} in both): changes may be due to the prompts."
         )
     elif prompts[0] != prompts[1]:
-        warnings.append("The prompts come from files that differ: a change may be the prompts'.")
+        warnings.append("The prompt files differ: changes may be due to the prompts.")
     if names[0] != names[1]:
-        warnings.append(f"The judges differ{_two(names)}: a change may be the judge's.")
+        warnings.append(f"The judges differ{_two(names)}: changes may be due to the judge.")
     elif judges[0] != judges[1]:
-        warnings.append("The judge's settings differ: a change may be the judge's.")
+        warnings.append("The judge's settings differ: changes may be due to the judge.")
     if centers[0] != centers[1]:
         warnings.append(
             f"The centers differ{_two(centers)}: only gaps between entrants are compared."

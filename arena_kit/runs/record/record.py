@@ -158,7 +158,7 @@ class Record:
             self.release()
             process = self.read().get("process") or {}
             who = f"process {process.get('pid')} on {process.get('host')}"
-            raise LockedError(f"{self.path}: this run is still going ({who})") from None
+            raise LockedError(f"{self.path}: this run is still active ({who})") from None
 
     @property
     def held(self) -> bool:
@@ -425,7 +425,7 @@ def _opened_again(record: Record, mode: str) -> None:
     if _latest[mode] == record.path or not _is_open(record):
         return
     if record.read().get("cost"):
-        record.finish(error="opened again before the record was saved")
+        record.finish(error="reopened before the record was saved")
     else:
         shutil.rmtree(record.path, ignore_errors=True)
     record.release()
