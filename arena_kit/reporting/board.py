@@ -18,7 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_json, write_json
-from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, known, rated_or_none
+from arena_kit.rating.base import (
+    Battles,
+    Rating,
+    RatingError,
+    Ratings,
+    as_log,
+    each_rated,
+    known,
+    rated_or_none,
+)
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
@@ -628,7 +637,7 @@ _ELO = (
 
 
 def rate(
-    battles: BattleLog,
+    battles: Battles,
     method: Method | None = None,
     *,
     elo: Method | None = None,
@@ -638,7 +647,8 @@ def rate(
     judged: bool = False,
     strata: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Board:
-    """The board of battles, dimension by dimension: a pure function of them.
+    """The board of battles, a log or a pandas frame of them, dimension by dimension: a pure
+    function of them.
 
     Parameters
     ----------
@@ -659,7 +669,7 @@ def rate(
     strata
         On each axis, the stratum of each question: those have boards of their own.
     """
-    method = method or BradleyTerry()
+    method, battles = method or BradleyTerry(), as_log(battles)
     battles = battles.with_strata(strata) if strata else battles
     logs = battles.by_dimension() if len(battles) else {"": battles}
     nothing = battles.select([])
