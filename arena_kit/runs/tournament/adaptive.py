@@ -90,9 +90,9 @@ class _Dimension:
         if standings <= {"decided", "equivalent"}:
             return "every adjacent pair is decided" + (" or equivalent" if margin else "")
         if not self.table.left.any():
-            return "every pair was judged"
+            return "every call was made"
         if "open" not in standings:
-            return "the remaining pairs are unlikely to resolve any order"
+            return "the remaining calls are unlikely to resolve any order"
         return "the limit on cost or rounds was reached"
 
 
