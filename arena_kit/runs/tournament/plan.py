@@ -33,6 +33,7 @@ from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubric
 from arena_kit.runs.settings.judges import make_judge, paid_settings
 from arena_kit.runs.settings.parameters import JudgeParams, RunParams, resolve_parameters
 from arena_kit.runs.tournament.generate import refuse_stale
+from arena_kit.runs.tournament.protocol import read_protocol
 from arena_kit.runs.tournament.rejudge import Rejudged, rejudged
 
 MAX_PAIRS = 500_000
@@ -257,7 +258,22 @@ class Plan:
             "models": self.tournament.entrants,
             "margin": self.tournament.report.margin,
             "judged": True,
+            "strata": self.strata,
         }
+
+    @property
+    def strata(self) -> dict[str, dict[str, str]]:
+        """The stratum of each prompt, on the axes of the tournament file."""
+        return {
+            axis: {p.prompt_id: s for p in self.prompts if (s := p.stratum(axis)) is not None}
+            for axis in self.tournament.report.strata
+        }
+
+    @cached_property
+    def protocol(self) -> dict[str, Any] | None:
+        """The protocol that the run is held against; None without one."""
+        file = self.tournament.protocol
+        return None if file is None else read_protocol(self.root / file)
 
     @property
     def facts(self) -> dict[str, str]:

@@ -27,6 +27,7 @@ from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.judge import Judgments, booked, write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, Plan, is_lexical, prompts_text
+from arena_kit.runs.tournament.protocol import outcome
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
 from arena_kit.runs.tournament.rejudge import rejudge_summary
 
@@ -93,7 +94,12 @@ def answer(
         found = [tournament_tables.stability_answer(sweep.stability, board)]
     return RunAnswer(
         question=QUESTIONS.get(plan.mode, ""),
-        sentences=[*found, *more, *_changes(board, judgments).get("sentences", [])],
+        sentences=[
+            *_preregistered(board, judgments).get("sentences", []),
+            *found,
+            *more,
+            *_changes(board, judgments).get("sentences", []),
+        ],
         gate=judgments.gate,
         about_judge=plan.mode in ("pilot", "judge_report"),
         facts=run_facts(plan, record),
@@ -184,8 +190,16 @@ def _described(board: Board, judgments: Judgments) -> Board:
     canaries = judgments.canaries.sentences() if judgments.canaries else []
     notes = [*board.notes, *canaries, *left_out(judgments.record.read())]
     gate = JudgeGate(**judgments.gate.as_dict())
-    title = judgments.plan.tournament.name
-    return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
+    more: dict[str, Any] = {"title": judgments.plan.tournament.name, "gate": gate, "notes": notes}
+    if held := _preregistered(board, judgments):
+        more["protocol"] = held
+    return board.model_copy(update=more)
+
+
+def _preregistered(board: Board, judgments: Judgments) -> dict[str, Any]:
+    """What the board says of its protocol; empty without one."""
+    protocol = judgments.plan.protocol
+    return outcome(protocol, judgments.record.read(), board) if protocol else {}
 
 
 def _refuse_unusable(judgments: Judgments) -> None:
