@@ -162,7 +162,8 @@ def judge(
     wanted = plan.asked if pairs is None else list(pairs)
     with booked(plan, record):
         if earlier is None:
-            record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            forecast = plan.cost()
+            record.update(cost={"forecast": forecast and forecast.as_dict()})
             earlier = ask_canaries(plan, record, None if pairs is None else wanted)
         return _judge(plan, wanted, earlier)
 

@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import write_json
+from arena_kit.files import ArenaError, write_json
 from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.quality.measures import served_sentence
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
 
 
-class UnusableError(RuntimeError):
+class UnusableError(ArenaError, RuntimeError):
     """A run of which not one verdict can be used."""
 
 
