@@ -482,6 +482,19 @@ def answer(report: WeeklyReport) -> list[str]:
     ]
 
 
+def brief(report: WeeklyReport) -> list[str]:
+    """The same in a few words."""
+    board, order, judged = report.now, report.now.order_decided, sentences.objectives(report)
+    n = {kind: len(order.of(kind)) for kind in Verdict}
+    states = [f"{count} {kind}" for kind, count in n.items() if count]
+    met = sum(each["met"] is True for each in judged)
+    return [
+        f"Status{_aside(report)}: {board.status.status}.",
+        f"Of {len(order.pairs)} adjacent pairs in the top {order.top}: {', '.join(states)}.",
+        f"Objectives met: {met} of {len(judged)}.",
+    ]
+
+
 def weekly(report: WeeklyReport) -> Table:
     """The report in a sentence for each of its checks (12), but for those that the publication
     status shows.

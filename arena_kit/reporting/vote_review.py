@@ -61,6 +61,19 @@ def answer(tests: VoterTests, boards: Boards) -> list[str]:
     return [head, *named, *more, change(boards)]
 
 
+def brief(tests: VoterTests, boards: Boards) -> list[str]:
+    """Who stands out by which rule and how the board would change, in a few words."""
+    out = tests.standing_out
+    if not out:
+        return [f"None of {len(tests.tests):,} voters stands out."]
+    rules: dict[str, list[str]] = {}
+    for test in out[:_NAMED]:
+        rules.setdefault(RULES[test.reasons[0].rule], []).append(test.voter)
+    named = "; ".join(f"{', '.join(voters)} ({rule})" for rule, voters in rules.items())
+    more = " and others" * (len(out) > _NAMED)
+    return [f"{len(out)} of {len(tests.tests):,} voters stand out: {named}{more}.", change(boards)]
+
+
 def change(boards: Boards) -> str:
     """How the board would change without those who are left out, in a sentence."""
     if boards.after is None:
@@ -207,7 +220,7 @@ def odds(log10: float) -> str:
 )
 def evidence(tests: VoterTests) -> Figure:
     """The evidence against every voter, and what it takes to stand out."""
-    figure, (ax,) = fig.panels_of(9, 4.2, 1, "Who votes otherwise than honest voters do?")
+    figure, (ax,), _ = fig.on_first_screen(10, 1, "Do any voters behave anomalously?", [])
     for kind, color, label in ((False, fig.ACCENT, "voter"), (True, fig.WARM, "stands out")):
         some = [test for test in tests.tests if test.stands_out == kind]
         heights = [max(test.evidence, _FLOOR) for test in some]

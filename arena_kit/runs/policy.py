@@ -121,6 +121,7 @@ class Season:
             sentences=model_pages.sentences(pages, report.now)
             if pages
             else policy_tables.answer(report),
+            brief=[] if pages else policy_tables.brief(report),
             caveats=[*([f"The votes: {note}."] if note else []), facts["claims"]],
             facts={name: facts[name] for name in ("arena", "week", "votes", "models", "prompts")}
             | {"judge": "none: votes alone", "cost": "nothing", "policy": facts["rollout phase"]}

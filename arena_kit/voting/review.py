@@ -159,6 +159,7 @@ class ReviewStudy:
         }
         return RunAnswer(
             question=QUESTIONS[MODE],
+            brief=vote_review.brief(tests, boards),
             sentences=vote_review.answer(tests, boards),
             caveats=vote_review.caveats(tests),
             facts=facts | self.record.facts,

@@ -17,6 +17,18 @@ _REASONS = 2
 _FROM_HALF, _ABOVE_HALF = {"slot", "length"}, {"family"}
 
 
+#: What is wrong where a rule is not kept, in two or three words.
+_BRIEFLY = {
+    "readable": "unreadable answers", "flips": "verdicts change with presentation order",
+    "slot": "position bias", "length": "length bias", "family": "bias to its own family",
+    "repeats": "answers vary", "rubric": "rubric ignored", "people": "low agreement with people",
+    "canary": "wrong on known pairs", "attack": "prompt injection works",
+    "contrast": "dimension ignored",
+}  # fmt: skip
+_UNMEASURED = {"people": "agreement with people not measured"}
+_TO_DO = {"usable with caution": "use with caution"}
+
+
 class UnfitJudgeError(RuntimeError):
     """A paid run does not start, or stops: its judge was measured and is not usable."""
 
@@ -103,6 +115,16 @@ class Gate:
         return tuple(f.reason for f in self.findings if f.level is self.level)
 
     @property
+    def brief(self) -> str:
+        """What to do with the judge's verdicts and the first reasons, in ten words or so."""
+        worst = [f.measure for f in self.findings if f.level is self.level]
+        measured = [_BRIEFLY.get(m.rule, m.rule) for m in worst if m.value is not None]
+        rest = [_UNMEASURED.get(m.rule, "") for m in worst if m.value is None]
+        why = list(dict.fromkeys(filter(None, [*measured, *rest])))
+        why = [] if self.level is Level.TRUSTED else why[:_REASONS]
+        return ", ".join([f"Judge: {_TO_DO.get(self.level, self.level)}", *why]) + "."
+
+    @property
     def sentence(self) -> str:
         """The first line of a report: the level, and its first reasons."""
         if self.level is Level.TRUSTED:
@@ -119,6 +141,7 @@ class Gate:
         return {
             "judge": self.judge,
             "level": str(self.level),
+            "brief": self.brief,
             "sentence": self.sentence,
             "unmeasured": list(self.unmeasured),
             "findings": [finding.as_dict() for finding in self.findings],

@@ -368,6 +368,7 @@ class PlacedModel:
         worth = [placement.in_votes(model, self.together, self.apart)]
         return RunAnswer(
             question=QUESTIONS[MODE],
+            brief=placement.brief(self.placed),
             sentences=[placement.answer(self.placed), *(worth if self.together else [])],
             gate=self.verdicts.gate,
             caveats=[

@@ -101,8 +101,8 @@ class PlacementParams(JudgeParams):
     """
 
     model: str = Field(min_length=1)
-    human: str = "sample/arena/simulated_votes.csv.gz"
-    judged: str = "sample/arena/judged_by_baseline.jsonl.gz"
+    human: str = "sample/arena/simulated_texts.jsonl.gz"
+    judged: str = "sample/arena/judged_texts.jsonl.gz"
     responses: str = ""
     arena: str = ""
     min_battles: int = Field(default=Placement(model="").min_battles, ge=0)
