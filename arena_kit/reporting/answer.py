@@ -10,27 +10,6 @@ from arena_kit.reporting.html import LEVEL_COLOURS, rendered
 from arena_kit.reporting.tables import Displayed, Shown
 
 FILE = "answer.json"
-#: What each notebook asks.
-QUESTIONS = {
-    "pilot": "Before the whole bank is judged: on a stratified subset of the prompts, does this "
-    "judge answer readably and ignore the order of presentation, and what ranking begins to show?",
-    "headline": "On the whole prompt bank, how do the entrants rank on each dimension, and which "
-    "differences does the evidence carry?",
-    "adaptive": "Who is above whom on each dimension, with no more judgments than that takes?",
-    "k_sweep": "Elo's step size K is a choice, not a finding. Does any pair of neighbours in the "
-    "ranking change places when K changes?",
-    "placement": "People have voted on many models; a judge compares one more model with some of "
-    "them. Where does it stand on the people's scale, and how sure is that?",
-    "judge_report": "Do a judge's verdicts agree with people, ignore the order and the length of "
-    "responses, read the rubric, and resist instructions hidden in a response? Which is the "
-    "cheapest judge that does?",
-    "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
-    "may its leaderboard be called, and which of its orders are decided?",
-    "model_pages": "What do the votes say of each of these models: its record, its neighbours, "
-    "where it lacks votes, and how its rating came about?",
-    "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
-    "be without them?",
-}
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3
 _SHOWN_DIMENSIONS = 3  # of which a few words say what is open
@@ -45,7 +24,6 @@ class RunAnswer(Displayed):
     much. Where the question is about the judge, its gate comes first.
     """
 
-    question: str
     brief: Sequence[str] = ()
     sentences: Sequence[str]
     facts: Mapping[str, str]
@@ -72,7 +50,7 @@ class RunAnswer(Displayed):
     def text(self) -> str:
         """The box as lines."""
         facts = [f"{what}: {value}" for what, value in self.facts.items()]
-        return "\n".join([self.question, *self.said, *facts])
+        return "\n".join([*self.said, *facts])
 
     @property
     def html(self) -> str:
@@ -82,7 +60,6 @@ class RunAnswer(Displayed):
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
-            "question": self.question,
             "brief": self.summary.text,
             "answer": list(self.sentences),
             "gate": self.gate and self.gate.sentence,

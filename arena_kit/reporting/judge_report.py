@@ -24,7 +24,6 @@ _CANARIES = {
 }
 _COUNTS = {"known_right": "known pairs right", "attacks_worked": "attacks worked"}
 _NOT_MEASURED = 0.4  # where a judge stands whose agreement is not known
-PEOPLE = "people"  # the rule about agreement
 
 
 def sentences(judges: Sequence[Judged]) -> list[str]:
@@ -118,14 +117,13 @@ def figure(judges: Sequence[Judged], note: str = "") -> Figure:
     for judge, share in zip(asked, shares, strict=True):
         at = unknown if judge.usd is None else judge.usd
         height, colour = share.value or _NOT_MEASURED, LEVEL_COLOURS[judge.gate.level]
-        if share.low is not None:
+        if share.low is not None and share.high is not None:
             ax.vlines(at, share.low, share.high, color=colour, linewidth=2.4)
         ax.plot(at, height, "o", color=colour, markersize=8, label=judge.gate.level)
         named = fig.shown_name(judge.judge) + ("" if share.value else " (not measured)")
         ax.annotate(named, (at, height), xytext=(9, 0), textcoords="offset points", va="center")
-    for rule in [
-        f.rule for judge in asked for f in judge.gate.findings if f.measure.rule == PEOPLE
-    ]:
+    findings = [finding for judge in asked for finding in judge.gate.findings]
+    for rule in [each.rule for each in findings if each.measure.rule == "people"][:1]:
         for limit, word in ((rule.trusted, "trusted"), (rule.usable, "usable")):
             ax.axhline(limit, color=fig.SOFT, linewidth=1, linestyle=":")
             ax.annotate(f"{word} from {limit:.0%}", (1, limit), xycoords=("axes fraction", "data"),

@@ -88,11 +88,9 @@ def brief(placed: Placed) -> list[str]:
     alone, row = claims.single_rank_ranges(shown)[model], shown[model]
     place = f"rank {shown.order.index(model) + 1} of {len(shown.models)}"
     off = f"{error.sd:.0f} points (SD) from people's ratings" if error else "unknown"
-    return [
-        f"{model}: estimated {place} ({ranks_text(alone)} on its own, {ranks_text(ranks)} for all "
-        f"models at once), rating {row.rating:.0f} (95% interval {interval_text(row)}).",
-        f"Judge's error: {off}.",
-    ]
+    ranked = f"{ranks_text(alone)} on its own, {ranks_text(ranks)} for all models at once"
+    rated = f"rating {row.rating:.0f} (95% interval {interval_text(row)})"
+    return [f"{model}: estimated {place} ({ranked}), {rated}.", f"Judge's error: {off}."]
 
 
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:

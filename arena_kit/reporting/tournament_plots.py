@@ -4,7 +4,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
@@ -16,7 +15,6 @@ from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.elo.method import Stability
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting.board import Board
 from arena_kit.reporting.tables import probability
@@ -100,45 +98,21 @@ def _ends(shares: Sequence[Estimate]) -> NDArray[np.float64]:
     return np.array(known, float).reshape(-1, 3)
 
 
-@fig.plot(
-    "order_against_evidence",
-    "Order SEM beside evidence standard error of every entrant, per dimension",
-)
-def order_against_evidence(board: Board) -> Figure:
-    """The spread over shuffles beside the spread over resampled questions; entrants in the order of
-    the board.
-    """
-    figure, panels = _elo_panels(
-        board, 1.9, 0.36, "What is the ± of? Shuffled orders against evidence"
-    )
-    top = 0.0
-    for ax, dimension, rated, order in panels:
-        y = np.arange(len(order))
-        bars = (
-            ("evidence_se", 0.19, fig.ACCENT, "evidence SE"),
-            ("order_sem", -0.19, fig.WARM, "order SEM"),
-        )
-        for name, shift, color, label in bars:
-            values = np.array([rated[model].extra[name] for model in order], float)
-            top = max(top, float(np.nanmax(values, initial=0.0))) if shift > 0 else top
-            ax.barh(y + shift, values, height=0.34, color=color, label=label)
-            for at in y[np.isnan(values)]:
-                ax.annotate(" unknown", (0, at + shift), va="center", fontsize=8)
-        fig.name_rows(ax, order, title=dimension, xlabel="Elo points")
-    if panels:
-        panels[0][0].set_xlim(0, max(1.0, 1.1 * top))
-        fig.legend_below(figure, *panels[0][0].get_legend_handles_labels(), columns=2)
-    return figure
-
-
 @fig.plot("permutation_spread", "Spread of ratings over single shuffled orders, per dimension")
 def permutation_spread(board: Board) -> Figure:
     """Ratings of single shuffled orders: what one Elo run would have reported; entrants in the
     order of the board.
     """
-    figure, panels = _elo_panels(board, 1.5, 0, "How far could a single order have led astray?")
+    ratings = board.fits.get("elo", {})
+    if not ratings:
+        return fig.nothing_to_show()
+    models = [model for rated in ratings.values() for model in rated.models]
+    n = max(len(rated.models) for rated in ratings.values())
+    title, height = "How far could a single order have led astray?", 1.5 + fig.row_height(n) * n
+    figure, axes = fig.panels_of(9, height, len(ratings), title, sharex=True, labels=models)
     soft = {"color": fig.SOFT}
-    for ax, dimension, rated, order in panels:
+    for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
+        order = _ordered(rated.models, board, dimension)[::-1]
         columns = [rated.traces[:, rated.models.index(model)] for model in order]
         ax.boxplot(
             columns, positions=range(len(order)), orientation="horizontal", widths=0.55,
@@ -149,23 +123,26 @@ def permutation_spread(board: Board) -> Figure:
     return figure
 
 
-Panel = tuple[Axes, str, Ratings, list[str]]
-
-
-def _elo_panels(board: Board, height: float, row: float, title: str) -> tuple[Figure, list[Panel]]:
-    """A panel for each dimension that Elo rated, with its entrants upwards in the board's order."""
-    ratings = board.fits.get("elo", {})
-    if not ratings:
-        return fig.nothing_to_show(), []
-    n = max(len(rated.models) for rated in ratings.values())
-    models = [model for rated in ratings.values() for model in rated.models]
-    height += (row or fig.row_height(n)) * n
-    figure, axes = fig.panels_of(9, height, len(ratings), title, sharex=True, labels=models)
-    panels = [
-        (ax, name, rated, _ordered(rated.models, board, name)[::-1])
-        for ax, (name, rated) in zip(axes, ratings.items(), strict=True)
-    ]
-    return figure, panels
+@fig.plot("k_heatmap", "Rank and rating of every entrant at every K of the sweep, per dimension")
+def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Figure:
+    """Rank of every entrant at every K, entrants in the order of the board."""
+    names = list(next(iter(next(iter(sweep.values())).values())).order)
+    title = "Does the order depend on K?"
+    figure, axes = fig.panels_of(9, 1.6 + 0.5 * len(names), len(sweep), title, labels=names)
+    for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
+        ks = list(by_k)
+        order = _ordered(by_k[max(by_k)].models, board, dimension)
+        ranks = np.array([[by_k[k].order.index(m) + 1 for k in ks] for m in order])
+        ax.imshow(ranks, cmap="Blues_r", vmin=0, vmax=len(order) + 1.5, aspect="auto")
+        for (i, j), rank in np.ndenumerate(ranks):
+            color = "white" if rank <= 1 + len(order) / 4 else fig.INK
+            fig.cell(ax, j, i - 0.1, f"{rank}", fontweight="bold", color=color)
+            rating = f"{by_k[ks[j]][order[i]].rating:.0f}"
+            fig.cell(ax, j, i + 0.28, rating, fontsize=7.5, color=color)
+        ax.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
+        ax.spines[:].set_visible(False)
+        fig.name_rows(ax, order, title=dimension, xlabel="K (cell: rank, below it the rating)")
+    return figure
 
 
 @fig.plot("k_ranks", "Rank of every entrant at every K of the sweep, per dimension")
@@ -253,30 +230,4 @@ def rank_probabilities(fits: Mapping[str, Ratings]) -> Figure:
         ax.spines[:].set_visible(False)
         fig.name_rows(ax, rated.order, title=dimension)
     fig.label_below(axes, "rank")
-    return figure
-
-
-@fig.plot(
-    "k_gaps",
-    "Gap between neighbours of the ranking at every K with evidence intervals, per dimension",
-)
-def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
-    """Gap between neighbours at every K, with its evidence interval."""
-    height = 3.4 + 0.15 * max(map(len, stability.values()))
-    title = "How far apart are neighbours as K changes?"
-    figure, axes = fig.panels_of(9, height, len(stability), title, sharey=True)
-    for ax, (dimension, pairs) in zip(axes, stability.items(), strict=True):
-        ax.axhline(0, color=fig.SOFT, linewidth=1, linestyle=":")
-        for n, pair in enumerate(pairs):
-            x = np.array(pair.ks) * (1 + 0.05 * (n - (len(pairs) - 1) / 2))
-            color, mark = fig.HUES[n % 6], "osD^v*"[n % 6]
-            ax.vlines(x, pair.low, pair.high, color=color, linewidth=1.6, alpha=0.8)
-            named = f"{fig.shown_name(pair.above)} over {fig.shown_name(pair.below)}"
-            ax.plot(x, pair.gap, f"{mark}-", color=color, markersize=4, linewidth=1, label=named)
-        ax.set_xscale("log")
-        ax.set_xticks(pairs[0].ks, [f"{k:g}" for k in pairs[0].ks])
-        ax.minorticks_off()
-        ax.set(title=dimension, xlabel="K")
-        ax.legend(fontsize=7.5, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.16))
-    axes[0].set_ylabel("Elo gap (bar: 95% evidence interval)")
     return figure

@@ -18,7 +18,7 @@ from arena_kit.rating.base import RatingError
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting import vote_review
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import board_of
 from arena_kit.reporting.vote_review import Boards
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
@@ -158,7 +158,6 @@ class ReviewStudy:
             "cost": "nothing",
         }
         return RunAnswer(
-            question=QUESTIONS[MODE],
             brief=vote_review.brief(tests, boards),
             sentences=vote_review.answer(tests, boards),
             caveats=vote_review.caveats(tests),

@@ -24,7 +24,7 @@ from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.reporting import judge_report, tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import rate
 from arena_kit.runs.record.battles import arena_note, battles_by_judge, labels_of
 from arena_kit.runs.record.inputs import tournament_inputs
@@ -130,7 +130,6 @@ class JudgeComparison:
         """What each judge is worth, and which is the cheapest that will do."""
         first, *others = self.judges
         return RunAnswer(
-            question=QUESTIONS[MODE],
             brief=judge_report.brief(self.judges),
             sentences=[*map(judge_report.sentence, others), *judge_report.choice(self.judges)],
             gate=first.gate,

@@ -15,6 +15,7 @@ from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
 from arena_kit.rating.claims import power
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
+from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -83,7 +84,7 @@ def whole_bank(plan: Plan, battles: BattleLog) -> dict[str, dict[str, Any]]:
     """What each dimension is expected to decide once the whole bank is judged, by the battles of a
     run on a part of it.
     """
-    params = plan.params.model_copy(update={"strata": {}, "limit_pairs": 0})
+    params = RunParams.model_validate(plan.params.model_dump() | {"strata": {}, "limit_pairs": 0})
     whole, logs = Plan.of(plan.mode, params), battles.by_dimension() if len(battles) else {}
     return {
         dimension: _of_dimension(whole, dimension, logs, "this run", again=True)

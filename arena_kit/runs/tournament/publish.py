@@ -20,7 +20,6 @@ from arena_kit.rating.elo.method import PermutationElo, Stability, k_sweep, neig
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import (
-    QUESTIONS,
     RunAnswer,
     about,
     brief,
@@ -101,7 +100,6 @@ def answer(
         found = [tournament_tables.stability_answer(sweep.stability, board)]
         short = found
     return RunAnswer(
-        question=QUESTIONS.get(plan.mode, ""),
         brief=[*short, *more],
         sentences=[*found, *more, *_changes(board, judgments).get("sentences", [])],
         gate=judgments.gate,
