@@ -48,7 +48,7 @@ policy_validity: .venv/base  ## can the ranking of an arena be trusted this week
 model_pages: .venv/base  ## what the votes say of a few models of an arena
 	$(BIN)/arena-kit run model_pages
 
-vote_review: .venv/base  ## does any voter stand out from the others?
+vote_review: .venv/base  ## do any voters behave anomalously?
 	$(BIN)/arena-kit run vote_review
 
 test: .venv/dev  ## run the tests and re-check the notebooks' numbers, in five minutes

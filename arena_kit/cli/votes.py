@@ -287,7 +287,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
 @votes.command()
 @click.option("--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05,
               show_default=True,
-              help="Share of honest voters among those who stand out, at most.")  # fmt: skip
+              help="Highest mean share of honest voters among flagged ones.")  # fmt: skip
 @json_option("every voter's tests as JSON")
 @_store_option
 def review(level: float, as_json: bool, store: str) -> None:
@@ -306,9 +306,9 @@ def review(level: float, as_json: bool, store: str) -> None:
     if as_json:
         echo_json(vote_review.to_dict(tests), sort_keys=True)
         return
-    if tests.standing_out:
-        terminal.show_table(vote_review.standing_out(tests))
-    boards = votes.boards([test.voter for test in tests.standing_out])
+    if tests.flagged:
+        terminal.show_table(vote_review.flagged(tests))
+    boards = votes.boards([test.voter for test in tests.flagged])
     for sentence in (*vote_review.answer(tests, boards), *vote_review.caveats(tests)):
         echo(sentence)
 

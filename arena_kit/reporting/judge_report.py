@@ -34,7 +34,7 @@ def sentences(judges: Sequence[Judged]) -> list[str]:
 def brief(judges: Sequence[Judged]) -> list[str]:
     """How often the first judge agrees with people, and which is the cheapest that will do."""
     share = agreement(judges[0])
-    known = f"Agreement with people: {share} of {share.n:,} battles."
+    known = f"Agreement with human votes: {share} of {share.n:,} battles."
     return [*([known] if share.value is not None else []), *choice(judges)]
 
 
@@ -103,13 +103,13 @@ def canary_table(judges: Sequence[Judged]) -> Table:
     )  # fmt: skip
 
 
-@fig.plot("judges", "Agreement with people against price, one dot per judge, gate by colour")
+@fig.plot("judges", "Agreement with human votes against price, one dot per judge, gate by colour")
 def figure(judges: Sequence[Judged], note: str = "") -> Figure:
     """How often each judge agrees with people, with its 95 % interval, by what it costs; the colour
     is its gate, and `note` is about people's votes. Judges whose price or agreement is not known
     stand at the edges.
     """
-    title = "Which judge agrees with people, and at what price?"
+    title = "Which judge agrees with human votes, and at what price?"
     figure, (ax,), _ = fig.on_first_screen(10, 1, title, [])
     asked = [judge for judge in judges if judge.battles is not None]
     shares, top = [agreement(judge) for judge in asked], max(judge.usd or 0 for judge in asked)
@@ -131,7 +131,7 @@ def figure(judges: Sequence[Judged], note: str = "") -> Figure:
                         fontsize=8.5)  # fmt: skip
     ax.axhline(0.5, color=fig.LINE, linewidth=1)
     ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
-    people = f"agreement with people ({note})" if note else "agreement with people"
+    people = f"agreement with human votes ({note})" if note else "agreement with human votes"
     if not top:
         ax.set_xticks([0], ["free"])
     ax.set(xlabel="$ per 1,000 verdicts", ylabel=people,
@@ -154,7 +154,7 @@ def agreement(judge: Judged) -> Estimate:
     return Estimate(value=mean("value"), low=mean("low"), high=mean("high"), n=n)
 
 
-@fig.plot("confusion", "Verdicts of a judge against people's votes on the same battles")
+@fig.plot("confusion", "Verdicts of a judge against human votes on the same battles")
 def confusion(logs: Mapping[str, BattleLog], labels: BattleLog | None) -> Figure:
     """What a judge said of each dimension where people named the first of two models, a tie or the
     second, in percent of each row.
@@ -163,7 +163,7 @@ def confusion(logs: Mapping[str, BattleLog], labels: BattleLog | None) -> Figure
     counts = {name: table for name, table in counts.items() if table.any()}
     if not counts:
         return fig.nothing_to_show()
-    title = "What does the judge say where people say so?"
+    title = "Where do the judge and human votes differ?"
     figure, axes = fig.panels_of(9, 3.0, len(counts), title)
     for ax, (dimension, table) in zip(axes, counts.items(), strict=True):
         shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
@@ -174,7 +174,7 @@ def confusion(logs: Mapping[str, BattleLog], labels: BattleLog | None) -> Figure
         ax.spines[:].set_visible(False)
         fig.name_rows(ax, ["first", "tie", "second"], title=dimension or "all battles")
     fig.label_below(axes, "judge (excluded: changed with order)")
-    axes[0].set_ylabel("people")
+    axes[0].set_ylabel("human votes")
     return figure
 
 

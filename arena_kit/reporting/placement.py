@@ -90,7 +90,7 @@ def brief(placed: Placed) -> list[str]:
     off = f"{error.sd:.0f} points (SD) from people's ratings" if error else "unknown"
     ranked = f"{ranks_text(alone)} on its own, {ranks_text(ranks)} for all models at once"
     rated = f"rating {row.rating:.0f} (95% interval {interval_text(row)})"
-    return [f"{model}: estimated {place} ({ranked}), {rated}.", f"Judge's error: {off}."]
+    return [f"{model}: estimated {place} ({ranked}), {rated}.", f"Judge error: {off}."]
 
 
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:

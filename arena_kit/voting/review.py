@@ -133,20 +133,18 @@ class ReviewStudy:
             return self.votes.test_voters(self.params.level)
 
     def boards(self, tests: VoterTests) -> Boards:
-        """The board with all votes, and without the voters of the parameters, by default those who
-        stand out.
-        """
+        """The board with all votes, and without the voters of the parameters (default: flagged)."""
         with self.record.failing():
             known = {test.voter for test in tests.tests}
             for name in self.params.leave_out:
                 if name not in known:
                     raise DataError(f"leave_out: no voter {name!r} was tested")
             return self.votes.boards(
-                self.params.leave_out or [test.voter for test in tests.standing_out]
+                self.params.leave_out or [test.voter for test in tests.flagged]
             )
 
     def answer(self, tests: VoterTests, boards: Boards) -> RunAnswer:
-        """Who stands out, why, and how the board would change without them."""
+        """Who is flagged, why, and how the board would change without them."""
         battles, removed = self.votes.battles, self.votes.removed
         before = f"; {removed:,} removed before" if removed else ""
         facts = {
@@ -157,9 +155,10 @@ class ReviewStudy:
             "judge": "none: votes alone",
             "cost": "nothing",
         }
+        found = vote_review.answer(tests, boards)
         return RunAnswer(
-            brief=vote_review.brief(tests, boards),
-            sentences=vote_review.answer(tests, boards),
+            brief=list(dict.fromkeys([found[0], found[-1]])),
+            sentences=found,
             caveats=vote_review.caveats(tests),
             facts=facts | self.record.facts,
         )
@@ -168,16 +167,15 @@ class ReviewStudy:
         """Write voters.json, the tables as CSV and the answer, and close the record."""
         with self.record.failing():
             folder, answer = self.record.path, self.answer(tests, boards)
-            ends = [answer.sentences[0], answer.sentences[-1]]
-            short = {"arena": self._arena, "answer": list(dict.fromkeys(ends))}
+            short = {"arena": self._arena, "answer": list(answer.brief)}
             write_json(folder / "voters.json", short | vote_review.to_dict(tests))
-            write_text(folder / "standing_out.csv", vote_review.standing_out(tests).csv)
+            write_text(folder / "flagged.csv", vote_review.flagged(tests).csv)
             write_text(folder / "boards.csv", vote_review.boards(boards).csv)
             write_json(folder / ANSWER_FILE, answer.as_dict())
             after = {"without_voters": {"": boards.after}} if boards.after else {}
             board = board_of({"": boards.before}, {"": self.votes.battles}, beside=after)
             board.model_copy(update={"title": self._arena}).write(folder)
-            counts = {"tested": len(tests.tests), "standing_out": len(tests.standing_out)}
+            counts = {"tested": len(tests.tests), "flagged": len(tests.flagged)}
             self.record.update(voters=counts)
         return self.record.close()
 

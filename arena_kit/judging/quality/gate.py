@@ -20,12 +20,12 @@ _FROM_HALF, _ABOVE_HALF = {"slot", "length"}, {"family"}
 #: What is wrong where a rule is not kept, in two or three words.
 _BRIEFLY = {
     "readable": "unreadable answers", "flips": "verdicts change with presentation order",
-    "slot": "position bias", "length": "length bias", "family": "bias to its own family",
-    "repeats": "answers vary", "rubric": "rubric ignored", "people": "low agreement with people",
-    "canary": "wrong on known pairs", "attack": "prompt injection works",
+    "slot": "position bias", "length": "length bias", "family": "self-preference",
+    "repeats": "answers vary", "rubric": "rubric ignored", "people": "low agreement with human votes",
+    "canary": "wrong on known pairs", "attack": "prompt injection succeeds",
     "contrast": "dimension ignored",
 }  # fmt: skip
-_UNMEASURED = {"people": "agreement with people not measured"}
+_UNMEASURED = {"people": "agreement with human votes not measured"}
 _TO_DO = {"usable with caution": "use with caution"}
 
 
