@@ -94,7 +94,7 @@ def brief(board: Board, unread: Sequence[str] = ()) -> list[str]:
     named = [f"{model} on {_listed(names)}" for model, names in best.items()]
     left = len(several) - _SHOWN_DIMENSIONS
     more = [f"{left} more dimensions: first place open."] if left > 0 else []
-    missing = [*unread, *(name for name in board.names if name not in [*unread, *board.rated])]
+    missing = [each.name for each in board.dimensions if each.name in unread or not each.first]
     none = [f"No answer on {_listed(missing)}."] if missing else []
     said = [f"Best: {'; '.join(named)}."] if named else []
     return [*said, *several[:_SHOWN_DIMENSIONS], *more, *none]

@@ -181,7 +181,8 @@ def learning_curve(
     logs = battles.by_dimension()
     for n, (dimension, rated) in enumerate(board.fits.get("bradley_terry", {}).items()):
         colour, whole = fig.HUES[n % len(fig.HUES)], expected[dimension]
-        asked, widths = zip(*_widths(logs[dimension], BradleyTerry(**rated.settings)), strict=True)
+        known = list(_widths(logs[dimension], BradleyTerry(**rated.settings)))
+        asked, widths = np.array(known or [(0, np.nan)]).T
         ax.plot(asked, widths, "o-", color=colour, label=_outlook(dimension, whole))
         ahead = np.linspace(asked[-1], max(asked[-1], whole["prompts"]), 30)
         ax.plot(ahead, widths[-1] * np.sqrt(asked[-1] / ahead), ":", color=colour)

@@ -21,7 +21,8 @@ _FROM_HALF, _ABOVE_HALF = {"slot", "length"}, {"family"}
 _BRIEFLY = {
     "readable": "unreadable answers", "flips": "verdicts change with presentation order",
     "slot": "position bias", "length": "length bias", "family": "self-preference",
-    "repeats": "answers vary", "rubric": "rubric ignored", "people": "low agreement with human votes",
+    "repeats": "answers vary", "rubric": "rubric ignored",
+    "people": "low agreement with human votes",
     "canary": "wrong on known pairs", "attack": "prompt injection succeeds",
     "contrast": "dimension ignored",
 }  # fmt: skip
