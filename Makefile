@@ -24,7 +24,7 @@ help:  ## show this list
 	.venv/peers/bin/python -m pip install --disable-pip-version-check -r $<
 	touch $@
 
-pilot: .venv/base  ## judge 50 prompts with the embedded judge and print the board
+pilot: .venv/base  ## judge 50 prompts with the demo judge and print the board
 	$(BIN)/arena-kit run pilot
 
 headline: .venv/base  ## the same on all 143 prompts

@@ -11,7 +11,8 @@ from tests.samples import ROOT
 
 RETIRED = (
     "neighbours of the top", "decided the other way round", "otherwise than honest voters",
-    "were to be expected", "have the floor",
+    "were to be expected", "have the floor", "were judged, not the bank", "asked in this process",
+    "is possible and", "notice that the judge has changed", "worked for long",
 )  # fmt: skip
 PLACES = ("arena_kit", "notebooks", "params", "docs", "design", "README.md")
 HISTORY = {"vocabulary.md", "claims.md"}

@@ -322,16 +322,9 @@ class Interval(Protocol):
     def ci_high(self) -> float | None: ...
 
 
-class TieredInterval(Interval, Protocol):
-    """The same with the tier of the model, where there are any."""
-
-    @property
-    def tier(self) -> int | None: ...
-
-
 @plot("forest", "Rating of every entrant with its 95 % interval, per dimension; tiers shaded")
 def forest(
-    rows: Mapping[str, Sequence[TieredInterval]],
+    rows: Mapping[str, Sequence[Interval]],
     center: float | None = None,
     marked: str = "",
     gate: Verdict | None = None,
@@ -349,7 +342,7 @@ def forest(
             interval_bar(ax, row, y)
             if row.model == marked:
                 band(ax, y, MARKED)
-            elif row.tier and row.tier % 2:
+            elif (getattr(row, "tier", None) or 0) % 2:
                 band(ax, y, SHADE)
         if center is not None:
             ax.axvline(center, color=LINE, linewidth=1, zorder=0.5)

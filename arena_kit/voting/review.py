@@ -203,14 +203,9 @@ def read_votes(params: ReviewParams, root: Path) -> ReviewedVotes:
     if not _is_store(params.battles, root):
         battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
         return ReviewedVotes(battles=battles, where=params.battles)
-    try:
-        from arena_kit.voting.store import VoteStore
-        from arena_kit.voting.texts import ArenaTexts
-    except ImportError as error:
-        raise DataError(
-            f"a vote store needs the extra vote ({error.name} is missing): "
-            "pip install 'arena-kit[vote]'"
-        ) from None
+    from arena_kit.voting.store import VoteStore
+    from arena_kit.voting.texts import ArenaTexts
+
     is_file = "://" not in params.battles
     texts = ArenaTexts.of_tournament(root / params.tournament, root) if params.tournament else None
     where = root / params.battles if is_file else params.battles

@@ -92,7 +92,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
 
 
 def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments, tmp_path: Path) -> None:
-    """The embedded judge's record counts only where named; what rates nobody is refused."""
+    """The demo judge's record counts only where named; what rates nobody is refused."""
     file = "params/headline_claude.yaml"
     assert {each["record"] for each in expected("--params", file).values()} == {None}
     named = expected("--params", file, "--from", pilot.record.path)

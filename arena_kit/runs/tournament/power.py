@@ -104,7 +104,7 @@ def _of_dimension(
 
 
 def latest_record(plan: Plan) -> Path | None:
-    """The latest finished record of the same tournament that has battles; of the embedded judge
+    """The latest finished record of the same tournament that has battles; of the demo judge
     only where it is the plan's, too.
     """
     records = readable_records(runs_folder(plan.root))
