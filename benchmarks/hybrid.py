@@ -246,7 +246,7 @@ def decided_rows(draws: int, seed: int, judges: list[str]) -> Iterator[list[str]
 def claimed(ratings: Ratings, truth: dict[str, float]) -> list[float]:
     """The decided orders, whether one is false, and whether all true ranks are possible."""
     skill = np.array([truth[m] for m in ratings.models])
-    clear, ranges = claims.decided(ratings), claims.rank_ranges(ratings, repeated=True)
+    clear, ranges = claims.decided(ratings), claims.rank_ranges(ratings)
     order = sorted(ratings.models, key=lambda m: -truth[m])
     rows = [(ranges[m] or (1, len(order)), rank) for rank, m in enumerate(order, 1)]
     held = all(best <= rank <= worst for (best, worst), rank in rows)

@@ -521,7 +521,7 @@ def rated_by_hand(
         )
         for model, value in ratings.items()
     ]  # fmt: skip
-    nothing: dict[str, Any] = {"settings": {}, "dropped": {}}
+    nothing: dict[str, Any] = {"settings": {"looks": 80}, "dropped": {}}
     nothing |= dict.fromkeys(("traces", "replicates"), np.empty((0, len(models))))
     return Ratings(
         method="by hand", ratings=tuple(sorted(rows, key=lambda row: -row.rating)), n_battles=1000,

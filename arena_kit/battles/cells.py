@@ -64,9 +64,6 @@ class Stream(Protocol):
     def rows(self, share: Share, way: Way | None) -> Iterator[Rows]:
         """The battles of a part in the order of the files."""
 
-    def voters(self, enough: int) -> int:
-        """How many voters there are, counted no further than `enough`."""
-
     def passed(self, share: Share) -> None:
         """A part was read by somebody else."""
 

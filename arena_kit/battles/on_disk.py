@@ -357,13 +357,6 @@ class BattleFiles:
         """What the battles name: questions, voters."""
         return tuple(way for way, column in _CLUSTERS.items() if column in self.holds)
 
-    def voters(self, enough: int) -> int:
-        """How many voters there are, counted no further than `enough`."""
-        with _connected() as con:
-            battles = _Query(con, self.files, self.format).battles()
-            some = f"SELECT DISTINCT voter FROM ({battles}) WHERE voter <> '' LIMIT {enough}"
-            return int(con.execute(f"SELECT count(*) FROM ({some})").fetchall()[0][0])
-
     def shares(self) -> list[Share]:
         """The log cut into at most 16 parts, always at the same rows."""
         with _connected() as con:

@@ -86,6 +86,9 @@ def _default(value: object, kind: object) -> str:
 @click.option("--margin", type=click.FloatRange(min=0), metavar="POINTS",
               help="Call neighbours equivalent whose gap surely lies within so many points "
               "(bradley-terry; default: a record's own, else 0).")  # fmt: skip
+@click.option("--looks", type=click.IntRange(min=1), metavar="N",
+              help="How many times the board is read while battles come in (bradley-terry; "
+              "default: a record's own, else 1).")  # fmt: skip
 @click.option("--also", multiple=True, type=cli.PATH, metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
@@ -161,7 +164,8 @@ def _alone(
         names = ", ".join(name for name, there in idle.items() if there)
         raise DataError(f"{names}: only with --verdicts, which names a file of verdicts")
     recorded, margin = _recorded(file), given.margin
-    spec = _method(recorded, method, given.changes, file)
+    looks = (f"looks={given.looks}",) if given.looks else ()
+    spec = _method(recorded, method, given.changes + looks, file)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     if margin is None:

@@ -146,7 +146,7 @@ class AdaptiveRounds:
             i, j = ratings.models.index(above), ratings.models.index(below)
             gap = ratings[above].rating - ratings[below].rating
             shrinks = min(1.0, gap_variance(full, i, j) / gap_variance(before, i, j))
-            chance = chance_decided(gap, float(errors[i, j]) ** 2, shrinks)
+            chance = chance_decided(gap, float(errors[i, j]) ** 2, shrinks, claims.looks(ratings))
             state = states.get((above, below), "open")
             hopeless = state == "open" and (chance < self.hopeless_below or shrinks == 1)
             chance = 1.0 if state == "decided" else chance

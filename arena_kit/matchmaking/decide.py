@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import B_WINS, BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import BattleLog, Labels
-from arena_kit.policy.constants import Policy
+from arena_kit.policy.constants import LOOKS, Policy
 from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
@@ -108,12 +108,12 @@ class OpenNeighbours:
         """Two neighbours, None where they are decided or equivalent, or hopeless; or where votes
         that all say the same tell nothing of their spread.
         """
-        rule, at, level = self._policy.decide, (above, below), claims.neighbour_score()
+        rule, at, level = self._policy.decide, (above, below), claims.neighbour_score(LOOKS)
         gap, variance, worth = float(fit.gap[at]), float(fit.error[at]) ** 2, fit.worth[at]
         if fit.settled[at] or not variance > 0:
             return None
         shrinks = 1 / (1 + rule.reach * worth * variance)
-        if chance_decided(gap, variance, shrinks) < rule.hopeless_below:
+        if chance_decided(gap, variance, shrinks, LOOKS) < rule.hopeless_below:
             return None
         needed = (level / gap) ** 2 if gap > 0 else np.inf
         more = max(1.0, (needed - 1 / variance) / worth)
@@ -140,7 +140,7 @@ class OpenNeighbours:
             return None
         cells, weight = np.array([each for each, _ in counted], np.int32).T, [n for _, n in counted]
         log = _log(cells, np.array(weight, float))
-        ratings = rated_or_none(BradleyTerry(cluster=self._cluster), log)
+        ratings = rated_or_none(BradleyTerry(cluster=self._cluster, looks=LOOKS), log)
         if ratings is None:
             return None
         ties = float(log.weights()[log.outcome == TIE].sum()) / ratings.n_battles
@@ -167,7 +167,7 @@ def _fit_of(ratings: Ratings, policy: Policy, ties: float, counted: float) -> _F
     """
     numbers = np.array([int(model) for model in ratings.models])
     n = 1 + int(numbers.max())
-    known = [int(row.model) for row in ratings.ratings if row.ci_low is not None]
+    known = [int(row.model) for row in ratings.ratings if row.placed]
     rating = ratings.values()
     gap = rating[:, None] - rating[None, :]
     unit = ln(10) / ratings.settings["scale"]

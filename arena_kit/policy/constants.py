@@ -16,6 +16,8 @@ from pydantic.dataclasses import dataclass
 
 #: The lane beside those of the policy as written.
 DECIDES = "decide"
+#: Looks at an arena's board, about a week apart, over which its claims hold together.
+LOOKS = 80
 Order = Literal["legacy_elo", "conservative"]
 Share = Annotated[float, Field(ge=0, le=1)]
 Part = Annotated[float, Field(gt=0, lt=1)]

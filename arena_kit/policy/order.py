@@ -155,7 +155,7 @@ def neighbour_orders(
 ) -> tuple[PairOrder, ...]:
     """What the votes show about every adjacent pair of an order, best first."""
     pairs = list(pairwise(names))
-    placed = {row.model for row in strengths.ratings if row.ci_low is not None}
+    placed = {row.model for row in strengths.ratings if row.placed}
     known = [pair for pair in pairs if placed.issuperset(pair)]
     margin = policy.publication.margin
     states = claims.between(strengths, known, margin)

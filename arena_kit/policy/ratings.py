@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
-from arena_kit.policy.constants import LegacyElo, Policy
+from arena_kit.policy.constants import LOOKS, LegacyElo, Policy
 from arena_kit.policy.exposure import DueWindow, Roster, aimed_votes, joined
 from arena_kit.rating.base import Ratings, components, expected_share, scores
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
@@ -49,7 +49,9 @@ def strengths(battles: BattleLog, policy: Policy) -> Ratings:
     who is above whom rests on.
     """
     cluster = CLAIMS_ABOUT[policy.claims_about][0]
-    method = BradleyTerry(center=policy.glicko.rating, both_bad="exclude", cluster=cluster)
+    method = BradleyTerry(
+        center=policy.glicko.rating, both_bad="exclude", cluster=cluster, looks=LOOKS
+    )
     return method(_largest_group(battles))
 
 

@@ -31,8 +31,8 @@ class RatingError(ValueError):
 class Rating:
     """One model's rating with the interval that the evidence supports.
 
-    `ci_low` and `ci_high` come from resampling the battles (None where that is not
-    possible, and `no_interval` says why); `extra` holds what only this method reports.
+    `ci_low` and `ci_high` are None where the battles do not bound the rating or say too little,
+    and `no_interval` says why; `extra` holds what only this method reports.
     """
 
     model: str
@@ -42,6 +42,12 @@ class Rating:
     n_battles: int
     extra: dict[str, float | None] = field(default_factory=dict)
     no_interval: str = ""
+
+    @property
+    def placed(self) -> bool:
+        """Whether the evidence reaches for claims, if only for an interval without an end."""
+        known = (self.ci_low, self.ci_high, self.extra.get("se"))
+        return any(each is not None for each in known)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -62,9 +68,9 @@ class Ratings:
 
     `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
     column per model of `models` (name order). `covariance` is that of the ratings, where the
-    method knows it; `fit` holds what was fitted beside them, under plain names. `engine` is what
-    computed them where that can change their last digits. `notes` are sentences without which
-    the intervals would mislead.
+    method knows it, `profile` the likelihood that claims rest on; `fit` holds what was fitted
+    beside them, under plain names. `engine` is what computed them where that can change their last
+    digits. `notes` are sentences without which the intervals would mislead.
     """
 
     method: str
@@ -76,6 +82,7 @@ class Ratings:
     traces: NDArray[np.float64] = field(repr=False)
     replicates: NDArray[np.float64] = field(repr=False)
     covariance: NDArray[np.float64] | None = field(default=None, repr=False)
+    profile: Any = field(default=None, repr=False)
     fit: dict[str, float] = field(default_factory=dict)
     engine: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
@@ -87,9 +94,7 @@ class Ratings:
                 "#": n,
                 "model": row.model,
                 "rating": f"{row.rating:.0f}",
-                "95 % interval": row.no_interval
-                if row.ci_low is None or row.ci_high is None
-                else f"{row.ci_low:.0f} to {row.ci_high:.0f}",
+                "95 % interval": span(row.ci_low, row.ci_high) or row.no_interval,
                 "battles": row.n_battles,
             }
             for n, row in enumerate(self.ratings, 1)
@@ -278,6 +283,13 @@ def _no_interval(seen: int, low: float, high: float, apart: bool, least: int) ->
 def expected_share(gap: Number) -> Number:
     """The share of a win that a rating gap promises, ties as half of one."""
     return 1 / (1 + 10 ** (-gap / 400))
+
+
+def span(low: float | None, high: float | None) -> str:
+    """An interval in whole numbers, which may lack an end; empty without both."""
+    if low is None:
+        return "" if high is None else f"at most {high:.0f}"
+    return f"at least {low:.0f}" if high is None else f"{low:.0f} to {high:.0f}"
 
 
 def known(value: float) -> float | None:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arena_kit.judging.quality.gate import Gate
-from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
+from arena_kit.reporting.board import Board, Dimension, Order
 from arena_kit.reporting.html import LEVEL_COLOURS, rendered
 from arena_kit.reporting.tables import Displayed, Shown
 
@@ -90,13 +90,14 @@ def brief(board: Board, unread: Sequence[str] = ()) -> list[str]:
         if len(each.first) == 1:
             best.setdefault(each.first[0], []).append(each.name)
         else:
-            several.append(f"{each.name}: {_together(each.first)} not separable.")
-    named = [f"{model} on {_listed(names)}" for model, names in best.items()]
+            named = f"{each.name}: {_together(each.first)}" if each.name else _together(each.first)
+            several.append(f"{named} not separable.")
+    firsts = [f"{m} on {_listed(names)}" if any(names) else m for m, names in best.items()]
     left = len(several) - _SHOWN_DIMENSIONS
     more = [f"{left} more dimensions: first place open."] if left > 0 else []
     missing = [each.name for each in board.dimensions if each.name in unread or not each.first]
     none = [f"No answer on {_listed(missing)}."] if missing else []
-    said = [f"Best: {'; '.join(named)}."] if named else []
+    said = [f"Best: {'; '.join(firsts)}."] if firsts else []
     return [*said, *several[:_SHOWN_DIMENSIONS], *more, *none]
 
 
@@ -165,5 +166,5 @@ def disagreements(board: Board) -> list[str]:
 
 
 def about(board: Board) -> list[str]:
-    """What the claims are about, in a sentence for each kind there is."""
-    return [ABOUT[name] for name in dict.fromkeys(d.about for d in board.dimensions) if name]
+    """What the claims are about and at which level they hold, in a sentence for each kind."""
+    return list(dict.fromkeys(said for dimension in board.dimensions for said in dimension.scope))

@@ -22,7 +22,7 @@ from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, know
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
-from arena_kit.reporting.tables import DASH, Table, number, ranks_text
+from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -106,7 +106,8 @@ class BoardRow(_Part):
     """One model in one dimension.
 
     `dimension`: empty where battles name none. `rank`: the place on the board. `rating`, `ci_low`,
-    `ci_high`: by the board's method, with a 95 % interval (None, and `no_interval` says why).
+    `ci_high`: by the board's method, with a 95 % interval; an end that the battles do not bound is
+    None, and so are both where they say too little: `no_interval` says why.
     `n_battles`: battles that count. `ranks`: best and worst rank that decided orders leave open,
     for all models at once. `tier`: each tier is decidedly above the next. `beside`: what other
     methods say, by name (`elo`, `bradley_terry`, `glicko2`, `joint`, `anchored`, `people`,
@@ -195,7 +196,8 @@ class Dimension(_Part):
     """What holds of one dimension beside its rows.
 
     `unrated`: why it has no rating, or which models have none. `fit`: what was fitted beside the
-    ratings. `about`: whether claims are about `prompts_like_these` or `these_prompts`. `first`:
+    ratings. `about`: whether claims are about `prompts_like_these` or `these_prompts`. `looks`:
+    how often the board is read while battles come in; `level`: that of the span rule. `first`:
     who may be first. `tiers`: groups of models, each decidedly above all later ones. `decided`:
     for each model, whom it is decidedly above. `orders`: all neighbours, best first. `unplaced`:
     models with too little evidence for any claim. `margin`: points within which neighbours count
@@ -211,6 +213,8 @@ class Dimension(_Part):
     unrated: str = ""
     fit: dict[str, float] = Field(default_factory=dict)
     about: str = ""
+    looks: int = 1
+    level: float | None = None
     first: list[str] = Field(default_factory=list)
     tiers: list[list[str]] = Field(default_factory=list)
     decided: dict[str, list[str]] = Field(default_factory=dict)
@@ -222,6 +226,16 @@ class Dimension(_Part):
     sentences: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     hybrid: dict[str, Any] | None = None
+
+    @property
+    def scope(self) -> list[str]:
+        """What its claims are about, and at which level they hold."""
+        times = f"{self.looks} looks" if self.looks > 1 else "one look"
+        held = (
+            f"Orders are decided at {self.level or 0:.1%} for all pairs and {times}; models whose "
+            "intervals do not overlap may still be undecided."
+        )
+        return [*([ABOUT[self.about]] if self.about else []), *([held] if self.level else [])]
 
     @property
     def said(self) -> list[str]:
@@ -522,11 +536,11 @@ class Column:
 
     def text(self, row: BoardRow) -> str:
         """What a cell shows."""
+        if callable(self.show):
+            return self.show(row)
         value = self.value(row)
         if value is None:
             return DASH
-        if callable(self.show):
-            return self.show(row)
         return self.show.format(row) if "{" in self.show else f"{value:{self.show}}"
 
 
@@ -563,7 +577,7 @@ def _columns(board: Board) -> list[Column]:
         Column("rank", "validity.official_rank" if policy else "rank"),
         Column("model", "model", lambda r: f"{r.model} ◀" if r.marked else r.model, is_text=True),
         Column("rating", "rating", ".0f", by),
-        Column("95% interval", "ci_low", "{0.ci_low:.0f} to {0.ci_high:.0f}",
+        Column("95% interval", "ci_low", lambda row: span(row.ci_low, row.ci_high),
                "What the evidence leaves open"),
         Column("rank range", "ranks", lambda row: ranks_text(row.ranks),
                "Possible ranks, of all models at once"),
@@ -705,7 +719,7 @@ def _described(rated: Mapping[str, Ratings]) -> BesideMethod:
 
 
 def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list[BoardRow]:
-    ranges = claims.rank_ranges(rated, repeated=True)
+    ranges = claims.rank_ranges(rated)
     groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
     tier = {model: n for n, group in enumerate(groups, 1) for model in group}
 
@@ -762,7 +776,7 @@ def claims_of(
     }
 
 
-_SUMMARY = ("about", "first", "tiers", "unplaced", "margin", "sentences")
+_SUMMARY = ("about", "looks", "level", "first", "tiers", "unplaced", "margin", "sentences")
 
 
 def _fragility(rated: Ratings, battles: BattleLog) -> Fragility | None:
@@ -816,4 +830,10 @@ def without_interval(rated: Ratings, what: str = "interval") -> list[str]:
     for row in rated.ratings:
         if row.no_interval:
             named.setdefault(row.no_interval, []).append(row.model)
-    return [f"No {what} of {', '.join(models)}: {why}." for why, models in named.items()]
+    unbounded = {row.model for row in rated.ratings if row.placed}
+    return [
+        f"{', '.join(models)} {why}."
+        if unbounded.issuperset(models)
+        else f"No {what} of {', '.join(models)}: {why}."
+        for why, models in named.items()
+    ]

@@ -159,8 +159,12 @@ def interval_bar(
     ax: Axes, row: Interval, y: float, color: str = ACCENT, mark: str = "o", label: str = ""
 ) -> None:
     """A rating as a mark on its interval. Its number stands in the table of the board alone."""
-    if row.ci_low is not None and row.ci_high is not None:
-        ax.hlines(y, row.ci_low, row.ci_high, color=color, linewidth=2.2)
+    low, high = row.ci_low, row.ci_high
+    if low is not None or high is not None:
+        start, end = (row.rating if each is None else each for each in (low, high))
+        ax.hlines(y, start, end, color=color, linewidth=2.2)
+    if (low is None) != (high is None):  # the end that is open
+        mark = "<" if low is None else ">"
     ax.plot(row.rating, y, mark, color=color, markersize=5.5, label=label or None)
 
 

@@ -45,7 +45,7 @@ def caution(placed: Placed) -> str:
 def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
     shown = placed.shown
-    ranges = claims.rank_ranges(shown, repeated=True)
+    ranges = claims.rank_ranges(shown)
     at_once = "Possible ranks hold for all models at once"
     own = ranks_text(claims.single_rank_ranges(shown)[placed.model])
     alone = f"{at_once}; for {placed.model} alone: {own}."
@@ -84,7 +84,7 @@ def answer(placed: Placed) -> str:
 def brief(placed: Placed) -> list[str]:
     """Rank and rating of the placed model and the judge's error, in a few words."""
     shown, model, error = placed.shown, placed.model, placed.judge_error
-    ranks = claims.rank_ranges(shown, repeated=True)[model]
+    ranks = claims.rank_ranges(shown)[model]
     alone, row = claims.single_rank_ranges(shown)[model], shown[model]
     place = f"rank {shown.order.index(model) + 1} of {len(shown.models)}"
     off = f"{error.sd:.0f} points (SD) from people's ratings" if error else "unknown"

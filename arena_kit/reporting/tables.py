@@ -13,6 +13,7 @@ from textwrap import wrap
 from typing import Protocol
 
 from arena_kit.files import csv_cell, visible
+from arena_kit.rating import base
 from arena_kit.rating.base import Rating
 from arena_kit.reporting.html import rendered
 
@@ -289,7 +290,7 @@ def probability(value: float | None) -> str:
 
 def span(low: float | None, high: float | None) -> str:
     """A range in whole numbers, a dash where there is none."""
-    return DASH if low is None or high is None else f"{low:.0f} to {high:.0f}"
+    return base.span(low, high) or DASH
 
 
 def interval_text(rating: Rating) -> str:

@@ -19,7 +19,7 @@ UNIT = 400 / ln(10)
 def ratings(levels: list[float], variance: float, n_battles: int) -> Ratings:
     """Ratings of MODELS whose errors are independent, each with this variance."""
     found = rated_by_hand(dict(zip(MODELS, map(float, levels), strict=True)), variance**0.5)
-    return replace(found, settings={"scale": 400.0}, n_battles=n_battles)
+    return replace(found, settings={"scale": 400.0, "looks": 80}, n_battles=n_battles)
 
 
 def table(prompts: int, made: int = 0) -> Table:
@@ -97,7 +97,7 @@ def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation() -> No
         )  # of two neighbours: the 99.5 % point of the range, over root 2
         after = gap + rng.normal(0, np.sqrt((1 - shrinks) * variance), 400_000)
         simulated = np.mean(np.abs(after) > level * np.sqrt(shrinks * variance))
-        assert chance_decided(gap, variance, shrinks) == pytest.approx(simulated, abs=0.003)
+        assert chance_decided(gap, variance, shrinks, 80) == pytest.approx(simulated, abs=0.003)
 
 
 def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() -> None:

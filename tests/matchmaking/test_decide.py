@@ -75,8 +75,8 @@ def test_a_gap_and_what_decides_it_by_hand() -> None:
     gap, error = by_hand(60, 40)
     part = 0.14 / 0.24
     assert fewer.gap == pytest.approx(gap)
-    assert fewer.half == pytest.approx(DECIDES * error * sqrt(part), rel=0.01)
-    assert fewer.more == pytest.approx(100 * part * (DECIDES * error / gap) ** 2 - 100, abs=2)
+    assert fewer.half == pytest.approx(DECIDES * error * sqrt(part), rel=0.02)
+    assert fewer.more == pytest.approx(100 * part * (DECIDES * error / gap) ** 2 - 100, abs=4)
     assert twice.more == pytest.approx(2 * most.more, rel=0.01)
 
 
@@ -130,7 +130,7 @@ def test_claims_about_prompts_like_these_need_more() -> None:
     found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
     assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)
     alike.add([Cast(0, 1, p, WON if n < 6 else LOST) for p in range(10) for n in range(10)])
-    assert alike.open_pairs(np.ones(2, bool)) == []
+    assert len(alike.open_pairs(np.ones(2, bool))) == 1
     nothing = OpenNeighbours(policy)
     nothing.add([Cast(0, 1, 0, BAD)] * 100)
     assert nothing.open_pairs(np.ones(2, bool)) == []

@@ -102,7 +102,7 @@ def test_a_checkpoint_is_of_the_votes_so_far() -> None:
     truth = dict(zip(found.models, found.truth.tolist(), strict=True))
     for look in looks:
         votes_then = BattleLog.from_battles(battles[: look["votes"]])
-        fit = BradleyTerry(both_bad="exclude", cluster="battle")(votes_then)
+        fit = BradleyTerry(both_bad="exclude", cluster="battle", looks=80)(votes_then)
         above = claims.decided(fit)
         assert look["decided"] == above.sum() > 0
         pairs = [(fit.models[i], fit.models[j]) for i, j in np.argwhere(above)]

@@ -7,6 +7,9 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.typing import NDArray
+from scipy.optimize import minimize
+from scipy.stats import norm
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, PermutationElo
@@ -59,7 +62,8 @@ def test_two_models_by_hand(method: BradleyTerry) -> None:
     assert found.gap[0, 1] == pytest.approx(gap, abs=1e-8)
     assert found.low[0, 1] == pytest.approx(gap - T_39 * error, abs=1e-4)
     assert found.high[0, 1] == pytest.approx(gap + T_39 * error, abs=1e-4)
-    assert found.above[0, 1] == pytest.approx(student_t.cdf(gap / error, 39), abs=1e-7)
+    root = math.sqrt(2 * (30 * math.log(1.5) + 10 * math.log(0.5)) * 39 / 40)
+    assert found.above[0, 1] == pytest.approx(student_t.cdf(root, 39), abs=1e-7)
 
 
 @pytest.mark.parametrize("method", METHODS, ids=ids)
@@ -87,7 +91,7 @@ def test_claims_do_not_depend_on_the_baseline(method: BradleyTerry, baseline: st
 @pytest.mark.parametrize("method", [BOOTSTRAP, replace(BOOTSTRAP, ties="davidson"), ELO], ids=ids)
 def test_chances_are_shares_of_resamples(method: BradleyTerry | PermutationElo) -> None:
     """Counted one by one: a chance is the share of resamples in which a model is above another."""
-    found = method(LEAGUE)
+    found = replace(method(LEAGUE), profile=None)
     between = claims.gaps(found)
     for i in range(4):
         for j in range(4):
@@ -102,7 +106,7 @@ def test_chances_are_shares_of_resamples(method: BradleyTerry | PermutationElo) 
 
 def test_resamples_without_one_of_the_two_do_not_count() -> None:
     """Where a resample did not rate a model, it says nothing about its gaps."""
-    found = BOOTSTRAP(LEAGUE)
+    found = replace(BOOTSTRAP(LEAGUE), profile=None)
     holes = found.replicates.copy()
     holes[::3, 1] = np.nan
     holes[5] = np.nan
@@ -226,13 +230,13 @@ def test_how_many_more_battles_decide() -> None:
 
 
 def test_ranks_at_once_take_wider_intervals_than_ranks_of_one() -> None:
-    """2.2 errors are outside the 95 % interval, inside the 99 % one; the slope is 0.4."""
+    """2.2 errors exclude 0 at one look and not at eighty, which need 2.81; the slope is 0.4."""
     step = math.sqrt(200)
-    for errors, single, once in ((2.2, (1, 1), (1, 2)), (2.7, (1, 1), (1, 1))):
+    for errors, single, once in ((2.2, (1, 1), (1, 2)), (2.9, (1, 1), (1, 1))):
         found = board({"x": errors * step, "y": 0.0})
         assert claims.single_rank_ranges(found)["x"] == single
         assert claims.rank_ranges(found)["x"] == once
-        assert claims.rank_ranges(found, repeated=True)["x"] == (1, 2)
+        assert claims.rank_ranges(replace(found, settings={}))["x"] == (1, 1)
     found = SANDWICH(league([0.0, 0.1, 0.2], 12))
     values = {"m0": (-100.0, -40.0), "m1": (0.0, 30.0), "m2": (100.0, 40.0)}
     reference, shrunk = (
@@ -240,3 +244,50 @@ def test_ranks_at_once_take_wider_intervals_than_ranks_of_one() -> None:
         for k in (0, 1)
     )
     assert claims.shrinkage(shrunk, reference) == pytest.approx(0.4)
+
+
+@pytest.mark.parametrize(("wins", "end"), [(10, 213), (30, 456)])
+def test_a_perfect_record_is_decided_and_its_interval_has_no_upper_end(wins: int, end: int) -> None:
+    """n–0 has likelihood p^n: 2 n ln(1 + e^-gap) stays below t² from `end` points on."""
+    for looks in claims.LEVELS:
+        assert claims.decided(BradleyTerry(looks=looks)(two(wins, 0)))[0, 1]
+    limit = student_t.ppf(0.975, wins - 1) ** 2
+    exact = -math.log(math.expm1(limit / (2 * wins))) * 400 / math.log(10)
+    found = BradleyTerry(baseline="y")(two(wins, 0))
+    row = found["x"]
+    assert (row.ci_low, row.ci_high) == (pytest.approx(1000 + exact, abs=1), None)
+    assert row.ci_low == pytest.approx(1000 + end, abs=1)
+    assert row.no_interval == "won every battle, so its interval has no upper end"
+    between = claims.gaps(found)
+    assert (round(between.low[0, 1]), between.high[0, 1]) == (round(row.ci_low - 1000), math.inf)
+
+
+def test_the_deviate_is_the_root_of_the_profile_likelihood() -> None:
+    """By a general optimizer: the fall of the likelihood where two models are one."""
+    log = league([0.0, 0.3, 1.2, 1.6], 30)
+    found = replace(SANDWICH, cluster="battle")(log)
+    score = np.where(log.outcome == 0, 1.0, np.where(log.outcome == 1, 0.0, 0.5))
+
+    def loss(theta: NDArray[np.float64]) -> float:
+        gap = theta[log.a] - theta[log.b]
+        return float((np.logaddexp(0, -gap) + (1 - score) * gap).sum())
+
+    peak = minimize(loss, np.zeros(4)).fun
+    deviate = claims.deviates(found)
+    error = np.sqrt(found.profile.design())
+    for i, j in (
+        (i, j) for i in range(4) for j in range(4) if found.values()[i] > found.values()[j]
+    ):
+        same = minimize(lambda t, i=i, j=j: loss(np.where(np.arange(4) == j, t[i], t)), np.zeros(4))
+        root = math.sqrt(2 * (same.fun - peak)) / error[i, j]
+        expected = norm.isf(student_t.sf(root, found.profile.freedom[i, j]))
+        assert deviate[i, j] == pytest.approx(expected, abs=1e-3)
+
+
+def test_more_wins_never_undo_a_decision_between_two() -> None:
+    """From 6–4 to 30–0: each further win, and each loss turned, adds to the deviate."""
+    for lost in range(5):
+        row = [claims.deviates(BradleyTerry()(two(won, lost)))[0, 1] for won in range(10, 30)]
+        assert (np.diff(row) > 0).all()
+    turned = [claims.deviates(BradleyTerry()(two(30 - lost, lost)))[0, 1] for lost in range(13)]
+    assert (np.diff(turned) < 0).all()

@@ -49,7 +49,7 @@ def test_the_numbers_are_those_of_the_methods(board: Board) -> None:
             beside = row.beside["elo"]
             assert beside.rating == elo[row.model].rating
             assert beside.order_sem == elo[row.model].extra["order_sem"]
-            assert row.ranks == claims.rank_ranges(rated, repeated=True)[row.model]
+            assert row.ranks == claims.rank_ranges(rated)[row.model]
         assert tuple(map(tuple, board[name].tiers)) == claims.tiers(rated)
         assert [(o.above, o.below, o.state) for o in board[name].orders] == [
             pair[:3] for pair in claims.neighbours(rated)
@@ -107,23 +107,25 @@ def test_neighbours_are_decided_by_their_gap() -> None:
         spread = math.sqrt(rated.covariance[[i, j], [i, j]].sum() - 2 * rated.covariance[i, j])
         df = min(rated[order.above].extra["df"], rated[order.below].extra["df"])
         chance = student_t.cdf(gap / spread, df)
-        bar = studentized_range.ppf(0.995, 2, math.inf) / math.sqrt(2)
+        bar = studentized_range.ppf(0.95, 2, math.inf) / math.sqrt(2)
         states.append("decided" if chance > norm.cdf(bar) else "open")
         assert order.gap == pytest.approx(gap)
-        assert order.probability == pytest.approx(chance, abs=1e-6)
+        assert order.probability == pytest.approx(chance, abs=0.01)
     assert [order.state for order in board[""].orders] == states == ["decided", "open"]
 
 
 def test_neighbours_say_how_fragile_and_how_far() -> None:
     """12 to 8: t says how many more, five turn it; 2.7 errors leave first place open."""
     (order,) = rate(log_of(won("ann", "bob", 12, 8)), judged=True)[""].orders
-    z = norm.isf(student_t.sf(math.log(12 / 8) / math.sqrt((1 / 12 + 1 / 8) * 20 / 19), 19))
-    bar = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
+    root = math.sqrt(2 * (12 * math.log(1.2) + 8 * math.log(0.8)) * 19 / 20)
+    z = norm.isf(student_t.sf(root, 19))
+    bar = studentized_range.ppf(0.95, 2, 1e6) / math.sqrt(2)
     assert order.calls == pytest.approx(2 * 20 * ((bar / z) ** 2 - 1), rel=0.02)
     assert (order.removed, order.added) == (5, 5)
     assert order.needed == f"{claims.two_digits(order.calls):,}"
     board = rate(log_of(won("ann", "bob", 86, 54)))
     assert claims.rank_ranges(board.fits["bradley_terry"][""]) == {"ann": (1, 1), "bob": (2, 2)}
+    board = rate(log_of(won("ann", "bob", 86, 54)), BradleyTerry(looks=80))
     assert [row.ranks for row in board.ratings] == [(1, 2), (1, 2)]
     assert board[""].first == ["ann", "bob"]
 

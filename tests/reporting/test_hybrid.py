@@ -43,7 +43,7 @@ def test_every_model_has_a_row() -> None:
     by_name = {row["model"]: row for row in rows}
     assert by_name["m03"]["rating"] == f"{found.ratings['m03'].rating:.0f}"
     assert by_name["m03"]["people alone"] == f"{found.people['m03'].rating:.0f}"
-    ranges = claims.rank_ranges(found.ratings, repeated=True)
+    ranges = claims.rank_ranges(found.ratings)
     assert by_name["m03"]["rank range"] == ranks_text(ranges["m03"])
     assert (by_name["new"]["people alone"], by_name["new"]["votes"]) == ("–", "0")
     html = placement.together("m04", found, "").html

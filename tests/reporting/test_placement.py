@@ -52,7 +52,7 @@ def test_the_leaderboard_of_a_placement(tmp_path: Path) -> None:
     """Board, ways and picture have everybody best first, the placed model both ways."""
     placed = placed_among("ann", "bob", "cy", NEW)
     shown, joint = placement.board(placed, "cast in 2023"), placed.joint
-    ranges = claims.rank_ranges(joint, repeated=True)
+    ranges = claims.rank_ranges(joint)
     chance = dict(zip(joint.models, claims.above(joint)[joint.models.index(NEW)], strict=True))
     assert shown.rows == [
         {

@@ -139,4 +139,4 @@ def test_no_rows() -> None:
         "12.5%",
     )
     assert {number(None, ".2f"), number(float("nan"), ".2f"), percent(None)} == {"–"}
-    assert (span(1, 2.6), span(None, 2), span(1, None)) == ("1 to 3", "–", "–")
+    assert (span(1, 2.6), span(None, 2), span(1, None)) == ("1 to 3", "at most 2", "at least 1")

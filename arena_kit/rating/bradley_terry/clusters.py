@@ -5,14 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
-from arena_kit.rating.bradley_terry.likelihood import Cells
+from arena_kit.rating.base import MIN_QUESTIONS, questions_seen, together
+from arena_kit.rating.bradley_terry.likelihood import Cells, Codes
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.resampling import PoissonWeights
 
@@ -22,6 +23,12 @@ if TYPE_CHECKING:
 Cluster = Literal["both", "question", "voter", "battle"]
 Ints = NDArray[np.int32]
 
+#: Effective voters, (ΣN)² / ΣN² of their battles, from which a board's voters stand for others.
+MIN_VOTERS = 8.0
+#: Those that a model needs for an interval where voters are clusters.
+MIN_VOTERS_OF_MODEL = 5.0
+_CHUNK = 4096  # clusters summed at once
+_FEW = 8  # a cluster with fewer rows than this part of the models is summed by products
 #: What claims are about, and the clusters that make them so, the usual ones first: for prompts like
 #: these the questions are a sample of all that might be asked, for these prompts only votes are.
 CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
@@ -74,56 +81,71 @@ class Evidence:
     With `clusters`, battles of one cluster are one piece of evidence; without, each battle is.
     `voters` are a second way to cut them, where both count. `counts` says how many votes alike a
     row stands for: its weight where it has neither question nor voter, as in a table of pair
-    counts, else 1. `pieces` is how many there are, and `seen` how many each model takes part in,
-    by the way that has fewer.
+    counts, else 1. `pieces` is how many there are by the way that has fewer. `freedom` has the
+    degrees of freedom of every gap, and of every rating on its diagonal; `scarce` are models with
+    too little evidence for an interval. `these_voters` is the effective number of voters who are
+    too few to stand for others, 0 where they are not.
     """
 
     rows: Cells
     clusters: Ints | None
     voters: Ints | None = None
     counts: Floats
-    seen: Floats
+    freedom: Floats
+    scarce: NDArray[np.bool_]
     pieces: float
+    these_voters: float = 0.0
 
     @classmethod
     def of(cls, log: BattleLog, x: Floats, cluster: Cluster) -> Evidence:
         """The evidence of a log; votes without a question stand for themselves, and those that
         are alike share a row.
         """
-        ways = _ways(log, cluster)
-        if log.question_id is None and log.voter is None and not x.shape[1] and log.share_a is None:
+        ways, these = _ways(log, cluster)
+        plain = not x.shape[1] and log.share_a is None
+        if log.question_id is None and log.voter is None and plain:
             return cls._counted(log)
         named = np.zeros(len(log), bool)
         for labels in (log.question_id, log.voter):
             named |= np.zeros(len(log), bool) if labels is None else labels.codes >= 0
         counts = np.where(named, 1.0, log.weights())
-        extra = log.per_model(counts - 1)
-        seen = np.array(
-            [questions_seen(log.a, log.b, way, len(log.models)) + extra for way in ways]
-            or [log.per_model(counts)]
-        ).min(axis=0)
-        cuts: list[Ints | None] = [way for way in ways if way.max() + 1 < len(log)]
-        first, second = (*cuts, None, None)[:2]
-        alike = first is None and not x.shape[1] and log.share_a is None
-        if alike and np.array_equal(counts, log.weights()):
-            return replace(cls._counted(log), seen=seen)
+        cuts = {name: way for name, way in ways.items() if way.max() + 1 < len(log)}
+        if not cuts and plain and np.array_equal(counts, log.weights()):
+            return replace(cls._counted(log), these_voters=these)
+        rows, n = Cells.of(log, x), len(log.models)
+        seen = {
+            name: questions_seen(log.a, log.b, way, n) + log.per_model(counts - 1)
+            for name, way in ways.items()
+        } or {"battle": log.per_model(counts)}
+        squares = [squared_shares(rows, counts, cuts.get(name), n) for name in seen]
+        scarce = [
+            too_few(name, each, q) for (name, each), q in zip(seen.items(), squares, strict=True)
+        ]
         return cls(
-            rows=Cells.of(log, x),
-            clusters=first,
-            voters=second,
+            rows=rows,
+            clusters=next(iter(cuts.values()), None),
+            voters=cuts.get("voter") if len(cuts) > 1 else None,
             counts=counts,
-            seen=seen,
-            pieces=min(_pieces(way, counts) for way in cuts or [None]),
+            freedom=freedom(squares),
+            scarce=np.any(scarce, axis=0),
+            pieces=min(_pieces(way, counts) for way in cuts.values() or [None]),
+            these_voters=these,
         )
 
     @classmethod
     def _counted(cls, log: BattleLog) -> Evidence:
         """The evidence of votes that stand for themselves, a row for those alike."""
         single, counts = Cells.summed(log).single_votes()
-        n = len(log.models)
-        seen = np.bincount(np.append(single.a, single.b), np.tile(counts, 2), n).astype(float)
-        rows, pieces = single.with_weights(counts), float(counts.sum())
-        return cls(rows=rows, clusters=None, counts=counts, seen=seen, pieces=pieces)
+        n, rows = len(log.models), single.with_weights(counts)
+        seen = np.bincount(np.append(single.a, single.b), np.tile(counts, 2), n)
+        return cls(
+            rows=rows,
+            clusters=None,
+            counts=counts,
+            freedom=freedom([squared_shares(rows, counts, None, n)]),
+            scarce=np.asarray(seen < MIN_QUESTIONS),
+            pieces=float(counts.sum()),
+        )
 
     def partitions(self) -> list[Partition]:
         """The ways to cut the battles: by two of them, pieces that share both count twice and are
@@ -142,7 +164,7 @@ class Evidence:
         """
         from scipy.sparse import csr_array
 
-        cells, of_row = self.rows.with_weights(1 / self.counts).alike(len(self.seen))
+        cells, of_row = self.rows.with_weights(1 / self.counts).alike(len(self.scarce))
         clusters = np.arange(len(of_row)) if self.clusters is None else self.clusters
         counts = np.ones(int(clusters.max()) + 1)
         counts[clusters] = self.counts
@@ -159,15 +181,106 @@ def _pieces(clusters: Ints | None, counts: Floats) -> float:
     return whole + float(counts.sum())
 
 
-def _ways(log: BattleLog, cluster: Cluster) -> list[Ints]:
+def _ways(log: BattleLog, cluster: Cluster) -> tuple[dict[str, Ints], float]:
     """How battles hang together; `both` leaves out what the log does not name, and voters who are
-    too few to stand for others.
+    too few to stand for others, whose effective number comes with it (else 0).
     """
-    ways = []
+    ways: dict[str, Ints] = {}
     if log.question_id is not None and cluster in ("both", "question"):
-        ways.append(log.clusters())
+        ways["question"] = log.clusters()
     if log.voter is not None and cluster in ("both", "voter"):
         voters = log.clusters("voter")
-        if cluster == "voter" or voters.max() + 1 >= MIN_QUESTIONS:
-            ways.append(voters)
-    return ways
+        cast = np.bincount(voters, log.weights())
+        effective = float(cast.sum() ** 2 / (cast**2).sum())
+        if cluster == "both" and effective < MIN_VOTERS:
+            return ways, effective
+        ways["voter"] = voters
+    return ways, 0.0
+
+
+def few_voters(effective: float) -> tuple[str, ...]:
+    """What is said where voters are too few to stand for others."""
+    if not effective:
+        return ()
+    why = f"{effective:.1f} effective voters are too few to stand for others"
+    return (f"Claims are about these voters: {why} ({MIN_VOTERS:g} needed).",)
+
+
+def too_few(way: str, seen: Floats, squares: Floats) -> NDArray[np.bool_]:
+    """Models with too little evidence for an interval: on too few questions, or from too few
+    effective voters.
+    """
+    few = np.asarray(seen < MIN_QUESTIONS)
+    return few if way != "voter" else np.asarray(1 / np.diag(squares) < MIN_VOTERS_OF_MODEL)
+
+
+def squared_shares(cells: Cells, counts: Floats, clusters: Ints | None, n: int) -> Floats:
+    """One over the effective number of clusters of every two models."""
+    games = cells.games
+    total = np.bincount(np.append(cells.a, cells.b), np.tile(games, 2), n).astype(float)
+    products = of_clusters(cells.a, cells.b, games / np.sqrt(counts), clusters, n, sign=1)
+    return inverse_effective(products, total)
+
+
+def inverse_effective(products: Floats, total: Floats) -> Floats:
+    """One over the effective number of clusters of every two models, (n_i + n_j)² / Σ(N_i + N_j)²,
+    from the sums of products of their battles over clusters.
+    """
+    own = np.diag(products)
+    joint = own[:, None] + own[None, :] + 2 * products
+    return np.asarray(joint / (total[:, None] + total[None, :]) ** 2)
+
+
+def freedom(squares: list[Floats]) -> Floats:
+    """The degrees of freedom of every gap: effective clusters less one, by the way with fewest."""
+    return np.asarray(np.maximum(1.0, 1 / np.max(squares, axis=0) - 1), float)
+
+
+def of_clusters(
+    a: Codes, b: Codes, values: Floats, clusters: Ints | None, n: int, sign: int = -1
+) -> Floats:
+    """The sum over clusters of the outer product of their summed values, added to the first model
+    and with this sign to the second.
+
+    A cluster with few rows adds the products of any two of those; one with many, of whole sums.
+    """
+    if clusters is None:
+        clusters = np.arange(len(a), dtype=np.int32)
+    summed = np.zeros((n, n))
+    many = (np.bincount(clusters) > n // _FEW)[clusters]
+    for rows, products in ((~many, _of_few), (many, _of_many)):
+        if rows.any():
+            summed += products(clusters[rows], a[rows], b[rows], values[rows], n, sign)
+    return summed
+
+
+def _of_few(clusters: Ints, a: Codes, b: Codes, gap: Floats, n: int, sign: int) -> Floats:
+    """The sum over clusters of the products of any two of their values, at the models' places."""
+    order = together(clusters)
+    clusters, a, b, gap = clusters[order], a[order], b[order], gap[order]
+    half, apart = np.zeros(n * n), 0
+    while len(first := np.flatnonzero(clusters[apart:] == clusters[: len(clusters) - apart])):
+        second = first + apart
+        products = np.tile(gap[first] * gap[second] / (1 if apart else 2), 2)
+        row_a, row_b, a_too, b_too = a[first] * n, b[first] * n, a[second], b[second]
+        half += np.bincount(np.append(row_a + a_too, row_b + b_too), products, n * n)
+        half += sign * np.bincount(np.append(row_a + b_too, row_b + a_too), products, n * n)
+        apart += 1
+    return half.reshape(n, n) + half.reshape(n, n).T
+
+
+def _of_many(clusters: Ints, a: Codes, b: Codes, gap: Floats, n: int, sign: int) -> Floats:
+    """The same by a row of sums per cluster."""
+    numbers, row = np.unique(clusters, return_inverse=True)
+    order = together(row)
+    edges = np.searchsorted(row[order], np.arange(0, len(numbers) + _CHUNK, _CHUNK))
+    rows = min(_CHUNK, len(numbers))
+    meat = np.zeros((n, n))
+    for start, end in pairwise(edges):
+        some = order[start:end]
+        place, value = row[some] % _CHUNK * n, gap[some]
+        summed = np.bincount(place + a[some], value, rows * n)
+        summed += sign * np.bincount(place + b[some], value, rows * n)
+        summed = summed.reshape(rows, n)
+        meat += summed.T @ summed
+    return meat

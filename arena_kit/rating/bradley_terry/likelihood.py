@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from math import log1p
+from math import inf, isfinite, log1p
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,8 @@ _NEWMAN_STEPS = 3
 _NEWMAN_MIN_ODDS = 1e-2
 _FAR = 0.5  # a first step from which their start is no good
 _TOLERANCE = 1e-11
+_FLAT = 1e-5  # a step that changes a log-likelihood by rounding
+_SCALED_STEPS = 20
 _SURE = 0.5  # a step from which Newton's method needs no damping
 _NEAR = 1e-4  # a step from which convergence is quadratic
 _SAME = 1e-9  # a share of the whole that counts as nothing left
@@ -203,7 +205,7 @@ class Fit:
 
     def inverse(self) -> Floats:
         """The inverse curvature, with the strengths' mean held at 0."""
-        return np.asarray(np.linalg.inv(_anchored(self.information, self.n_models)), float)
+        return np.asarray(np.linalg.inv(anchored(self.information, self.n_models)), float)
 
 
 def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = None) -> Fit:
@@ -215,7 +217,7 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
         information = _information(terms, cells, n_models, ties)
         rise = slope(terms, cells, n_models, ties)
         try:
-            step = np.asarray(np.linalg.solve(_anchored(information, n_models), rise), float)
+            step = np.asarray(np.linalg.solve(anchored(information, n_models), rise), float)
         except np.linalg.LinAlgError:
             raise RatingError(_unsettled(cells)) from None
         largest = float(np.abs(step).max())
@@ -231,6 +233,37 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
             return Fit(theta, _information(terms, cells, n_models, ties), n_models, ties)
         before = largest
     raise RatingError(_unsettled(cells))
+
+
+def constrained(fit: Fit, cells: Cells, inverse: Floats, contrast: Floats, value: float) -> float:
+    """The largest log-likelihood of cells where the contrast of the parameters has this value.
+
+    The `inverse` curvature of a fit near by serves at first, scaled as the curvature of each model
+    changes on the way; where that does not settle, Newton's method does.
+    """
+    n, ties = fit.n_models, fit.ties
+    along = inverse @ contrast
+    theta = fit.theta - along * ((contrast @ fit.theta - value) / (contrast @ along))
+    bent, scale = 1 / np.diag(inverse), np.ones(len(theta))
+    for number in range(_MOST_STEPS):
+        terms = _terms(theta, cells, n, ties)
+        both = np.stack([slope(terms, cells, n, ties), contrast], axis=1)
+        if number < _SCALED_STEPS:
+            curve = _sums(cells.a, terms.eta_eta, n) + _sums(cells.b, terms.eta_eta, n)
+            scale[:n] = np.sqrt(bent[:n] / np.maximum(curve, _SAME))
+            free, along = (scale[:, None] * (inverse @ (scale[:, None] * both))).T
+        else:
+            curvature = anchored(_information(terms, cells, n, ties), n)
+            curvature += _SAME * np.eye(len(theta))
+            free, along = np.linalg.solve(curvature, both).T
+        step = free - along * ((contrast @ free) / (contrast @ along))
+        largest = float(np.abs(step).max())
+        theta = theta + step * damping(largest)
+        if largest < _FLAT:
+            break
+    eta, t = _gaps(theta, cells, n, ties)
+    value_there = float(ties.value(eta, t, *cells.outcomes).sum())
+    return value_there if isfinite(value_there) else -inf
 
 
 def _unsettled(cells: Cells) -> str:
@@ -343,11 +376,11 @@ def bordered(inner: Floats, border: Floats, corner: Floats) -> Floats:
     return np.block([[inner, border.T], [border, corner]])
 
 
-def _anchored(information: Floats, n_models: int) -> Floats:
+def anchored(information: Floats, n_models: int) -> Floats:
     """The curvature with the strengths' mean, which no battle tells, held in place."""
-    anchored = information.copy()
-    anchored[:n_models, :n_models] += 1 / n_models
-    return anchored
+    whole = information.copy()
+    whole[:n_models, :n_models] += 1 / n_models
+    return whole
 
 
 def check_identified(cells: Cells, n_models: int) -> None:
@@ -365,17 +398,3 @@ def check_identified(cells: Cells, n_models: int) -> None:
         raise RatingError(
             "a covariate cannot be told from the models: each has its own in every battle"
         )
-
-
-def unanimous(cells: Cells, pairs: Pairs, pooled: Cells) -> NDArray[np.bool_]:
-    """Models whose battles all ended alike (won, lost, or shared alike), so that their spread says
-    nothing; and those that all, or none, of the largest group with wins both ways is above.
-    """
-    n_models = pairs.n_models
-    share = np.divide(cells.wins[0], cells.games)
-    side, value = np.append(cells.a, cells.b), np.append(share, 1 - share)
-    some = np.zeros(n_models)
-    some[side] = value
-    alike = np.bincount(side, value != some[side], n_models) == 0
-    group = strong_groups(n_models, *pairs.taken(pooled, half=True))
-    return np.asarray(alike | (group != np.argmax(np.bincount(group))))

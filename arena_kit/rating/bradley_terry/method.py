@@ -9,20 +9,19 @@ from math import log as ln
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
-from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes
+from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes, few_voters
 from arena_kit.rating.bradley_terry.likelihood import (
     Cells,
     Fit,
     Pairs,
     check_identified,
     fitted,
-    unanimous,
 )
+from arena_kit.rating.bradley_terry.profile import Profile
 from arena_kit.rating.bradley_terry.sandwich import covariance, stretched
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
 from arena_kit.rating.critical_values import t_score, widening
@@ -43,9 +42,10 @@ class BradleyTerry:
     """Maximum-likelihood strengths: a beats b with odds 10^((rating_a - rating_b) / scale).
 
     The order of battles plays no part; a soft outcome counts as that share of a win. The
-    interval is by default the robust (sandwich) one, clustered by question and by voter: battles
-    on one question share that question, and counting them as independent claims more certainty
-    than there is. Few clusters widen it (Student's t). `P(a above b)`, which orders are decided
+    interval is by default the cluster jackknife's, by question and by voter: battles on one
+    question share that question, and counting them as independent claims more certainty than
+    there is. Few or unequal clusters widen it (Student's t). A model that others do not bound has
+    an interval without an end, by the profile likelihood. `P(a above b)`, which orders are decided
     and rank ranges are in `claims`.
 
     Parameters
@@ -75,9 +75,13 @@ class BradleyTerry:
         `sandwich` needs no resampling; `percentile` draws whole questions again (single votes
         where questions have one battle each) `resamples` times, from `seed`.
     cluster
-        What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; a log
-        without voters, or with fewer than ten, goes by question), or each `battle` by itself.
-        With questions, claims are about prompts like these; without, about these prompts.
+        What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; voters
+        that are fewer than eight in effect are left out, and `notes` says so), or each `battle`
+        by itself. With questions, claims are about prompts like these; without, about these
+        prompts.
+    looks
+        How many times the board is read while battles come in: more looks need more evidence
+        before an order is decided.
     """
 
     scale: float = 400.0
@@ -94,6 +98,7 @@ class BradleyTerry:
     cluster: Cluster = "both"
     resamples: int = 500
     seed: int = 0
+    looks: int = 1
 
     def __post_init__(self) -> None:
         for name in ("covariates", "center_on"):
@@ -108,6 +113,7 @@ class BradleyTerry:
             ("prior", 0 <= self.prior < float("inf"), "a finite number, 0 or more"),
             ("resamples", self.resamples >= 100, "100 or more"),
             ("seed", self.seed >= 0, "0 or more"),
+            ("looks", self.looks >= 1, "1 or more"),
         )
 
     def __call__(self, battles: BattleLog) -> base.Ratings:
@@ -121,18 +127,16 @@ class BradleyTerry:
         evidence = Evidence.of(log, self._x(log), self.cluster)
         pairs = Pairs.of(evidence.rows, len(log.models))
         pooled = pairs.pooled(evidence.rows)
-        same = unanimous(evidence.rows, pairs, pooled)
-        if same.any():  # else wins connect all
-            base.check_connected(log.models, pairs.low, pairs.high)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
         draws = np.empty((0, fit.n_models))
-        spread = covariance(fit, evidence, same)
+        spread = covariance(fit, evidence)
         if self.interval != "sandwich":
             draws = self.resampled(fit, evidence.votes(self.seed, self.resamples), priors)
         if len(draws) and evidence.voters is not None:
-            one_way = covariance(fit, replace(evidence, voters=None), same)
-            draws = stretched(draws, fit.strength, one_way, spread)
-        return self.in_points(log, dropped, evidence, pooled, fit, spread, draws, same)
+            draws = stretched(
+                draws, fit.strength, covariance(fit, replace(evidence, voters=None)), spread
+            )
+        return self.in_points(log, dropped, evidence, pooled, fit, priors, spread, draws)
 
     def in_points(
         self,
@@ -141,41 +145,51 @@ class BradleyTerry:
         evidence: Evidence,
         pooled: Cells,
         fit: Fit,
+        priors: Priors,
         spread: Floats,
         draws: Floats,
-        same: NDArray[np.bool_],
     ) -> base.Ratings:
-        """A fit, its covariance and its resamples (none for a sandwich) as ratings; `same` are the
-        models whose spread says nothing.
-        """
-        n = fit.n_models
+        """A fit, its covariance and its resamples (none for a sandwich) as ratings."""
+        n, rows = fit.n_models, evidence.rows
         unit = self.scale / ln(10)
         anchors = [log.models.index(model) for model in self._named_anchors() or log.models]
+        counted, needed = rows if self.covariates else pooled, self.prior_when == "needed"
+        profile = Profile.of(fit, counted, priors.always, evidence, spread, needed=needed)
         rating = self.center + unit * _beyond(fit.strength, anchors)
-        shown_spread: Floats = unit**2 * _beyond(_beyond(spread[:n, :n], anchors).T, anchors)
+        both: Floats = np.stack([profile.spread, profile.inverse[:n, :n]])
+        both = unit**2 * _beyond(_beyond(both, anchors).swapaxes(1, 2), anchors)
+        shown_spread = _floored(both[0], both[1], profile.floor)
         shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
-        df = np.maximum(1.0, evidence.seen - 1)
-        hidden = (evidence.seen < base.MIN_QUESTIONS) | (evidence.pieces < 2)
-        if self.interval != "sandwich":
-            hidden |= same  # drawing the same again and again shows no spread
-        figures = [*self._interval(rating, shown_spread, shown_draws, df), df]
-        se, low, high, free = np.where(hidden, np.nan, figures)
+        df = np.diag(evidence.freedom)
+        se, low, high = self._interval(rating, shown_spread, shown_draws, df)
+        reasons = [""] * n
+        main, apart = profile.groups()
+        for i in apart.tolist():
+            others = anchors if self._named_anchors() else main
+            level = self.center + unit * float(_beyond(fit.strength, anchors)[others].mean())
+            if others != [i]:
+                low[i], high[i] = (level + unit * end for end in profile.ends(i, others))
+                reasons[i] = profile.why_open(i, others)
+        hidden = evidence.scarce | (evidence.pieces < 2)
+        se, low, high, free = np.where(hidden, np.nan, [se, low, high, df])
+        reasons = ["" if hid else why for why, hid in zip(reasons, hidden, strict=True)]
         extra = {"se": se, "df": free}
         if self.covariates:
             extra["uncontrolled"] = replace(self, covariates=())(log).values()
-        rows = evidence.rows
         n_battles = np.bincount(np.append(rows.a, rows.b), np.tile(rows.games, 2))
         return base.Ratings(
             method="bradley-terry",
             settings=asdict(self),
-            ratings=base.ranked(log.models, rating, (low, high), n_battles, extra),
+            ratings=base.ranked(log.models, rating, (low, high), n_battles, extra, reasons),
             n_battles=round(pooled.outcomes.sum()),
             dropped=dropped,
             models=log.models,
             traces=np.empty((0, n)),
             replicates=shown_draws,
             covariance=shown_spread,
-            fit=self._beside(rows if self.covariates else pooled, fit, spread),
+            profile=profile,
+            fit=self._beside(counted, fit, spread),
+            notes=few_voters(evidence.these_voters),
         )
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
@@ -217,6 +231,7 @@ class BradleyTerry:
         """The fit to all battles that count, and the prior it took."""
         self._check(log)
         n = len(log.models)
+        base.check_connected(log.models, pairs.low, pairs.high)
         if not self.prior:
             base.check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
         if self.covariates:
@@ -298,6 +313,13 @@ class BradleyTerry:
 def _beyond(values: Floats, anchors: list[int]) -> Floats:
     """Along the last axis, how far values are above the mean of some."""
     return np.asarray(values - values[..., anchors].mean(axis=-1, keepdims=True))
+
+
+def _floored(covariance: Floats, least: Floats, floor: Floats) -> Floats:
+    """A covariance, with variances of at least a part of others."""
+    own, needed = np.diag(covariance), np.maximum(np.diag(covariance), floor * np.diag(least))
+    scale = np.sqrt(np.divide(needed, own, where=own > 0, out=np.ones_like(own)))
+    return np.asarray(scale[:, None] * covariance * scale + np.diag(np.where(own > 0, 0, needed)))
 
 
 def one_thread() -> AbstractContextManager[object]:

@@ -1,8 +1,8 @@
 """Bradley–Terry on battles that stay on disk: counts of cells are held, rows pass by.
 
-The fit needs no rows. The bootstrap is one pass, in which the battles of every resample are added
-up by pair and outcome. The sandwich needs the battles of a question together, so its pass is
-sorted. Battles that name neither question nor voter need no pass at all.
+The fit needs no rows. The cluster jackknife needs the battles of a question together, so its pass
+is sorted. The bootstrap is one pass more, in which the battles of every resample are added up by
+pair and outcome. Battles that name neither question nor voter need no pass at all.
 """
 
 from __future__ import annotations
@@ -20,25 +20,27 @@ from arena_kit.battles.cells import CellTable, Rows, Share, Stream, Way, whole_c
 from arena_kit.battles.log import BattleLog, Ints
 from arena_kit.fanout import cluster, fan_out
 from arena_kit.rating import base
-from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, unanimous
-from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.bradley_terry.sandwich import (
-    meat_of_clusters,
-    sandwiched,
-    scores_of,
-    stretched,
+from arena_kit.rating.bradley_terry.clusters import (
+    MIN_VOTERS,
+    Cluster,
+    Evidence,
+    Votes,
+    few_voters,
+    freedom,
+    inverse_effective,
+    of_clusters,
+    too_few,
 )
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs
+from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
+from arena_kit.rating.bradley_terry.sandwich import meat_of, sandwiched, small_sample, stretched
 from arena_kit.rating.bradley_terry.tie_models import Floats
-from arena_kit.rating.resampling import LANES, Hashes, PoissonWeights, mix
+from arena_kit.rating.resampling import LANES, Hashes, PoissonWeights
 
 #: Bytes for the sums of resamples; where they need more, there are several passes.
 MOST_BYTES = 1_000_000_000
-#: Hashes that a sketch keeps of an item; beyond, their number is known to about 3 %.
-KEPT = 1024
 _OUTCOMES = 3  # won, tied, lost
 _BLOCK = 4096  # rows that are drawn at once
-_ALL = np.uint64(2**64 - 1)
 _NAMED: dict[Way | None, str] = {
     "question": "question", "voter": "voter", "both": "question and voter", None: "themselves"
 }  # fmt: skip
@@ -137,21 +139,23 @@ def _cells_of(log: BattleLog, votes: Cells) -> NDArray[np.intp]:
 def _ways(stream: Stream, cluster: Cluster) -> tuple[Way, ...]:
     """By what battles are clustered, as `Evidence` has it."""
     asked: tuple[Way, ...] = ("question", "voter") if cluster == "both" else (cluster,)  # type: ignore[assignment]
-    ways = [way for way in asked if way in stream.ways]
-    least = base.MIN_QUESTIONS
-    if cluster == "both" and "voter" in ways and stream.voters(least) < least:
-        ways.remove("voter")
-    return tuple(ways)
+    return tuple(way for way in asked if way in stream.ways)
 
 
 class Passed(NamedTuple):
-    """What a pass says of one board: on how many questions each model was seen, how many there
-    are, and the spread of the likelihood's slope between them (None after a resampling).
+    """What a pass by one way to cut the battles says of one board: on how many clusters each model
+    was seen, how many there are, their sizes' effective number, the inverse effective number of
+    every two models, the spread of the likelihood's slope between them, and the sum of squared
+    weights of each cell.
     """
 
+    way: Way | None
     seen: Floats
     pieces: float
-    meat: Floats | None
+    effective: float
+    shares: Floats
+    meat: Floats
+    squares: Floats
 
 
 def _by_rows(
@@ -161,103 +165,87 @@ def _by_rows(
     ways: tuple[Way, ...],
     start: Callable[[str], None],
 ) -> Iterator[base.Ratings]:
-    """Ratings whose certainty comes from the rows: from resamples, from a sandwich, or both."""
+    """Ratings whose certainty comes from the rows: from a sandwich, and from resamples."""
     pooled = [board.pairs.pooled(board.rows) for board in boards]
     peaks = [
         method.peak(board.log, board.rows, board.pairs, each)
         for board, each in zip(boards, pooled, strict=True)
     ]
-    first, *others = ways or (None,)
     sums: list[Floats] = []
-    passes: list[tuple[int, list[Passed]]] = []
     if method.interval != "sandwich":
         start("resampling battles")
-        sums, passed = _resampled(method, stream, boards, first)
-        passes = [(1, passed)]
-    if method.interval == "sandwich" or others:
-        partitions = [(1, first), (1, others[0]), (-1, "both")] if others else [(1, first)]
-        passes = []
-        for sign, way in partitions:
-            start(f"adding up battles by {_NAMED[way]}")
-            passes.append((sign, _meats(stream, boards, [fit for fit, _ in peaks], way)))
+        sums = _resampled(method, stream, boards, (*ways, None)[0])
+    passes = []
+    for way in (*ways, "both") if len(ways) > 1 else ways or (None,):
+        start(f"adding up battles by {_NAMED[way]}")
+        passes.append(_meats(stream, boards, [fit for fit, _ in peaks], way))
     for i, board in enumerate(boards):
-        (fit, priors), same = peaks[i], unanimous(board.rows, board.pairs, pooled[i])
-        draws = np.empty((0, board.n))
+        fit, priors = peaks[i]
+        draws, cuts, these = np.empty((0, board.n)), [each[i] for each in passes], 0.0
+        if method.cluster == "both" and (voters := [c for c in cuts if c.way == "voter"]):
+            these = voters[0].effective if voters[0].effective < MIN_VOTERS else 0.0
+        cuts = [cut for cut in cuts if not these or cut.way == "question"]
+        if not cuts:  # of votes by few voters without questions each stands for itself
+            rated = method(board.log)
+            yield replace(rated, dropped=board.dropped, notes=few_voters(these))
+            continue
         if sums:
             draws = method.resampled(fit, Votes(board.votes, sums[i]), priors)
-        meat = [sign * m for sign, each in passes if (m := each[i].meat) is not None]
-        spread = sandwiched(fit, meat, same) if meat else _covariance(draws, fit)
-        if meat and len(draws):
-            one_way = sandwiched(fit, meat[:1], same)
-            draws = stretched(draws, fit.strength, one_way, spread)
-        added = [each[i] for sign, each in passes if sign > 0]
+        meat = [cut.meat for cut in cuts]
+        spread = sandwiched(fit, meat)
+        if len(meat) > 1 and len(draws):
+            draws = stretched(draws, fit.strength, sandwiched(fit, meat[:1]), spread)
+        added = [cut for cut in cuts if cut.way != "both"]
         evidence = Evidence(
             rows=board.rows,
             clusters=None,
-            counts=board.counts,
-            seen=np.min([each.seen for each in added], axis=0),
-            pieces=min(each.pieces for each in added),
+            counts=board.counts**2 / cuts[0].squares,
+            freedom=freedom([cut.shares for cut in added]),
+            scarce=np.any([too_few(str(c.way), c.seen, c.shares) for c in added], axis=0),
+            pieces=min(cut.pieces for cut in added),
+            these_voters=these,
         )
         dropped = board.dropped
-        yield method.in_points(board.log, dropped, evidence, pooled[i], fit, spread, draws, same)
-
-
-def _covariance(draws: Floats, fit: Fit) -> Floats:
-    """The covariance of resampled strengths; that of other parameters is not known."""
-    spread = np.full(fit.information.shape, np.nan)
-    known = draws[~np.isnan(draws).any(axis=1)]
-    spread[: fit.n_models, : fit.n_models] = np.cov(known, rowvar=False)
-    return spread
+        yield method.in_points(board.log, dropped, evidence, pooled[i], fit, priors, spread, draws)
 
 
 def _resampled(
     method: BradleyTerry, stream: Stream, boards: Sequence[Board], way: Way | None
-) -> tuple[list[Floats], list[Passed]]:
-    """The battles of every resample, added up by cell of each board; and what was seen."""
+) -> list[Floats]:
+    """The battles of every resample, added up by cell of each board."""
     whole = PoissonWeights.of(method.seed, method.resamples)
     step = max(1, MOST_BYTES // (LANES * 8 * sum(len(board.counts) for board in boards)))
     parts: list[list[Floats]] = []
-    sketches: list[Sketch] = []
     for first in range(0, len(whole.seeds), step):
         weights = PoissonWeights(whole.seeds[first : first + step])
-        sums, sketches = _nothing(boards, weights)
+        sums = _nothing(boards, weights)
         tasks = stream.shares()
         passed = fan_out(partial(_added, stream, boards, weights, way), tasks, by="here")
-        for share, (share_sums, share_sketches) in zip(tasks, passed, strict=True):
+        for share, share_sums in zip(tasks, passed, strict=True):
             for i in range(len(boards)):
                 sums[i] += share_sums[i]
-                sketches[i].join(share_sketches[i])
             if cluster():
                 stream.passed(share)
         parts.append(sums)
-    counts = [sketch.counts() for sketch in sketches]
-    seen = [Passed(each[:-1], float(each[-1]), None) for each in counts]
-    return [np.concatenate(each, axis=1) for each in zip(*parts, strict=True)], seen
+    return [np.concatenate(each, axis=1) for each in zip(*parts, strict=True)]
 
 
-def _nothing(boards: Sequence[Board], weights: PoissonWeights) -> tuple[list[Floats], list[Sketch]]:
-    """Sums and sketches to begin with: a sketch has an item for every model of its board, and one
-    for the board itself.
-    """
-    sums = [np.zeros((len(board.counts), weights.lanes)) for board in boards]
-    return sums, [Sketch(board.n + 1) for board in boards]
+def _nothing(boards: Sequence[Board], weights: PoissonWeights) -> list[Floats]:
+    """Sums to begin with."""
+    return [np.zeros((len(board.counts), weights.lanes)) for board in boards]
 
 
 def _added(
     stream: Stream, boards: Sequence[Board], weights: PoissonWeights, way: Way | None, share: Share
-) -> tuple[list[Floats], list[Sketch]]:
-    """The battles of a part of the log, added up for every resample, and what was seen there."""
-    sums, sketches = _nothing(boards, weights)
+) -> list[Floats]:
+    """The battles of a part of the log, added up for every resample."""
+    sums = _nothing(boards, weights)
     for chunk in stream.rows(share, way):
-        for board, total, sketch in zip(boards, sums, sketches, strict=True):
+        for board, total in zip(boards, sums, strict=True):
             cell, clusters, weight = board.own(chunk)
             order = base.together(cell)
-            cell, clusters = cell[order], clusters[order]
-            add_drawn(total, cell, clusters, weight[order], weights)
-            votes, hashes = board.votes, mix(clusters)
-            for items in (votes.a[cell], votes.b[cell], np.full(len(cell), board.n)):
-                sketch.add(items, hashes)
-    return sums, sketches
+            add_drawn(total, cell[order], clusters[order], weight[order], weights)
+    return sums
 
 
 def add_drawn(
@@ -280,58 +268,42 @@ def _meats(
     stream: Stream, boards: Sequence[Board], fits: Sequence[Fit], way: Way | None
 ) -> list[Passed]:
     """What a pass, the battles of a question together, says of every board."""
-    scores = [scores_of(fit, board.votes) for fit, board in zip(fits, boards, strict=True)]
-    meats = [np.zeros(fit.information.shape) for fit in fits]
-    seen = [np.zeros(board.n) for board in boards]
-    pieces = np.zeros(len(boards))
+    tables = [
+        (
+            np.zeros(fit.information.shape),
+            np.zeros((board.n, board.n)),
+            np.zeros(board.n),
+            np.zeros(len(board.counts)),
+        )
+        for fit, board in zip(fits, boards, strict=True)
+    ]
+    inverses = [None if way == "both" else fit.inverse() for fit in fits]
+    pieces, squares, total = np.zeros((3, len(boards)))
     chunks = stream.grouped(way)
     for chunk in chunks if way is None else whole_clusters(chunks):
         for i, board in enumerate(boards):
             cell, hashes, weight = board.own(chunk)
             if not len(cell):
                 continue
-            cells = board.votes.at(cell)
+            cells, ones = board.votes.at(cell).with_weights(weight), np.ones(len(cell))
             clusters = np.unique(hashes, return_inverse=True)[1].astype(np.int32)
-            meats[i] += meat_of_clusters(cells, scores[i][:, cell] * weight, clusters, board.n)
-            seen[i] += base.questions_seen(cells.a, cells.b, clusters, board.n)
-            pieces[i] += int(clusters.max()) + 1
+            tables[i][0][:] += meat_of(fits[i], cells, ones, clusters, inverses[i])
+            tables[i][1][:] += of_clusters(cells.a, cells.b, weight, clusters, board.n, sign=1)
+            tables[i][3][:] += np.bincount(cell, weight**2, len(board.counts))
+            tables[i][2][:] += base.questions_seen(cells.a, cells.b, clusters, board.n)
+            cast = np.bincount(clusters, weight)
+            pieces[i] += len(cast)
+            squares[i], total[i] = squares[i] + (cast**2).sum(), total[i] + cast.sum()
+    sign = -1 if way == "both" else 1
     return [
-        Passed(s, float(p), m * (p / max(1, p - 1)))
-        for s, p, m in zip(seen, pieces, meats, strict=True)
+        Passed(
+            way,
+            seen,
+            float(pieces[i]),
+            float(total[i] ** 2 / squares[i]),
+            inverse_effective(products, boards[i].log.per_model()),
+            sign * small_sample(float(pieces[i]), jackknife=sign > 0) * meat,
+            by_cell,
+        )
+        for i, (meat, products, seen, by_cell) in enumerate(tables)
     ]
-
-
-class Sketch:
-    """How many different hashes each of some items has, in bounded memory: of every item the
-    smallest are kept (a bottom-k sketch: Bar-Yossef et al. 2002). Fewer than `KEPT` are counted one
-    by one, and how small the last kept is tells how many more there are. What is kept depends
-    neither on the order of what comes nor on who saw which part.
-    """
-
-    def __init__(self, n_items: int) -> None:
-        self._items, self._hashes = np.empty(0, np.int64), np.empty(0, np.uint64)
-        self._bar = np.full(n_items, _ALL)
-
-    def join(self, other: Sketch) -> None:
-        """What another sketch of these items saw."""
-        self.add(other._items, other._hashes)
-
-    def counts(self) -> Floats:
-        """How many different hashes each item had."""
-        kept = np.bincount(self._items, minlength=len(self._bar)).astype(float)
-        share = (self._bar.astype(float) + 1) / 2.0**64
-        return np.where(kept < KEPT, kept, np.round((KEPT - 1) / share))
-
-    def add(self, items: NDArray[np.intp], hashes: Hashes) -> None:
-        """A random hash each for some items."""
-        low = hashes < self._bar[items]
-        items = np.concatenate([self._items, items[low]])
-        hashes = np.concatenate([self._hashes, hashes[low]])
-        order = np.lexsort((hashes, items))
-        items, hashes = items[order], hashes[order]
-        new = np.append(True, (items[1:] != items[:-1]) | (hashes[1:] != hashes[:-1]))[: len(items)]
-        items, hashes = items[new], hashes[new]
-        rank = np.arange(len(items)) - np.searchsorted(items, items)
-        last = rank == KEPT - 1
-        self._bar[items[last]] = hashes[last]
-        self._items, self._hashes = items[rank < KEPT], hashes[rank < KEPT]

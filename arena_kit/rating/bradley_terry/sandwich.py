@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
 from math import log as ln
 
 import numpy as np
@@ -11,47 +10,38 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import RatingError, Ratings, scores, together
-from arena_kit.rating.bradley_terry.clusters import Evidence, Partition
+from arena_kit.rating.bradley_terry.clusters import Evidence, Partition, of_clusters
 from arena_kit.rating.bradley_terry.likelihood import (
     Cells,
-    Codes,
     Fit,
+    anchored,
     bordered,
     laplacian,
     to_models,
 )
 from arena_kit.rating.bradley_terry.tie_models import Floats
 
-_CHUNK = 4096  # clusters summed at once
-_FEW = 8  # a cluster with fewer rows than this part of the models is summed by products
+_RIDGE = 1e-10  # what a cluster that holds all evidence of a model leaves of it
+_HELD = 4_000_000  # numbers of the systems that are solved at once
 _NEGLIGIBLE = 1e-10  # an eigenvalue, as a share of the largest, that is rounding
 
 
-def covariance(fit: Fit, evidence: Evidence, same: NDArray[np.bool_]) -> Floats:
-    """The sandwich covariance of all parameters; NaN where there is only one piece of evidence.
+def covariance(fit: Fit, evidence: Evidence) -> Floats:
+    """The cluster jackknife (CR3) of all parameters; NaN where there is only one piece of evidence.
 
     Clustered two ways, it is what question and voter give less what both together give (Cameron,
-    Gelbach and Miller 2011), without its negative eigenvalues. Of models whose battles all ended
-    the `same` way the residuals say nothing; their variance is at least the one that the model of
-    the outcomes gives them.
+    Gelbach and Miller 2011), without its negative eigenvalues.
     """
     if evidence.pieces < 2:
         return np.full(fit.information.shape, np.nan)
-    meat = [part.sign * _meat(fit, evidence, part) for part in evidence.partitions()]
-    return sandwiched(fit, meat, same)
+    return sandwiched(fit, [_meat(fit, evidence, part) for part in evidence.partitions()])
 
 
-def sandwiched(fit: Fit, meat: Sequence[Floats], same: NDArray[np.bool_]) -> Floats:
+def sandwiched(fit: Fit, meat: Sequence[Floats]) -> Floats:
     """The sandwich of what each way to cut the battles adds to the spread of the slope."""
     bread = fit.inverse()
     sandwich: Floats = bread @ sum(meat) @ bread
-    if len(meat) > 1:
-        sandwich = _power(sandwich, 1.0)  # negative eigenvalues become 0
-    if same.any():
-        n = fit.n_models
-        missing = np.maximum(0, np.diag(bread)[:n] - np.diag(sandwich)[:n])
-        sandwich[np.arange(n), np.arange(n)] += np.where(same, missing, 0)
-    return sandwich
+    return _power(sandwich, 1.0) if len(meat) > 1 else sandwich  # negative eigenvalues become 0
 
 
 def stretched(draws: Floats, centre: Floats, narrow: Floats, wide: Floats) -> Floats:
@@ -77,75 +67,109 @@ def _power(matrix: Floats, exponent: float) -> Floats:
 
 
 def _meat(fit: Fit, evidence: Evidence, part: Partition) -> Floats:
-    """The spread of the likelihood's slope between the pieces of one way to cut the battles."""
-    cells = evidence.rows
-    scores = scores_of(fit, cells) / np.sqrt(evidence.counts)  # n votes alike, not one of weight n
-    small_sample = part.pieces / (part.pieces - 1)
-    if part.clusters is not None:
-        return small_sample * meat_of_clusters(cells, scores, part.clusters, fit.n_models)
-    (gap, *_), rest, n = scores, scores[1:], fit.n_models
-    border = _border(cells, gap, rest, n)
-    return small_sample * bordered(laplacian(cells, gap**2, n), border, rest @ rest.T)
-
-
-def scores_of(fit: Fit, cells: Cells) -> Floats:
-    """The slope of each row's log-likelihood: in the gap first, then in tie and covariates."""
-    terms = fit.terms(cells)
-    tie = [terms.t] if fit.ties.start is not None else []
-    return np.stack([terms.eta, *tie, *(terms.eta * x for x in cells.x.T)])
-
-
-def meat_of_clusters(cells: Cells, scores: Floats, clusters: NDArray[np.int32], n: int) -> Floats:
-    """The sum over clusters of the outer product of their summed scores.
-
-    A cluster with few rows adds the products of any two of those; one with many, of whole sums.
+    """The spread of the likelihood's slope between the pieces of one way to cut the battles; of
+    what is taken off, without the jackknife.
     """
-    gap, pieces = scores[0], int(clusters.max()) + 1
-    rest = np.array([np.bincount(clusters, each, pieces) for each in scores[1:]])
-    rest = rest.reshape(len(scores) - 1, pieces)
-    inner = np.zeros((n, n))
-    many = (np.bincount(clusters) > n // _FEW)[clusters]
-    for rows, summed in ((~many, _of_few), (many, _of_many)):
-        if rows.any():
-            inner += summed(clusters[rows], cells.a[rows], cells.b[rows], gap[rows], n)
-    return bordered(inner, _border(cells, gap, rest[:, clusters], n), rest @ rest.T)
+    rows, votes = evidence.rows, np.sqrt(evidence.counts)  # n votes alike, not one of weight n
+    inverse = fit.inverse() if part.sign > 0 else None
+    meat = meat_of(fit, rows, votes, part.clusters, inverse)
+    return part.sign * small_sample(part.pieces, jackknife=part.sign > 0) * meat
 
 
-def _border(cells: Cells, gap: Floats, others: Floats, n: int) -> Floats:
-    """The products of gaps with other scores, a row for each of these and a column per model."""
-    return np.array([to_models(cells, gap * each, n) for each in others]).reshape(len(others), n)
+def small_sample(pieces: float, *, jackknife: bool) -> float:
+    """What a sum over pieces is multiplied by."""
+    return (pieces - 1) / pieces if jackknife else pieces / max(1, pieces - 1)
 
 
-def _of_few(clusters: NDArray[np.int32], a: Codes, b: Codes, gap: Floats, n: int) -> Floats:
-    """The sum over clusters of the products of any two of their gaps, at the models' places."""
+def meat_of(
+    fit: Fit,
+    cells: Cells,
+    votes: Floats,
+    clusters: NDArray[np.int32] | None,
+    inverse: Floats | None = None,
+) -> Floats:
+    """The sum over clusters of the outer product of their scores, as rows over `votes`.
+
+    With the fit's `inverse`, the scores are those whose one step leads to the fit without the
+    cluster: (H - H_c)⁻¹ U_c is H⁻¹ times them. The tie parameter's leverage is left out.
+    """
+    terms, n = fit.terms(cells), fit.n_models
+    gap, curve = terms.eta / votes, terms.eta_eta / votes**2
+    if inverse is not None:
+        gap = _without_own(fit, cells, gap, curve, clusters, inverse)
+    tie = [terms.t / votes] if fit.ties.start is not None else []
+    rest = np.array([*tie, *(gap * x for x in cells.x.T)]).reshape(-1, len(gap))
+    inner = of_clusters(cells.a, cells.b, gap, clusters, n)
+    if not len(rest):
+        return inner
+    sums = rest
+    if clusters is not None:
+        sums = np.array([np.bincount(clusters, each) for each in rest])
+        rest = sums[:, clusters]
+    border = np.array([to_models(cells, gap * each, n) for each in rest])
+    return bordered(inner, border, sums @ sums.T)
+
+
+def _without_own(
+    fit: Fit,
+    cells: Cells,
+    gap: Floats,
+    curve: Floats,
+    clusters: NDArray[np.int32] | None,
+    inverse: Floats,
+) -> Floats:
+    """Scores as they would be at the fit without their own cluster: u + h z'D_c, where D_c is
+    (H - H_c)⁻¹ U_c. Clusters of one size are solved together, those of many rows by models.
+    """
+    if clusters is None:
+        z = _designs(cells, inverse, np.arange(len(gap))[:, None])[:, 0, 0]
+        return np.asarray(gap / (1 + _RIDGE - curve * z))
     order = together(clusters)
-    clusters, a, b, gap = clusters[order], a[order], b[order], gap[order]
-    half, apart = np.zeros(n * n), 0
-    while len(first := np.flatnonzero(clusters[apart:] == clusters[: len(clusters) - apart])):
-        second = first + apart
-        products = np.tile(gap[first] * gap[second] / (1 if apart else 2), 2)
-        row_a, row_b, a_too, b_too = a[first] * n, b[first] * n, a[second], b[second]
-        half += np.bincount(np.append(row_a + a_too, row_b + b_too), products, n * n)
-        half -= np.bincount(np.append(row_a + b_too, row_b + a_too), products, n * n)
-        apart += 1
-    return half.reshape(n, n) + half.reshape(n, n).T
+    sizes = np.bincount(clusters)
+    first, adjusted = np.cumsum(sizes) - sizes, gap.copy()
+    for size in np.unique(sizes[(sizes > 0) & (sizes <= len(inverse))]):
+        every = first[sizes == size][:, None] + np.arange(size)
+        for start in range(0, len(every), step := max(1, _HELD // size**2)):
+            rows = order[every[start : start + step]]
+            root = np.sqrt(curve[rows])
+            design = _designs(cells, inverse, rows)
+            left = (1 + _RIDGE) * np.eye(size) - root[:, :, None] * design * root[:, None, :]
+            moved = root * np.einsum("kij,kj->ki", design, gap[rows])
+            adjusted[rows] += root * np.linalg.solve(left, moved[..., None])[..., 0]
+    for cluster in np.flatnonzero(sizes > len(inverse)):
+        rows = order[first[cluster] : first[cluster] + sizes[cluster]]
+        adjusted[rows] += curve[rows] * _moved(fit, cells.at(rows), gap[rows], curve[rows])
+    return adjusted
 
 
-def _of_many(clusters: NDArray[np.int32], a: Codes, b: Codes, gap: Floats, n: int) -> Floats:
-    """The same by a row of sums per cluster."""
-    numbers, row = np.unique(clusters, return_inverse=True)
-    order = together(row)
-    edges = np.searchsorted(row[order], np.arange(0, len(numbers) + _CHUNK, _CHUNK))
-    rows = min(_CHUNK, len(numbers))
-    meat = np.zeros((n, n))
-    for start, end in pairwise(edges):
-        some = order[start:end]
-        place, value = row[some] % _CHUNK * n, gap[some]
-        summed = np.bincount(place + a[some], value, rows * n)
-        summed -= np.bincount(place + b[some], value, rows * n)
-        summed = summed.reshape(rows, n)
-        meat += summed.T @ summed
-    return meat
+def _designs(cells: Cells, inverse: Floats, rows: NDArray[np.intp]) -> Floats:
+    """z'H⁻¹z between any two battles of each cluster (a row of `rows`)."""
+    a, b, x = cells.a[rows], cells.b[rows], cells.x[rows]
+    first, second = (each[:, :, None] for each in (a, b))
+    other_a, other_b = (each[:, None, :] for each in (a, b))
+    found = inverse[first, other_a] - inverse[first, other_b]
+    found += inverse[second, other_b] - inverse[second, other_a]
+    if x.shape[-1]:
+        border = inverse[:, len(inverse) - x.shape[-1] :]
+        cross = np.einsum("kip,kjp->kij", border[a] - border[b], x)
+        corner = border[len(inverse) - x.shape[-1] :]
+        found += cross + cross.swapaxes(1, 2) + np.einsum("kip,pq,kjq->kij", x, corner, x)
+    return np.asarray(found)
+
+
+def _moved(fit: Fit, cells: Cells, gap: Floats, curve: Floats) -> Floats:
+    """How far each battle's gap is from the one of the fit without their cluster."""
+    n, held = fit.n_models, len(fit.information) - cells.x.shape[1]
+    border = np.array([to_models(cells, curve * x, n) for x in cells.x.T]).reshape(-1, n)
+    corner = cells.x.T @ (curve[:, None] * cells.x)
+    own = np.zeros_like(fit.information)
+    own[:n, :n] = laplacian(cells, curve, n)
+    own[held:, :n], own[:n, held:], own[held:, held:] = border, border.T, corner
+    rise = np.zeros(len(own))
+    rise[:n], rise[held:] = to_models(cells, gap, n), cells.x.T @ gap
+    left = anchored(fit.information, n) * (1 + _RIDGE * np.eye(len(own))) - own
+    step = np.linalg.solve(left, rise)
+    return np.asarray(step[cells.a] - step[cells.b] + cells.x @ step[held:])
 
 
 class Influence:

@@ -4,16 +4,18 @@ possible, who would win.
 Claims about two models rest on the gap between them, not on whether their intervals overlap:
 both ratings come from the same battles, and a gap does not depend on where the scale is pinned.
 
-A pair is decided by the span rule: its gap is larger, in standard errors, than the gap between the
-best and the worst of so many equal models as it spans in the ranking. So neighbours need little
-and models far apart, of which there are many pairs to be wrong about, need more. What follows from
-decided pairs through others is decided too. docs/claims.md has the level that was measured.
+A pair is decided by the span rule: its gap, as a normal deviate, exceeds the studentized range of
+so many equal models as it spans in the ranking. So neighbours need little and models far apart, of
+which there are many pairs to be wrong about, need more. What follows from decided pairs through
+others is decided too. The deviate of a Bradley–Terry fit is the root of its profile likelihood; of
+other ratings, their gap in standard errors. docs/claims.md has the levels that were measured.
 """
 
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from math import ceil
+from math import log as ln
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -34,9 +36,10 @@ Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
 State = Literal["decided", "equivalent", "open"]
 
-#: The level of the span rule for claims that are looked at again and again.
-DECIDED = 0.995
-_NORMAL_99 = 2.5758293035489004
+#: The level of the span rule by the number of looks at a board, up to which it was measured;
+#: benchmarks/claims.py prints what it holds.
+LEVELS = {1: 0.95, 12: 0.985, 80: 0.995}
+_MORE_LOOKS = 0.999
 _NEVER = 1e9  # battles beyond any arena
 _SHOWN = 6  # names in a sentence
 
@@ -52,31 +55,63 @@ class Gaps(NamedTuple):
     above: Floats
 
 
+def level(looks: int) -> float:
+    """The level of the span rule for claims that are read so many times."""
+    return next((share for most, share in LEVELS.items() if looks <= most), _MORE_LOOKS)
+
+
+def looks(ratings: Ratings) -> int:
+    """How many times the ratings of these battles are read as battles come in."""
+    return int(ratings.settings.get("looks", 1))
+
+
 def gaps(ratings: Ratings) -> Gaps:
     """Gaps between all models, in the order of `ratings.models`."""
     gap, df = _gap(ratings), _freedom(ratings)
-    if len(ratings.replicates):
-        claims = _from_replicates(ratings.replicates, gap, df)
-    elif ratings.covariance is not None:
-        claims = _from_covariance(ratings.covariance, gap, df)
+    if ratings.profile is None and len(ratings.replicates):
+        low, high, share = _from_replicates(ratings.replicates, gap, df)
     else:
-        claims = Gaps(gap, *np.full((3, *gap.shape), np.nan))
-    low, high, share = np.where(_unknown(ratings), np.nan, claims[1:])
+        half, share = t_score(NORMAL_95, df) * gap_errors(ratings), above(ratings)
+        low, high = gap - half, gap + half
+    if ratings.profile is not None:
+        for i, j in np.argwhere(ratings.profile.unbounded()).tolist():
+            low[i, j], high[i, j] = _unit(ratings) * np.array(ratings.profile.ends(i, [j]))
+    low, high, share = np.where(_unknown(ratings), np.nan, (low, high, share))
     return Gaps(gap, low, high, share)
 
 
 def above(ratings: Ratings) -> Floats:
     """How probable it is that the row's model is above the column's, given the evidence."""
-    return gaps(ratings).above
+    if ratings.profile is None and len(ratings.replicates):
+        return gaps(ratings).above
+    return np.where(_unknown(ratings), np.nan, normal_cdf(deviates(ratings)))
 
 
 def decided(ratings: Ratings) -> Bools:
     """Where the row's model is decidedly above the column's, in the order of `ratings.models`."""
-    n = len(ratings.models)
-    bar = np.array(span_scores(n, DECIDED))[_spans(ratings)]
-    clear = _scores(ratings, _gap(ratings)) > bar
-    reach = transitive_closure(n, *np.nonzero(clear))
-    return np.asarray((reach > 0) & ~np.eye(n, dtype=bool))
+    memo = {} if ratings.profile is None else ratings.profile.memo
+    key = ("decided", looks(ratings), _known_order(ratings))
+    if key not in memo:
+        n = len(ratings.models)
+        reach = transitive_closure(n, *np.nonzero(deviates(ratings) > _bars(ratings)))
+        memo[key] = np.asarray((reach > 0) & ~np.eye(n, dtype=bool))
+    return np.asarray(memo[key])
+
+
+def _bars(ratings: Ratings) -> Floats:
+    """What decides every two models, as a normal deviate."""
+    return np.array(span_scores(len(ratings.models), level(looks(ratings))))[_spans(ratings)]
+
+
+def deviates(ratings: Ratings) -> Floats:
+    """Every gap as a normal deviate; 0 where nothing is known."""
+    if ratings.profile is None:
+        return _scores(ratings, _gap(ratings))
+    memo, key = ratings.profile.memo, ("deviates", looks(ratings), _known_order(ratings))
+    if key not in memo:
+        unknown = _unknown(ratings)
+        memo[key] = np.where(unknown, 0.0, ratings.profile.scores(_bars(ratings), ~unknown))
+    return np.asarray(memo[key])
 
 
 def _spans(ratings: Ratings) -> NDArray[np.int64]:
@@ -130,15 +165,14 @@ def between(
 ) -> tuple[Neighbours, ...]:
     """Any two models, as neighbours of another order are: `above` is the one rated higher."""
     clear, alike = decided(ratings), equivalent(ratings, margin)
-    score, span = _scores(ratings, _gap(ratings)), _spans(ratings)
-    bar = span_scores(len(ratings.models), DECIDED)
+    score, bar = deviates(ratings), _bars(ratings)
     index = {model: i for i, model in enumerate(ratings.models)}
     out = []
     for one, other in pairs:
         above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
         at = index[above], index[below]
         state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        more = _more(ratings.n_battles, score[at], bar[span[at]]) if state == "open" else 0
+        more = _more(ratings.n_battles, score[at], bar[at]) if state == "open" else 0
         out.append(Neighbours(above, below, state, more))
     return tuple(out)
 
@@ -151,7 +185,7 @@ def until_equivalent(
     """
     spare = _scores(ratings, margin - np.abs(_gap(ratings)))
     index = {model: i for i, model in enumerate(ratings.models)}
-    bar = neighbour_score()
+    bar = neighbour_score(looks(ratings))
     return tuple(_more(ratings.n_battles, spare[index[a], index[b]], bar) for a, b in pairs)
 
 
@@ -168,7 +202,7 @@ def equivalent(ratings: Ratings, margin: float) -> Bools:
     if not margin >= 0:
         raise ValueError(f"margin must be 0 or more, not {margin!r}")
     left = margin - np.abs(_gap(ratings))
-    within = _scores(ratings, left) > neighbour_score()
+    within = _scores(ratings, left) > neighbour_score(looks(ratings))
     return np.asarray(within & ~np.eye(len(within), dtype=bool))
 
 
@@ -199,9 +233,11 @@ def summary(ratings: Ratings, margin: float = 0.0) -> dict[str, Any]:
     """Everything that may be said about the order of a board, as plain values for JSON; models
     without enough evidence are in none of it but `unplaced`.
     """
-    order, ranges = _known_order(ratings), rank_ranges(ratings, repeated=True)
+    order, ranges = _known_order(ratings), rank_ranges(ratings)
     return {
         "about": about(ratings),
+        "looks": looks(ratings),
+        "level": level(looks(ratings)),
         "first": list(may_be_first(ratings)),
         "tiers": [list(group) for group in tiers(ratings)],
         "neighbours": [pair._asdict() for pair in neighbours(ratings, margin)],
@@ -229,31 +265,28 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
 
 
-def rank_ranges(ratings: Ratings, *, repeated: bool = False) -> dict[str, tuple[int, int] | None]:
+def rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
     """The best and the worst rank of each model, such that with 95 % probability the true ranks
-    of all models lie in their ranges at once.
+    of all models lie in their ranges at once, at every look.
 
-    Ahead of a model in its best rank are only those that the 99 % intervals of the gaps put above
-    it, behind it in its worst only those below. For ranges that are looked at again and again, or
-    votes that were spent where orders were open, `repeated` counts decided pairs only. None for a
-    model whose evidence does not reach.
+    Ahead of a model in its best rank are only those decidedly above it, behind it in its worst
+    only those below. None for a model whose evidence does not reach.
     """
-    clear = decided(ratings) if repeated else _scores(ratings, _gap(ratings)) > _NORMAL_99
-    return _ranges(ratings, clear)
+    return _ranges(ratings, decided(ratings))
 
 
 def single_rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
     """The best and the worst rank of each model that the 95 % intervals of its gaps allow: for
     one model named beforehand. Those of all models hold less often together: see `rank_ranges`.
     """
-    return _ranges(ratings, gaps(ratings).low > 0)
+    return _ranges(ratings, above(ratings) > normal_cdf(NORMAL_95))
 
 
 def _ranges(ratings: Ratings, above: Bools) -> dict[str, tuple[int, int] | None]:
     ahead, behind = above.sum(axis=0), above.sum(axis=1)
     n = len(ratings.models)
     return {
-        model: None if ratings[model].ci_low is None else (1 + int(ahead[i]), n - int(behind[i]))
+        model: None if not ratings[model].placed else (1 + int(ahead[i]), n - int(behind[i]))
         for i, model in enumerate(ratings.models)
     }
 
@@ -275,7 +308,9 @@ def gap_errors(ratings: Ratings) -> Floats:
     """The standard error of the gap between every two models; NaN where the evidence does not
     reach, 0 for a model and itself.
     """
-    if len(ratings.replicates):
+    if ratings.profile is not None:
+        spread = _unit(ratings) * ratings.profile.errors()
+    elif len(ratings.replicates):
         draws = ratings.replicates
         with warnings.catch_warnings(action="ignore"):  # NaN without two values
             rows = [np.nanstd(own[:, None] - draws, axis=0, ddof=1) for own in draws.T]
@@ -301,7 +336,11 @@ def _gap(ratings: Ratings) -> Floats:
 
 
 def _freedom(ratings: Ratings) -> Floats:
-    """The degrees of freedom of every gap: those of the model seen on fewer clusters."""
+    """The degrees of freedom of every gap: those of the model seen on fewer clusters, where the
+    method does not tell them.
+    """
+    if ratings.profile is not None:
+        return np.asarray(ratings.profile.freedom)
     given = [ratings[model].extra.get("df") for model in ratings.models]
     df = np.nan_to_num(np.array(given, float), nan=np.inf)
     return np.asarray(np.minimum(df[:, None], df[None, :]))
@@ -309,13 +348,19 @@ def _freedom(ratings: Ratings) -> Floats:
 
 def _unknown(ratings: Ratings) -> Bools:
     """Pairs of models of which the evidence of one does not reach for an interval."""
-    unknown = np.array([ratings[model].ci_low is None for model in ratings.models], bool)
+    placed = set(_known_order(ratings))
+    unknown = np.array([model not in placed for model in ratings.models], bool)
     return np.asarray(unknown[:, None] | unknown[None, :])
 
 
 def _known_order(ratings: Ratings) -> tuple[str, ...]:
-    """The models with an interval, best first."""
-    return tuple(row.model for row in ratings.ratings if row.ci_low is not None)
+    """The models whose evidence reaches, best first."""
+    return tuple(row.model for row in ratings.ratings if row.placed)
+
+
+def _unit(ratings: Ratings) -> float:
+    """Rating points of a natural unit."""
+    return float(ratings.settings["scale"] / ln(10))
 
 
 def _scores(ratings: Ratings, size: Floats) -> Floats:
@@ -326,15 +371,15 @@ def _scores(ratings: Ratings, size: Floats) -> Floats:
     return normal_score(t, _freedom(ratings))
 
 
-def neighbour_score() -> float:
-    """What decides two neighbours, in standard errors."""
-    return span_scores(2, DECIDED)[1]
+def neighbour_score(looks: int = 1) -> float:
+    """What decides two neighbours, as a normal deviate."""
+    return span_scores(2, level(looks))[1]
 
 
 def neighbour_gaps(ratings: Ratings) -> tuple[Floats, Floats]:
     """The ends of the interval of every gap at the level that decides two neighbours."""
     gap = _gap(ratings)
-    half = t_score(neighbour_score(), _freedom(ratings)) * gap_errors(ratings)
+    half = t_score(neighbour_score(looks(ratings)), _freedom(ratings)) * gap_errors(ratings)
     return gap - half, gap + half
 
 
@@ -356,14 +401,7 @@ def _from_variances(covariance: Floats) -> Floats:
     return np.asarray(np.sqrt(np.maximum(0, squared)))
 
 
-def _from_covariance(covariance: Floats, gap: Floats, df: Floats) -> Gaps:
-    spread = _from_variances(covariance)
-    t = np.divide(gap, spread, out=np.zeros_like(gap), where=spread > 0)
-    half = t_score(NORMAL_95, df) * spread
-    return Gaps(gap, gap - half, gap + half, normal_cdf(normal_score(t, df)))
-
-
-def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> Gaps:
+def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> tuple[Floats, Floats, Floats]:
     low, high, share = np.empty((3, *gap.shape))
     wider = widening(df)
     for i in range(len(gap)):
@@ -371,4 +409,4 @@ def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> Gaps:
         low[i], high[i] = percentiles(lead)
         counted = np.maximum(1, np.sum(~np.isnan(lead), axis=0))
         share[i] = (np.sum(lead > 0, axis=0) + 0.5 * np.sum(lead == 0, axis=0)) / counted
-    return Gaps(gap, low, high, share)
+    return low, high, share

@@ -274,13 +274,13 @@ class Meetings:
     questions: int
 
 
-def chance_decided(gap: float, variance: float, shrinks: float) -> float:
+def chance_decided(gap: float, variance: float, shrinks: float, looks: int = 1) -> float:
     """How probable it is that a gap is decided once its variance has shrunk: until then it moves by
     the variance that goes. 1 where nothing is known yet.
     """
     if isnan(variance):
         return 1.0
-    bar = claims.neighbour_score() * sqrt(shrinks * variance)
+    bar = claims.neighbour_score(looks) * sqrt(shrinks * variance)
     return chance_beyond(gap, bar, sqrt((1 - shrinks) * variance))
 
 

@@ -190,25 +190,17 @@ def _ranked(
 ) -> tuple[base.Rating, ...]:
     mean = traces.mean(axis=0)
     sem = traces.std(axis=0, ddof=1) / np.sqrt(len(traces)) if len(traces) > 1 else mean * np.nan
-    seen = Evidence.of(log, np.empty((len(log), 0)), "both").seen
+    evidence = Evidence.of(log, np.empty((len(log), 0)), "both")
     if len(replicates):
-        reasons = [why or _few_voters(n) for why, n in zip(reasons, seen.tolist(), strict=True)]
+        scarce = np.where(evidence.scarce, "too few voters saw it", "").tolist()
+        reasons = [why or few for why, few in zip(reasons, scarce, strict=True)]
     se, low, high = np.where(
         [bool(why) for why in reasons], np.nan, resampling.interval(replicates)
     )
-    df = np.maximum(1.0, seen - 1)
+    df = np.diag(evidence.freedom)
     low, high = (mean + widening(df) * (end - mean) for end in (low, high))
     extra = {"order_sem": sem, "evidence_se": se, "df": np.where(np.isfinite(low), df, np.nan)}
     return base.ranked(log.models, mean, (low, high), log.per_model(), extra, reasons)
-
-
-def _few_voters(seen: float) -> str:
-    """Why a model that enough questions saw has no interval all the same; empty where it has."""
-    return (
-        f"{seen:.0f} voters saw it, {base.MIN_QUESTIONS} needed"
-        if seen < base.MIN_QUESTIONS
-        else ""
-    )
 
 
 def holding(elo: base.Ratings, strengths: base.Ratings) -> Floats:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, Rating, RatingError, Ratings
+from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.likelihood import Cells
 from arena_kit.rating.bradley_terry.method import BradleyTerry
@@ -193,7 +193,9 @@ def _widened(ratings: Ratings, model: str, extra: float) -> Ratings:
         covariance = covariance.copy()
         covariance[at, at] += extra**2
     rows = tuple(wider if each is row else each for each in ratings.ratings)
-    return replace(ratings, ratings=rows, replicates=replicates, covariance=covariance)
+    return replace(
+        ratings, ratings=rows, replicates=replicates, covariance=covariance, profile=None
+    )
 
 
 def _spread_evenly(replicates: Floats) -> Floats:
@@ -240,6 +242,7 @@ def _anchored(people: Ratings, ours: BattleLog, model: str, method: BradleyTerry
         traces=np.empty((0, len(rows))),
         replicates=np.empty((0, len(rows))),
         covariance=_extended(people, model, variance, pull),
+        profile=None,
     )
 
 
@@ -286,9 +289,9 @@ def _spot(
     variance = unit**2 * meat + float(pull @ np.asarray(people.covariance) @ pull)
     rating = method.center + unit * theta
     se = float(np.sqrt(variance))
-    seen = evidence.seen[log.models.index(model)]
-    enough = evidence.pieces >= 2 and seen >= MIN_QUESTIONS and bool(np.isfinite(variance))
-    df = max(1.0, float(seen) - 1)
+    at = log.models.index(model)
+    enough = evidence.pieces >= 2 and not evidence.scarce[at] and bool(np.isfinite(variance))
+    df = float(evidence.freedom[at, at])
     half = float(t_score(NORMAL_95, df)) * se
     placed = Rating(
         model=model,

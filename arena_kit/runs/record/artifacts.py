@@ -163,7 +163,7 @@ def _claimed(dimension: Dimension, rated: Ratings | None) -> dict[str, Any]:
 
 def rows_with_ranks(ratings: Ratings) -> list[dict[str, Any]]:
     """A row per model, best first, with the ranks that decided orders leave open to all at once."""
-    ranges = claims.rank_ranges(ratings, repeated=True)
+    ranges = claims.rank_ranges(ratings)
     return [row.as_dict() | {"ranks": ranges[row.model]} for row in ratings.ratings]
 
 

@@ -282,7 +282,7 @@ def _score(row: RatingRow) -> dict[str, Any]:
     battles = {} if row.n_battles is None else {"n_battles": str(row.n_battles)}
     ranks = {} if row.ranks is None else {"possible_ranks": "{} to {}".format(*row.ranks)}
     score: dict[str, Any] = {"score": row.rating, "details": battles | ranks}
-    if row.ci_low is None:
+    if row.ci_low is None or row.ci_high is None:
         return score
     method = {"method": row.interval}
     uncertainty = {

@@ -13,13 +13,12 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
 from arena_kit.files import DataError, file_hash, read_text, write_json, write_text
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import RunAnswer, about, order
+from arena_kit.reporting.answer import RunAnswer, about, brief, order
 from arena_kit.reporting.board import Board, label
 from arena_kit.reporting.figures import Plot
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.record.record import Record, find_root, runs_folder
 
-_QUESTION = "Who is ahead in these battles, and how sure can we be?"
 _RATINGS = "Each interval is about one model; whether two models differ is a question on their gap."
 _PAIRS = (
     "Each probability is for one pair named beforehand. A *decided* order holds for all pairs at "
@@ -62,7 +61,7 @@ def _answer(board: Board, file: Path, record: Record) -> RunAnswer:
     named = [each.model_copy(update={"name": each.name or board.title}) for each in rated]
     facts = {"file": file.name, "battles": f"{board.n_battles:,}", "method": label(board)}
     return RunAnswer(
-        question=_QUESTION,
+        brief=brief(board),
         sentences=[order(each) for each in named if each.orders],
         caveats=[*about(board), *board.notes, *(note for each in rated for note in each.notes)],
         facts={**facts, "cost": "nothing", **record.facts},
@@ -89,7 +88,7 @@ def _write_report(board: Board, answer: RunAnswer, record: Record, title: str) -
 def _sections(board: Board, answer: RunAnswer, title: str) -> Iterator[tuple[Any, ...]]:
     """A text, the code under it, and what that shows."""
     code = 'import arena_kit as ak\n\nboard = ak.Board.read("board.json")\nboard.plot()'
-    yield f"# {title}", code, board.plot(), answer
+    yield f"# {title}", code, answer.summary, board.plot(), answer
     yield f"## Ratings\n\n{_RATINGS}", "board", board
     if any(each.above for each in board.dimensions):
         code = "display(board.plot_pairs())\nboard.orders()"

@@ -213,13 +213,14 @@ class EloSettings(PermutationElo):
         """The method alone."""
         return PermutationElo(**{f.name: getattr(self, f.name) for f in fields(PermutationElo)})
 
-    def bradley_terry(self) -> BradleyTerry:
+    def bradley_terry(self, looks: int = 1) -> BradleyTerry:
         """Bradley–Terry on the same scale, leaving out what these settings leave out."""
         return BradleyTerry(
             scale=self.scale,
             center=self.initial,
             both_bad="exclude" if self.both_bad == "drop" else "tie",
             inconsistent="drop" if self.inconsistent == "drop" else "tie",
+            looks=looks,
         )
 
 

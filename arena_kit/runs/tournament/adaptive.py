@@ -130,7 +130,7 @@ class Rounds:
         """With this round judged, and the next one chosen, as far as there is money for it."""
         battles = to_battles(judgments)
         logs = battles.by_dimension() if len(battles) else {}
-        rating, dimensions = self.plan.tournament.elo.bradley_terry(), {}
+        rating, dimensions = self.plan.tournament.elo.bradley_terry(self.plan.looks), {}
         for name, each in self._dimensions.items():
             own = [pair for pair in self.pairs if pair.dimension == name]
             log = logs.get(name, battles.select([]))

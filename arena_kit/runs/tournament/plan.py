@@ -242,11 +242,16 @@ class Plan:
         }
 
     @property
+    def looks(self) -> int:
+        """How often the board is read: once, or after every round of an adaptive run."""
+        return 80 if self.mode == "adaptive" else 1
+
+    @property
     def rating(self) -> dict[str, Any]:
         """How `rate` makes the board of this tournament: Bradley–Terry with Elo beside it."""
         elo = self.tournament.elo
         return {
-            "method": elo.bradley_terry(),
+            "method": elo.bradley_terry(self.looks),
             "elo": elo.method(),
             "dimensions": list(self.tournament.dimensions),
             "models": self.tournament.entrants,
