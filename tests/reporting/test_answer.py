@@ -78,7 +78,7 @@ def test_who_is_best_at_what_in_a_few_words() -> None:
     assert brief(board, ["smell"]) == [
         "Best: ann on taste.", "sight: ann and bob not separable.", "No answer on smell and touch.",
     ]  # fmt: skip
-    assert brief(board)[0] == "Best: ann on taste and smell."
+    assert brief(board)[0] == "Best: ann on smell and taste."
 
 
 def test_where_a_judge_was_asked(emulator: Emulator) -> None:
