@@ -182,7 +182,7 @@ def learning_curve(
     for n, (dimension, rated) in enumerate(board.fits.get("bradley_terry", {}).items()):
         colour, whole = fig.HUES[n % len(fig.HUES)], expected[dimension]
         known = list(_widths(logs[dimension], BradleyTerry(**rated.settings)))
-        asked, widths = np.array(known or [(0, np.nan)]).T
+        asked, widths = np.array(known or [(1, np.nan)]).T
         ax.plot(asked, widths, "o-", color=colour, label=_outlook(dimension, whole))
         ahead = np.linspace(asked[-1], max(asked[-1], whole["prompts"]), 30)
         ax.plot(ahead, widths[-1] * np.sqrt(asked[-1] / ahead), ":", color=colour)
