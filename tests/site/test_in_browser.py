@@ -147,7 +147,9 @@ def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_
     assert page.text("details pre") == first["raw_text"]
     with chdir(workspace_of_runs):
         material = plan_of("pilot", **SMALL).material
-    sent = material.requests([Pair("factuality", first["prompt_id"], *pair)])
+    asked = Pair(dimension="factuality", prompt_id=first["prompt_id"], entrant_a=pair[0],
+                 entrant_b=pair[1])  # fmt: skip
+    sent = material.requests([asked])
     request = next(each for each in sent if each.presentation.first == first["first"])
     page.click("details.request summary")
     page.until("document.querySelector('details.request pre').textContent")
