@@ -18,10 +18,20 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_json, write_json
-from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, known, rated_or_none
+from arena_kit.rating.base import (
+    Battles,
+    Rating,
+    RatingError,
+    Ratings,
+    as_log,
+    each_rated,
+    known,
+    rated_or_none,
+)
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
+from arena_kit.rating.win_difference import WinDifference, win_differences
 from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 
 if TYPE_CHECKING:
@@ -116,7 +126,8 @@ class BoardRow(_Part):
     What only some methods report: `se` and `df` (standard error and its degrees of freedom),
     `evidence_se` and `order_sem` (Elo's, from resampled questions and from shuffled orders), `rd`
     and `volatility` (Glicko-2), `uncontrolled` (the rating without covariates), `votes` and
-    `verdicts` (people and judge together).
+    `verdicts` (people and judge together), `win_difference` (share of battles won less share lost,
+    with its 95 % interval; Bradley–Terry).
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
@@ -143,6 +154,7 @@ class BoardRow(_Part):
     uncontrolled: float | None = None
     votes: int | None = None
     verdicts: int | None = None
+    win_difference: WinDifference | None = None
 
 
 class Order(_Part):
@@ -204,7 +216,7 @@ class Dimension(_Part):
     as equivalent. `fragility`: of the first place. `above`: the probability that one model is
     above another, for a pair named beforehand. `sentences`: what may be said about the order.
     `notes`: without these, intervals or scales would mislead. `hybrid`: where people and judge
-    are rated together, what each of them is worth.
+    are rated together, what each of them is worth. `strata`: boards per stratum, of each axis.
     """
 
     name: str
@@ -226,6 +238,7 @@ class Dimension(_Part):
     sentences: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     hybrid: dict[str, Any] | None = None
+    strata: list[dict[str, Any]] = Field(default_factory=list)
 
     @property
     def scope(self) -> list[str]:
@@ -287,7 +300,8 @@ class Board(_Part):
     `ratings` has the rows of all dimensions, one after the other; `dimensions` has what holds of
     each, in the same order. `n_battles` and `dropped` are sums over them. `beside` describes the
     methods of the rows' `beside`. `gate` is the judge's, where there is one; `publication` is what
-    a validity policy says; `panel` how several judges voted; `notes` hold of the whole board.
+    a validity policy says; `panel` how several judges voted; `protocol` what was fixed beforehand,
+    deviations from it and how the primary claims ended; `notes` hold of the whole board.
     `fits` are the results that the board was made of, by method (`bradley_terry`, `elo`) and
     dimension, with traces and covariances: not in files, so a board that was read has none.
     """
@@ -304,6 +318,7 @@ class Board(_Part):
     gate: JudgeGate | None = None
     publication: Publication | None = None
     panel: dict[str, Any] | None = None
+    protocol: dict[str, Any] | None = None
     notes: list[str] = Field(default_factory=list)
     fits: dict[str, dict[str, InstanceOf[Ratings]]] = Field(
         default_factory=dict, exclude=True, repr=False
@@ -582,6 +597,8 @@ def _columns(board: Board) -> list[Column]:
         Column("rank range", "ranks", lambda row: ranks_text(row.ranks),
                "Possible ranks, of all models at once"),
         Column("tier", "tier", "", "Each is decidedly above the next", wide=True),
+        Column("win difference", "win_difference", _net_text,
+               "Share of battles won less share lost, 95 % interval", wide=True),
         *(_ELO if by_orders else ()),
         Column("raw rating ± RD", "beside.glicko2.rating",
                "{0.beside[glicko2].rating:.0f} ± {0.beside[glicko2].rd:.1f}", "Glicko-2",
@@ -603,6 +620,14 @@ def _columns(board: Board) -> list[Column]:
     ]  # fmt: skip
 
 
+def _net_text(row: BoardRow) -> str:
+    value, low, high = row.win_difference or (None, None, None)
+    if value is None:
+        return DASH
+    ends = "" if low is None or high is None else f" ({low:+.0%} to {high:+.0%})"
+    return f"{value:+.0%}{ends}"
+
+
 #: Of Elo that was averaged over shuffled orders.
 _ELO = (
     Column("Elo ± SEM", "beside.elo.rating",
@@ -618,7 +643,7 @@ _ELO = (
 
 
 def rate(
-    battles: BattleLog,
+    battles: Battles,
     method: Method | None = None,
     *,
     elo: Method | None = None,
@@ -626,8 +651,10 @@ def rate(
     models: Iterable[str] = (),
     margin: float = 0.0,
     judged: bool = False,
+    strata: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Board:
-    """The board of battles, dimension by dimension: a pure function of them.
+    """The board of battles, a log or a pandas frame of them, dimension by dimension: a pure
+    function of them.
 
     Parameters
     ----------
@@ -645,8 +672,11 @@ def rate(
         Points within which neighbours count as equivalent.
     judged
         Whether each battle is a pair judged in both orders: open orders then name judge calls.
+    strata
+        On each axis, the stratum of each question: those have boards of their own.
     """
-    method = method or BradleyTerry()
+    method, battles = method or BradleyTerry(), as_log(battles)
+    battles = battles.with_strata(strata) if strata else battles
     logs = battles.by_dimension() if len(battles) else {"": battles}
     nothing = battles.select([])
     names = list(logs) if dimensions is None else list(dimensions)
@@ -686,7 +716,7 @@ def board_of(
             row
             for name in names
             if name in results
-            for row in _rows(name, results[name], _of(others, name))
+            for row in _rows(name, results[name], _of(others, name), logs.get(name))
         ],
         n_battles=sum(each.n_battles for each in results.values()),
         dropped={
@@ -699,6 +729,7 @@ def board_of(
                 **({"unrated": unrated[name]} if name in unrated else {}),
                 **_values(results.get(name), logs.get(name), margin, judged=judged),
                 notes=_notes(results.get(name), _of(others, name)),
+                **_strata(results.get(name), logs.get(name)),
             )
             for name in names
         ],
@@ -706,6 +737,19 @@ def board_of(
         notes=[SCALES] if "elo" in others else [],
         fits={_NAMES.get(some.method, some.method): results, **others} if some else {},
     )
+
+
+def _strata(rated: Ratings | None, battles: BattleLog | None) -> dict[str, Any]:
+    """Boards per stratum of each axis that has two strata or more; by Bradley–Terry alone."""
+    if rated is None or not battles or not battles.strata or rated.method != "bradley-terry":
+        return {}
+    from arena_kit.rating.strata import by_stratum
+
+    method = BradleyTerry(**rated.settings)
+    found, _ = each_rated(
+        battles.strata, lambda axis: by_stratum(battles, axis, method).as_dict(), none_allowed=True
+    )
+    return {"strata": list(found.values())} if found else {}
 
 
 def _of(beside: Mapping[str, Mapping[str, Ratings]], dimension: str) -> dict[str, Ratings]:
@@ -718,7 +762,10 @@ def _described(rated: Mapping[str, Ratings]) -> BesideMethod:
     return BesideMethod(method=some.method, settings=some.settings)
 
 
-def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list[BoardRow]:
+def _rows(
+    dimension: str, rated: Ratings, beside: Mapping[str, Ratings], battles: BattleLog | None
+) -> list[BoardRow]:
+    net = _win_differences(rated, battles)
     ranges = claims.rank_ranges(rated)
     groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
     tier = {model: n for n, group in enumerate(groups, 1) for model in group}
@@ -734,9 +781,17 @@ def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list
             ranks=ranges[row.model],
             **({"tier": tier.get(row.model)} if tier else {}),
             **({"beside": found} if (found := figures(row.model)) else {}),
+            **({"win_difference": net[row.model]} if row.model in net else {}),
         )
         for rank, row in enumerate(rated.ratings, 1)
     ]
+
+
+def _win_differences(rated: Ratings, battles: BattleLog | None) -> dict[str, WinDifference]:
+    """The win difference of every model, on the battles that count."""
+    if battles is None or rated.method != "bradley-terry":
+        return {}
+    return win_differences(BradleyTerry(**rated.settings).kept(battles)[0])
 
 
 def _values(

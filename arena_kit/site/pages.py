@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -116,8 +117,22 @@ def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str
     have the `nonce` are refused by each page's content security policy.
     """
     for name in _ASSETS:
-        yield f"assets/{name}", files(__package__).joinpath("assets", name).read_text("utf-8")
+        yield f"assets/{name}", _asset(name)
     yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
+
+
+def reader_page(page: RunPage) -> str:
+    """The reader of a run as one page with all its data in it, for a frame in a notebook."""
+    from markupsafe import Markup
+
+    style, script = (_asset(name) for name in _ASSETS)
+    data = dict(_data(page.reading)) if page.reading else {}
+    inline = {
+        "style": Markup(style),  # noqa: S704 (our own file)
+        "script": Markup("\n".join([*data.values(), script])),  # noqa: S704 (holds no <)
+    }
+    nonce = secrets.token_urlsafe(16)
+    return _rendered("battles", root="", nonce=nonce, page=page, inline=inline)
 
 
 def run_files(page: RunPage, nonce: str) -> dict[str, str]:
@@ -140,6 +155,10 @@ def run_files(page: RunPage, nonce: str) -> dict[str, str]:
     return made
 
 
+def _asset(name: str) -> str:
+    return files(__package__).joinpath("assets", name).read_text("utf-8")
+
+
 def _rendered(name: str, **values: Any) -> str:
     template = _templates().get_template(f"{name}.html.j2")
     return template.render(version=__version__, **values)
@@ -158,7 +177,7 @@ def _templates() -> Environment:
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else plain(value),
     )
-    templates.globals["at"] = _position
+    templates.globals |= {"at": _position, "inline": None}
     templates.filters["cell"] = _cell
     return templates
 

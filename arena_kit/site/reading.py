@@ -1,10 +1,10 @@
 """The battles of a run record with all that was said in them: what the reader shows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -73,6 +73,41 @@ class Reading:
     references: Mapping[tuple[str, str], str] = field(default_factory=dict)
     note: str = ""
     no_texts: str = ""
+
+    def only(
+        self, *, entrant: str = "", dimension: str = "", outcome: str = "", text: str = ""
+    ) -> Self:
+        """The battles of an entrant, on a dimension, with an outcome (or `decided`), and with these
+        words in the prompt or a response; all of them where nothing is named.
+        """
+
+        def fits(battle: ReadBattle) -> bool:
+            ended = {"": True, "decided": battle.winner is not None}
+            sides = (battle.model_a, battle.model_b)
+            said = [self.prompts.get(battle.prompt, "")]
+            said += [self.responses.get((side, battle.prompt), "") for side in sides]
+            return (
+                entrant in ("", *sides)
+                and dimension in ("", battle.dimension)
+                and ended.get(outcome, battle.outcome == outcome)
+                and any(text.lower() in each.lower() for each in said)
+            )
+
+        return self.of([battle for battle in self.battles if fits(battle)])
+
+    def of(self, battles: Sequence[ReadBattle]) -> Self:
+        """Some of the battles, with their texts alone."""
+        cells = {(side, b.prompt) for b in battles for side in (b.model_a, b.model_b)}
+        said = {cell: text for cell, text in self.responses.items() if cell in cells}
+        return replace(self, battles=list(battles), responses=said)
+
+    def battle(self, name: str) -> ReadBattle:
+        """A battle by its id."""
+        for battle in self.battles:
+            if battle.id == name:
+                return battle
+        known = f"{len(self.battles):,}; battles.jsonl lists them"
+        raise DataError(f"no battle {name!r} among {known}")
 
 
 def reading_of(record: Path, people: BattleLog | None = None) -> Reading:

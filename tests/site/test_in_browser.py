@@ -6,11 +6,14 @@ from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from arena_kit import DataError, open_run
 from arena_kit.files import read_json, write_json
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import HOSTILE, SMALL, plan_of
+from tests.samples import HOSTILE, SMALL, Elements, plan_of
 from tests.site.handmade import Handmade
 
 READY = "document.querySelector('#text').children.length"
@@ -40,6 +43,45 @@ def harmless(page: Browser) -> None:
 def count(page: Browser) -> int:
     """How many battles the reader says there are."""
     return int(page.text("#count").split()[0].replace(",", ""))
+
+
+def test_a_run_is_read_in_a_cell(page: Browser, workspace_of_runs: Path, tmp_path: Path) -> None:
+    """`browse` is the site's reader in a sandboxed frame, filtered by entrant, outcome and text; it
+    asks for nothing, and `battle` shows one battle with what the judge said.
+    """
+    run = open_run(workspace_of_runs / "runs" / "pilot")
+    every, of_aspen = run.browse(most=10**6), run.browse(entrant="aspen", outcome="decided")
+    assert len(of_aspen) == sum("aspen" in (b.model_a, b.model_b) and b.winner is not None
+                                for b in every.reading.battles)  # fmt: skip
+    assert len(run.browse(text="no text has this")) == 0
+    shown = run.browse(most=5)
+    assert "5 battles of pilot" in repr(shown)
+    assert f"{len(every) - 5:,} more left out" in shown._repr_html_()
+    frame = Elements(every._repr_html_())
+    assert ("sandbox", "allow-scripts") in frame.attributes
+    file = tmp_path / "cell.html"
+    file.write_text(dict(frame.attributes)["srcdoc"], encoding="utf-8")
+    page.size(1280)
+    page.forget()
+    page.go(file)
+    expect(page, len(every))
+    word = next(iter(every.reading.responses.values())).split()[0]
+    page.run("document.querySelector('[name=text]').value = " + json.dumps(word))
+    page.run("document.querySelector('#filters').dispatchEvent(new Event('input'))")
+    expect(page, len(run.browse(text=word, most=10**6)))
+    page.click("#next")
+    at(page, 2)
+    page.click("#battles li:nth-child(1) a")
+    at(page, 1)
+    harmless(page)
+    one = run.battle(every.reading.battles[0].id)
+    file.write_text(dict(Elements(one._repr_html_()).attributes)["srcdoc"], encoding="utf-8")
+    page.go(file)
+    page.until(READY)
+    assert "shown first" in page.text("#text")
+    assert not page.run("document.querySelector('#filters').offsetHeight")
+    with pytest.raises(DataError, match="no battle 'none' among"):
+        run.battle("none")
 
 
 def test_a_way_through_the_site(page: Browser, site: Path) -> None:

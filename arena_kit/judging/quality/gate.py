@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from arena_kit.files import ArenaError
 from arena_kit.judging.quality.estimates import Measure
 
 _REASONS = 2  # in a sentence
@@ -18,7 +19,7 @@ _COUNTED_BELOW = 100  # verdicts; a share of more is a percentage
 _FROM_HALF, _ABOVE_HALF = {"slot", "length"}, {"family"}
 
 
-class UnfitJudgeError(RuntimeError):
+class UnfitJudgeError(ArenaError, RuntimeError):
     """A paid run does not start, or stops: its judge was measured and is not usable."""
 
 

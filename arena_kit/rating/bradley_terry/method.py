@@ -116,10 +116,10 @@ class BradleyTerry:
             ("looks", self.looks >= 1, "1 or more"),
         )
 
-    def __call__(self, battles: BattleLog) -> base.Ratings:
-        """Rate a log; raises `RatingError` where no rating exists."""
+    def __call__(self, battles: base.Battles) -> base.Ratings:
+        """Rate a log or a frame; raises `RatingError` where no rating exists."""
         with one_thread():
-            return self._rated(battles)
+            return self._rated(base.as_log(battles))
 
     def _rated(self, battles: BattleLog) -> base.Ratings:
         log, dropped = self.kept(battles)

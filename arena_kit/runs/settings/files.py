@@ -198,11 +198,13 @@ OWN_JUDGE_SETTINGS = (
 
 class ReportSettings(Strict):
     """What a report says and its record keeps: neighbours surely within `margin` points are
-    equivalent (0 for none); `inputs` are kept as copies or as hashes.
+    equivalent (0 for none); `inputs` are kept as copies or as hashes; `strata` are the axes of the
+    prompts (`source`, `subject`, `tags` or one of their own) that have boards of their own.
     """
 
     margin: float = Field(default=0.0, ge=0)
     inputs: Keeping = "copy"
+    strata: list[str] = ["source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -328,7 +330,8 @@ class PlacementSettings(Strict):
 class TournamentFile(Strict):
     """A tournament: who competes on what, judged by which rubrics, rated how.
 
-    Paths are relative to the workspace, the folder that holds `params/`.
+    Paths are relative to the workspace, the folder that holds `params/`; `protocol` is the file
+    of `arena-kit protocol freeze` that runs are held against.
     """
 
     name: Id
@@ -337,6 +340,7 @@ class TournamentFile(Strict):
     responses: Path
     verdicts: Path
     prices: Path = Path("params/prices.yaml")
+    protocol: Path | None = None
     missing_responses: Missing = "listwise"
     generate: dict[Id, EntrantDefinition] = {}
     dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)
