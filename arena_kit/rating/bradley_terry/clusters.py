@@ -26,6 +26,7 @@ Ints = NDArray[np.int32]
 MIN_VOTERS = 8.0
 #: Those that a model needs for an interval where voters are clusters.
 MIN_VOTERS_OF_MODEL = 5.0
+_SMALL = 1_000_000  # numbers of a table of clusters and models that is always a full one
 _DENSE = 8  # a table of clusters and models that is full to one part in so many is no sparse one
 #: What claims are about, and the clusters that make them so, the usual ones first: for prompts like
 #: these the questions are a sample of all that might be asked, for these prompts only votes are.
@@ -240,12 +241,16 @@ def of_clusters(
     """The sum over clusters of the outer product of their summed values, added to the first model
     and with this sign to the second.
     """
+    row = np.tile(np.arange(len(a)) if clusters is None else clusters, 2)
+    column, value, shape = (
+        np.append(a, b),
+        np.append(values, sign * values),
+        (int(row.max()) + 1, n),
+    )
+    if shape[0] * n < max(_SMALL, _DENSE * len(row)):
+        whole = np.bincount(row * n + column, value, shape[0] * n).reshape(shape)
+        return np.asarray(whole.T @ whole)
     from scipy.sparse import csr_array
 
-    row = np.tile(np.arange(len(a)) if clusters is None else clusters, 2)
-    shape = (int(row.max()) + 1, n)
-    sums = csr_array((np.append(values, sign * values), (row, np.append(a, b))), shape=shape)
-    if sums.nnz * _DENSE > shape[0] * n:
-        whole = sums.toarray()
-        return np.asarray(whole.T @ whole)
+    sums = csr_array((value, (row, column)), shape=shape)
     return np.asarray((sums.T @ sums).toarray())
