@@ -45,14 +45,11 @@ FILE = "board.json"
 VERSION = 1
 #: What claims are about, in words.
 ABOUT = {
-    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
-    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
+    "prompts_like_these": "Results generalise to similar prompts.",
+    "these_prompts": "Results hold for these prompts; other prompts may give another order.",
 }
 #: Why the two ratings of a board differ.
-SCALES = (
-    "Elo has not converged on so few battles, so its scale is compressed; order and claims rest on "
-    "Bradley–Terry."
-)
+SCALES = "Elo has not converged, so its scale is compressed; order and claims use Bradley–Terry."
 #: What the columns of a table of neighbours count.
 REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
 POWER = "More: how many further ones decide it with a chance of 50%, if its gap stays as it is."
@@ -455,7 +452,7 @@ class Board(_Part):
             name="neighbours",
             group="dimension" if several else "",
             notes=[REVERSAL, POWER],
-            empty="No two neighbours have a rating with an interval.",
+            empty="No adjacent pair has ratings with intervals.",
         )
 
     def plot(self) -> Plot:
@@ -467,7 +464,7 @@ class Board(_Part):
         return forest(rows, self.settings.get("center"), marked)
 
     def plot_pairs(self) -> Plot:
-        """How probable it is that one model is above another, a panel per dimension."""
+        """The probability that one model is above another, a panel per dimension."""
         import numpy as np
 
         from arena_kit.reporting.figures import above
@@ -483,7 +480,7 @@ class Board(_Part):
         return above(shares, clear, names)
 
     def text(self) -> str:
-        """The board and what may be said about it, as lines that are the same on every machine."""
+        """The board and its claims, as lines that are the same on every machine."""
         parts = []
         for each in self.dimensions:
             name = each.name or self.title or label(self)
@@ -561,7 +558,7 @@ _LABELS = {
     "permutation-elo": "Elo",
     "legacy-elo": "Elo",
     "glicko2": "Glicko-2",
-    "hybrid": "people and judge together",
+    "hybrid": "votes and judge together",
     "conservative-score": "rating − 2 RD",
 }
 _DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
@@ -590,10 +587,10 @@ def _columns(board: Board) -> list[Column]:
         Column("model", "model", lambda r: f"{r.model} ◀" if r.marked else r.model, is_text=True),
         Column("rating", "rating", ".0f", by),
         Column("95% interval", "ci_low", lambda row: span(row.ci_low, row.ci_high),
-               "What the evidence leaves open"),
+               "Covers the true rating in 95% of samples"),
         Column("rank range", "ranks", lambda row: ranks_text(row.ranks),
-               "Possible ranks, of all models at once"),
-        Column("tier", "tier", "", "Each is decidedly above the next", wide=True),
+               "For all models at once"),
+        Column("tier", "tier", "", "Decided above all later tiers", wide=True),
         Column("win difference", "win_difference", _net_text,
                "Share of battles won less share lost, 95 % interval", wide=True),
         *(_ELO if by_orders else ()),
@@ -601,11 +598,11 @@ def _columns(board: Board) -> list[Column]:
                "{0.beside[glicko2].rating:.0f} ± {0.beside[glicko2].rd:.1f}", "Glicko-2",
                wide=True),
         Column("without them", "beside.without_voters.rating", ".0f",
-               "Without the voters that stand out"),
+               "Without the flagged voters"),
         Column("people alone", "beside.people.rating", ".0f"),
-        Column("judge alone", "beside.judge.rating", ".0f", "On the scale of people's votes"),
-        Column("votes", "votes", ",", "Of people", wide=True),
-        Column("verdicts", "verdicts", ",", "Of the judge", wide=True),
+        Column("judge alone", "beside.judge.rating", ".0f", "On the scale of human votes"),
+        Column("votes", "votes", ",", "Human votes", wide=True),
+        Column("verdicts", "verdicts", ",", "By the judge", wide=True),
         Column("RD", "rd", ".1f", "Rating deviation"),
         Column("without control", "uncontrolled", ".0f", "Without covariates"),
         Column("confidence", "validity.confidence", "{0.validity.confidence}%"),
@@ -632,7 +629,7 @@ _ELO = (
            "Mean over shuffled orders ± its Monte-Carlo error"),
     Column("Elo interval", "beside.elo.ci_low",
            "{0.beside[elo].ci_low:.0f} to {0.beside[elo].ci_high:.0f}",
-           "What the evidence leaves open of Elo"),
+           "95% interval of Elo"),
 )  # fmt: skip
 
 
@@ -657,7 +654,7 @@ def rate(
     ----------
     method
         What orders the board, by default `BradleyTerry()`, which alone says which orders are
-        decided; `PermutationElo` and `Glicko2` give ratings and possible ranks.
+        decided; `PermutationElo` and `Glicko2` give ratings and rank ranges.
     elo
         `PermutationElo`, to have its mean ± SEM beside.
     dimensions
@@ -870,7 +867,7 @@ def _calls(rated: Ratings, more: int | None) -> int | None:
 
 
 def _notes(rated: Ratings | None, beside: Mapping[str, Ratings]) -> list[str]:
-    """Why models have no interval, and which intervals hold the truth too seldom."""
+    """Why models have no interval, and which intervals cover less than 95 %."""
     own = [*without_interval(rated), *rated.notes] if rated else []
     elo = beside.get("elo")
     return own + ([*without_interval(elo, "Elo interval"), *elo.notes] if elo else [])

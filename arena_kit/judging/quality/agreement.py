@@ -119,7 +119,7 @@ def people(
     there are none.
 
     `agreement_by_call` is of battles that people decided, where a judge whose two orders disagree
-    is right in one call of two; `agreement` and `kappa` are of battles that both decided, also of
+    is right in one call of two; `agreement` and `kappa` are of battles decisive by both, also of
     each stratum of questions,
     `agreement_with_ties` and `kappa_with_ties` of all of them with ties as a verdict. Ratings of
     the same models by the judge and by people are compared by `spearman`, `kendall` and

@@ -77,7 +77,7 @@ class BradleyTerry:
     cluster
         What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; voters
         that are fewer than eight in effect are left out, and `notes` says so), or each `battle`
-        by itself. With questions, claims are about prompts like these; without, about these
+        by itself. With questions, claims generalise to similar prompts; without, about these
         prompts.
     looks
         How many times the board is read while battles come in: more looks need more evidence
