@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -37,7 +37,7 @@ from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena_kit.reporting.figures import Plot
+    from arena_kit.reporting.figures import Plot, Verdict
 
 #: The file of a record that holds its board.
 FILE = "board.json"
@@ -257,12 +257,13 @@ class Dimension(_Part):
 
 
 class JudgeGate(_Part):
-    """Whether the judge's verdicts may be built upon: its level, that in a sentence, the findings
-    behind it, worst first, and rules that nothing was measured for.
+    """Whether the judge's verdicts may be built upon: its level, that in brief and in a sentence,
+    the findings behind it, worst first, and rules that nothing was measured for.
     """
 
     judge: str
     level: str
+    brief: str = ""
     sentence: str
     unmeasured: list[str] = Field(default_factory=list)
     findings: list[dict[str, Any]] = Field(default_factory=list)
@@ -455,13 +456,15 @@ class Board(_Part):
             empty="No adjacent pair has ratings with intervals.",
         )
 
-    def plot(self) -> Plot:
-        """The ratings with their 95 % intervals, a panel per dimension."""
+    def plot(self, gate: Verdict | None = None) -> Plot:
+        """The ratings with their 95 % intervals, a panel per dimension, tiers shaded; under them
+        what the judge's `gate` says, by default that of the board.
+        """
         from arena_kit.reporting.figures import forest
 
         marked = next((row.model for row in self.ratings if row.marked), "")
         rows = {name: self.rows(name) for name in self.rated}
-        return forest(rows, self.settings.get("center"), marked)
+        return forest(rows, self.settings.get("center"), marked, gate or self.gate)
 
     def plot_pairs(self) -> Plot:
         """The probability that one model is above another, a panel per dimension."""
@@ -868,9 +871,27 @@ def _calls(rated: Ratings, more: int | None) -> int | None:
 
 def _notes(rated: Ratings | None, beside: Mapping[str, Ratings]) -> list[str]:
     """Why models have no interval, and which intervals cover less than 95 %."""
-    own = [*without_interval(rated), *rated.notes] if rated else []
+    own = [*without_interval(rated), *rated.notes, *_apart_yet_open(rated)] if rated else []
     elo = beside.get("elo")
     return own + ([*without_interval(elo, "Elo interval"), *elo.notes] if elo else [])
+
+
+def _apart_yet_open(rated: Ratings) -> list[str]:
+    """Why adjacent models whose intervals do not overlap are unresolved, in a sentence."""
+    if rated.method != "bradley-terry":
+        return []
+    named = [
+        f"{pair.above} and {pair.below}"
+        for pair in claims.neighbours(rated)
+        if pair.state == "open"
+        and (rated[pair.above].ci_low or -inf) > (rated[pair.below].ci_high or inf)
+    ]
+    n = claims.looks(rated)
+    often = f" and for {n} looks at the board" if n > 1 else ""
+    why = f"a decided order must hold for all pairs at once{often}, an interval for one model"
+    return [f"Not separable although their intervals do not overlap: {', '.join(named)}; {why}."][
+        : len(named)
+    ]
 
 
 def without_interval(rated: Ratings, what: str = "interval") -> list[str]:
