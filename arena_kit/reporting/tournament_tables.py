@@ -73,7 +73,7 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     was none of, and who answered in place of the model that was asked.
     """
     groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
-        "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
+        "verdicts by status (one per call)": (status_counts(judgments), list(Status)),
         "pairs settled as": (settlement_counts(judgments), list(Settlement)),
     }
     rows = [
@@ -137,6 +137,14 @@ def _verdict(verdict: Verdict) -> str:
     named = verdict.winning_entrant or (str(verdict.winner) if verdict.winner else "no verdict")
     grade = f" ({verdict.margin})" if verdict.margin and verdict.winning_entrant else ""
     return f"{named}{grade}. {verdict.justification[:600]}"
+
+
+def outlook(expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What the whole bank is expected to decide, in a sentence; none where nothing is known."""
+    pairs = [pair for each in expected.values() for pair in each["neighbours"]]
+    likely = sum(pair["chance"] for pair in pairs)
+    said = f"The whole bank should decide about {likely:.0f} of {len(pairs)} adjacent pairs."
+    return [said] if pairs else []
 
 
 Stabilities = Mapping[str, Sequence[Stability]]

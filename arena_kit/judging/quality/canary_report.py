@@ -28,7 +28,7 @@ class CanaryResult:
     judgment: Judgment
 
     @property
-    def verdicts(self) -> tuple[Verdict, Verdict]:
+    def verdicts(self) -> tuple[Verdict, ...]:
         return self.judgment.verdicts
 
     @property
