@@ -202,7 +202,7 @@ def export(
     publisher: Any = {"organization": organization, "relationship": relationship}
     publisher |= {"developers": made_by, "now": datetime.now(UTC)}
     files = exports.write_documents(out, rows, provenance, **publisher)
-    if n := sum(not exports.developer_of(name, made_by) for name in {row.model for row in rows}):
+    if n := sum(not exports.developer_of(name, made_by) for name in {row["model"] for row in rows}):
         cli.echo(
             f"{n} models have no developer and are filed under unknown; name it with --developer",
             err=True,
@@ -231,9 +231,9 @@ def _ratings(
             kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
             raise DataError(f"{source}: {kind}, without ratings")
         rows = list(exports.rating_rows(Board.read(source)))
-        kept = [row for row in rows if dimension in (None, row.dimension)]
+        kept = [row for row in rows if dimension in (None, row["dimension"])]
         if not kept:
-            found = ", ".join(sorted({row.dimension for row in rows} - {""})) or "none"
+            found = ", ".join(sorted({row["dimension"] for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
         with reading(source):
             return kept, exports.record_provenance(source)
