@@ -12,8 +12,8 @@ import pytest
 
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
 from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.matchmaking.simulation import World
 from arena_kit.matchmaking.simulation import season as simulated
-from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.ratings import exposure_due, rated

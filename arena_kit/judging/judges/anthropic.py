@@ -28,7 +28,6 @@ from pydantic_core import from_json, to_json
 from arena_kit.files import DataError, whole_text
 from arena_kit.judging.judges import base
 from arena_kit.judging.judges.base import Batch, NoAnswerError, Price, Result, ServiceError
-from arena_kit.judging.verdicts import records
 from arena_kit.judging.verdicts.records import Answer, Asked, Status, verdict_schema
 
 OFFICIAL = "https://api.anthropic.com"
@@ -216,11 +215,10 @@ class AnthropicBatches(Claude):
             yield shard
 
     def submit(self, entries: Mapping[str, Asked]) -> Batch:
-        with records.garbage_collection_disabled():
-            requests: Any = [
-                {"custom_id": name, "params": self._params(request.system, request.user)}
-                for name, request in entries.items()
-            ]
+        requests: Any = [
+            {"custom_id": name, "params": self._params(request.system, request.user)}
+            for name, request in entries.items()
+        ]
         with self._translated("creating a batch", unsure=_UNSURE_CREATE):
             return _batch(self._once.messages.batches.create(requests=requests))
 
