@@ -79,8 +79,10 @@ class BattleLog:
     no battle has is None; in `share_a`, NaN marks a battle without a soft outcome.
     `covariates` are numbers per battle, each a difference of the first side to the second
     (of length, say), that `BradleyTerry` can control for; `strata` says of each axis (language,
-    say) to which stratum a battle belongs. Build one with `from_battles` or
-    `from_counts`, or read one with `read_battles` (a file) or `battles_from_frame` (pandas).
+    say) to which stratum a battle belongs. Build one with `from_battles` or `from_counts`, or
+    read one with `read_battles` (a file); rating methods and `rate` take a pandas frame as it is.
+    `log["winner"]` is a column, `log[:100]` and `log[mask]` are some battles,
+    `log.where(model="aspen")` those of a model.
     """
 
     models: tuple[str, ...]
@@ -108,6 +110,26 @@ class BattleLog:
 
     def __repr__(self) -> str:
         return f"BattleLog({len(self)} battles, {len(self.models)} models)"
+
+    def __getitem__(self, key: Any) -> Any:
+        """A column by its name on disk, or the log of some battles: a slice, a mask or indices."""
+        if not isinstance(key, str):
+            return self.select(np.arange(len(self))[key].reshape(-1))
+        if key not in (columns := self.columns()):
+            raise KeyError(f"no column {key!r}; there: {', '.join(columns)}")
+        return columns[key]
+
+    def where(self, *, model: str = "", **values: Any) -> Self:
+        """The battles of a model, and with these values in columns, each one or several of them:
+        `where(model="aspen", dimension="factuality", winner=["tie", "both_bad"])`.
+        """
+        kept = np.ones(len(self), bool)
+        if model:
+            kept &= (self["model_a"] == model) | (self["model_b"] == model)
+        for name, wanted in values.items():
+            several = not isinstance(wanted, str) and isinstance(wanted, Iterable)
+            kept &= np.isin(self[name].astype(object), list(wanted) if several else [wanted])
+        return self.select(kept)
 
     def _repr_html_(self) -> str:
         """The first battles as a table."""

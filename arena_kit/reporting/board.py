@@ -18,7 +18,16 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_json, write_json
-from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, known, rated_or_none
+from arena_kit.rating.base import (
+    Battles,
+    Rating,
+    RatingError,
+    Ratings,
+    as_log,
+    each_rated,
+    known,
+    rated_or_none,
+)
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragility, fragility
@@ -28,7 +37,7 @@ from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena_kit.reporting.figures import Plot
+    from arena_kit.reporting.figures import Plot, Verdict
 
 #: The file of a record that holds its board.
 FILE = "board.json"
@@ -36,14 +45,11 @@ FILE = "board.json"
 VERSION = 1
 #: What claims are about, in words.
 ABOUT = {
-    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
-    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
+    "prompts_like_these": "Results generalise to similar prompts.",
+    "these_prompts": "Results hold for these prompts; other prompts may give another order.",
 }
 #: Why the two ratings of a board differ.
-SCALES = (
-    "Elo has not converged on so few battles, so its scale is compressed; order and claims rest on "
-    "Bradley–Terry."
-)
+SCALES = "Elo has not converged, so its scale is compressed; order and claims use Bradley–Terry."
 #: What the columns of a table of neighbours count.
 REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
 POWER = "More: how many further ones decide it with a chance of 50%, if its gap stays as it is."
@@ -251,12 +257,13 @@ class Dimension(_Part):
 
 
 class JudgeGate(_Part):
-    """Whether the judge's verdicts may be built upon: its level, that in a sentence, the findings
-    behind it, worst first, and rules that nothing was measured for.
+    """Whether the judge's verdicts may be built upon: its level, that in brief and in a sentence,
+    the findings behind it, worst first, and rules that nothing was measured for.
     """
 
     judge: str
     level: str
+    brief: str = ""
     sentence: str
     unmeasured: list[str] = Field(default_factory=list)
     findings: list[dict[str, Any]] = Field(default_factory=list)
@@ -446,19 +453,21 @@ class Board(_Part):
             name="neighbours",
             group="dimension" if several else "",
             notes=[REVERSAL, POWER],
-            empty="No two neighbours have a rating with an interval.",
+            empty="No adjacent pair has ratings with intervals.",
         )
 
-    def plot(self) -> Plot:
-        """The ratings with their 95 % intervals, a panel per dimension."""
+    def plot(self, gate: Verdict | None = None) -> Plot:
+        """The ratings with their 95 % intervals, a panel per dimension, tiers shaded; under them
+        what the judge's `gate` says, by default that of the board.
+        """
         from arena_kit.reporting.figures import forest
 
         marked = next((row.model for row in self.ratings if row.marked), "")
         rows = {name: self.rows(name) for name in self.rated}
-        return forest(rows, self.settings.get("center"), marked)
+        return forest(rows, self.settings.get("center"), marked, gate or self.gate)
 
     def plot_pairs(self) -> Plot:
-        """How probable it is that one model is above another, a panel per dimension."""
+        """The probability that one model is above another, a panel per dimension."""
         import numpy as np
 
         from arena_kit.reporting.figures import above
@@ -474,7 +483,7 @@ class Board(_Part):
         return above(shares, clear, names)
 
     def text(self) -> str:
-        """The board and what may be said about it, as lines that are the same on every machine."""
+        """The board and its claims, as lines that are the same on every machine."""
         parts = []
         for each in self.dimensions:
             name = each.name or self.title or label(self)
@@ -552,7 +561,7 @@ _LABELS = {
     "permutation-elo": "Elo",
     "legacy-elo": "Elo",
     "glicko2": "Glicko-2",
-    "hybrid": "people and judge together",
+    "hybrid": "votes and judge together",
     "conservative-score": "rating − 2 RD",
 }
 _DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
@@ -581,10 +590,10 @@ def _columns(board: Board) -> list[Column]:
         Column("model", "model", lambda r: f"{r.model} ◀" if r.marked else r.model, is_text=True),
         Column("rating", "rating", ".0f", by),
         Column("95% interval", "ci_low", lambda row: span(row.ci_low, row.ci_high),
-               "What the evidence leaves open"),
+               "Covers the true rating in 95% of samples"),
         Column("rank range", "ranks", lambda row: ranks_text(row.ranks),
-               "Possible ranks, of all models at once"),
-        Column("tier", "tier", "", "Each is decidedly above the next", wide=True),
+               "For all models at once"),
+        Column("tier", "tier", "", "Decided above all later tiers", wide=True),
         Column("win difference", "win_difference", _net_text,
                "Share of battles won less share lost, 95 % interval", wide=True),
         *(_ELO if by_orders else ()),
@@ -592,11 +601,11 @@ def _columns(board: Board) -> list[Column]:
                "{0.beside[glicko2].rating:.0f} ± {0.beside[glicko2].rd:.1f}", "Glicko-2",
                wide=True),
         Column("without them", "beside.without_voters.rating", ".0f",
-               "Without the voters that stand out"),
+               "Without the flagged voters"),
         Column("people alone", "beside.people.rating", ".0f"),
-        Column("judge alone", "beside.judge.rating", ".0f", "On the scale of people's votes"),
-        Column("votes", "votes", ",", "Of people", wide=True),
-        Column("verdicts", "verdicts", ",", "Of the judge", wide=True),
+        Column("judge alone", "beside.judge.rating", ".0f", "On the scale of human votes"),
+        Column("votes", "votes", ",", "Human votes", wide=True),
+        Column("verdicts", "verdicts", ",", "By the judge", wide=True),
         Column("RD", "rd", ".1f", "Rating deviation"),
         Column("without control", "uncontrolled", ".0f", "Without covariates"),
         Column("confidence", "validity.confidence", "{0.validity.confidence}%"),
@@ -623,7 +632,7 @@ _ELO = (
            "Mean over shuffled orders ± its Monte-Carlo error"),
     Column("Elo interval", "beside.elo.ci_low",
            "{0.beside[elo].ci_low:.0f} to {0.beside[elo].ci_high:.0f}",
-           "What the evidence leaves open of Elo"),
+           "95% interval of Elo"),
 )  # fmt: skip
 
 
@@ -631,7 +640,7 @@ _ELO = (
 
 
 def rate(
-    battles: BattleLog,
+    battles: Battles,
     method: Method | None = None,
     *,
     elo: Method | None = None,
@@ -641,13 +650,14 @@ def rate(
     judged: bool = False,
     strata: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Board:
-    """The board of battles, dimension by dimension: a pure function of them.
+    """The board of battles, a log or a pandas frame of them, dimension by dimension: a pure
+    function of them.
 
     Parameters
     ----------
     method
         What orders the board, by default `BradleyTerry()`, which alone says which orders are
-        decided; `PermutationElo` and `Glicko2` give ratings and possible ranks.
+        decided; `PermutationElo` and `Glicko2` give ratings and rank ranges.
     elo
         `PermutationElo`, to have its mean ± SEM beside.
     dimensions
@@ -662,7 +672,7 @@ def rate(
     strata
         On each axis, the stratum of each question: those have boards of their own.
     """
-    method = method or BradleyTerry()
+    method, battles = method or BradleyTerry(), as_log(battles)
     battles = battles.with_strata(strata) if strata else battles
     logs = battles.by_dimension() if len(battles) else {"": battles}
     nothing = battles.select([])
@@ -860,7 +870,7 @@ def _calls(rated: Ratings, more: int | None) -> int | None:
 
 
 def _notes(rated: Ratings | None, beside: Mapping[str, Ratings]) -> list[str]:
-    """Why models have no interval, and which intervals hold the truth too seldom."""
+    """Why models have no interval, and which intervals cover less than 95 %."""
     own = [*without_interval(rated), *rated.notes] if rated else []
     elo = beside.get("elo")
     return own + ([*without_interval(elo, "Elo interval"), *elo.notes] if elo else [])

@@ -15,8 +15,8 @@ from arena_kit.reporting import board as schema
 from arena_kit.reporting.board import ABOUT, Board, BoardRow, MethodRating
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
 from arena_kit.validity import sentences
-from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import Leaderboard, LeaderboardRow
+from arena_kit.validity.sentences import integrity, lane_mix
 from arena_kit.validity.weekly import Row, WeeklyReport
 
 _PILL = {
@@ -479,6 +479,11 @@ def answer(report: WeeklyReport) -> list[str]:
         f"Rules kept{aside}: {board.status.status}.",
         f"Order decided{aside}: {board.order_decided.counts}.",
     ]
+
+
+def brief(report: WeeklyReport) -> list[str]:
+    """The same in a few words."""
+    return [*answer(report)[1:], f"Objectives: {sentences.verdict(sentences.objectives(report))}"]
 
 
 def weekly(report: WeeklyReport) -> Table:

@@ -20,9 +20,9 @@ from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
 from arena_kit.reporting import model_pages, policy_plots, policy_tables
 from arena_kit.validity import sentences, weekly
-from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import leaderboard
 from arena_kit.validity.model_page import model_detail
+from arena_kit.validity.sentences import integrity, lane_mix
 from arena_kit.validity.weekly import Band, Week, WeeklyReport, weekly_report
 from tests.samples import HOSTILE, ROOT, season, timed
 from tests.samples import votes_on as log
@@ -481,7 +481,7 @@ def test_everything_can_be_drawn() -> None:
     ]  # fmt: skip
     assert not any(tag in each.html for each in shown for tag in ("<script", "<img"))
     of_pages = (model_pages.deficits, model_pages.quality, model_pages.history)
-    for plot in (policy_plots.bands(report), *(draw(pages[:2], board) for draw in of_pages)):
+    for plot in (policy_plots.leaderboard(report), *(draw(pages[:2], board) for draw in of_pages)):
         plot.figure.set_dpi(40)
         plot.figure.canvas.draw()
 

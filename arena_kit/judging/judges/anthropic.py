@@ -23,7 +23,7 @@ import anthropic
 import httpx2
 from anthropic.pagination import SyncPage
 from anthropic.types.messages import MessageBatch
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from arena_kit.files import DataError, whole_text
 from arena_kit.judging.judges import base
@@ -441,7 +441,7 @@ def _result(line: bytes, price: Price) -> Result:
     """A result by the name of its type: the SDK's own classes take an unknown one for a
     success.
     """
-    row = _parsed(line)
+    row = base.parsed_json(line)
     name, result = row.get("custom_id"), row.get("result") or {}
     if not isinstance(name, str):
         raise TypeError("a line without a custom id is no result")
@@ -456,14 +456,6 @@ def _result(line: bytes, price: Price) -> Result:
     unknown = _errored(name, detail, text)
     cost = price.usd(usage, batch=True)
     return unknown._replace(answer=unknown.answer._replace(usage=usage, cost_usd=cost))
-
-
-def _parsed(line: bytes) -> Any:
-    """The line as JSON; the fast parser refuses lone surrogates."""
-    try:
-        return from_json(line, cache_strings="keys")
-    except ValueError:
-        return base.parsed_json(line)
 
 
 def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:

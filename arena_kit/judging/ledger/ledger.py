@@ -12,7 +12,6 @@ import sqlite3
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
-from datetime import UTC, datetime
 from hashlib import blake2b
 from pathlib import Path
 from typing import Any, Literal, NamedTuple
@@ -595,12 +594,10 @@ def _record_results(
 
 def _add_answers(con: sqlite3.Connection, rows: Iterable[tuple[object, ...]]) -> None:
     """Keep rows of `answer_row`; an answer that is already there stays as it was."""
-    # SQLite's default would work out the time once a row
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%f")[:-3] + "Z"
     con.executemany(
-        f"INSERT OR IGNORE INTO answers ({KEPT_COLUMNS}, checksum, created_at) "
-        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        ((*row, now) for row in rows),
+        f"INSERT OR IGNORE INTO answers ({KEPT_COLUMNS}, checksum) "
+        "VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        rows,
     )
 
 

@@ -77,7 +77,7 @@ class BradleyTerry:
     cluster
         What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; voters
         that are fewer than eight in effect are left out, and `notes` says so), or each `battle`
-        by itself. With questions, claims are about prompts like these; without, about these
+        by itself. With questions, claims generalise to similar prompts; without, about these
         prompts.
     looks
         How many times the board is read while battles come in: more looks need more evidence
@@ -116,10 +116,10 @@ class BradleyTerry:
             ("looks", self.looks >= 1, "1 or more"),
         )
 
-    def __call__(self, battles: BattleLog) -> base.Ratings:
-        """Rate a log; raises `RatingError` where no rating exists."""
+    def __call__(self, battles: base.Battles) -> base.Ratings:
+        """Rate a log or a frame; raises `RatingError` where no rating exists."""
         with one_thread():
-            return self._rated(battles)
+            return self._rated(base.as_log(battles))
 
     def _rated(self, battles: BattleLog) -> base.Ratings:
         log, dropped = self.kept(battles)

@@ -20,8 +20,7 @@ from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_p
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair, responses_file
-from arena_kit.judging.quality.canaries import PREFIX, Canaries
-from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.canaries import PREFIX, Canaries, CanaryReport
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.quality.judge import JudgeQuality
@@ -42,6 +41,7 @@ from arena_kit.runs.record.inputs import keep_tournament
 from arena_kit.runs.record.progress import Progress, judging_progress
 from arena_kit.runs.record.record import Record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.power import whole_bank
 from arena_kit.runs.tournament.protocol import FILE as PROTOCOL_FILE
 
 GATE_FILE, CANARY_FILE, SUITE_FILE = "judge_gate.json", "canaries.json", "canary_suite.json"
@@ -106,6 +106,10 @@ class Judgments(Sequence[Judgment]):
             note=f"This run was allowed, but {earlier}." if earlier else note,
         )
 
+    def whole_bank(self) -> dict[str, dict[str, Any]]:
+        """What each dimension is expected to decide once the whole bank is judged."""
+        return whole_bank(self.plan, to_battles(self))
+
     def examples(self) -> Shown:
         """Some judgments with their texts, unless the record may hold only hashes of them."""
         plan = self.plan
@@ -166,7 +170,8 @@ def judge(
     wanted = plan.asked if pairs is None else list(pairs)
     with booked(plan, record):
         if earlier is None:
-            record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            forecast = plan.cost()
+            record.update(cost={"forecast": forecast and forecast.as_dict()})
             earlier = ask_canaries(plan, record, None if pairs is None else wanted)
         return _judge(plan, wanted, earlier)
 
