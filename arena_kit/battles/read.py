@@ -152,8 +152,8 @@ def read_battles(
     winner
         The column of the outcome, where a file has several voters.
     covariates
-        Columns of numbers or, where the file has the responses, features of style (see
-        `arena_kit.battles.style`).
+        Columns of numbers or, where the file has the responses, features of style
+        (`FEATURES`).
     strata
         Columns such as language or specialty, each an axis of boards per stratum.
     format

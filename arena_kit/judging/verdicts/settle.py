@@ -1,4 +1,8 @@
-"""From answers to verdicts, from verdicts to judgments, from judgments to battles."""
+"""From answers to verdicts, from verdicts to judgments, from judgments to battles.
+
+A judge's text is read as a JSON object, a mark in double brackets, or one final line. Each form
+counts only in its place, and prose is not read: see design/verdict-parser.md.
+"""
 
 import json
 import re
