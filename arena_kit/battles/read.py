@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import (
+    A_WEIGHT,
+    MAX_WEIGHT,
     OUTCOME_LABELS,
     OUTCOME_NUMBERS,
     OUTCOMES,
@@ -525,7 +527,7 @@ def _timestamps(con: Connection) -> NDArray[np.datetime64]:
 
 
 def _weights(con: Connection) -> NDArray[np.float64] | None:
-    weights = _numbers(con, "weight", "isfinite({0}) AND {0} > 0", "a positive finite number", 1)
+    weights = _numbers(con, "weight", f"{{0}} > 0 AND {{0}} <= {MAX_WEIGHT}", A_WEIGHT, 1)
     return weights if np.any(weights != 1.0) else None
 
 

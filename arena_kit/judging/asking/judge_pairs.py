@@ -54,13 +54,16 @@ class Material:
     salt: bytes
     graded: bool = False
 
-    def requests(self, pairs: Sequence[Pair], repetition: int = 0) -> list[records.JudgeRequest]:
-        """The rendered requests of all pairs, in both orders; as a `repetition` they are
-        asked again on purpose, whatever was answered before.
+    def requests(
+        self, pairs: Sequence[Pair | records.Presentation], repetition: int = 0
+    ) -> list[records.JudgeRequest]:
+        """The rendered requests of pairs in both orders, or of single presentations; as a
+        `repetition` they are asked again on purpose, whatever was answered before.
         """
+        wanted = [(each, each if isinstance(each, Pair) else each.pair) for each in pairs]
         requests = [
             request
-            for pair in pairs
+            for each, pair in wanted
             for request in render(
                 pair,
                 prompt=self.prompts[pair.prompt_id],
@@ -69,13 +72,14 @@ class Material:
                 salt=self.salt,
                 graded=self.graded,
             )
+            if each is pair or each == request.presentation
         ]
         return [r._replace(repetition=repetition) for r in requests] if repetition else requests
 
 
 @records.rare_garbage_collection()
 def judge_pairs(
-    pairs: Sequence[Pair],
+    pairs: Sequence[Pair | records.Presentation],
     material: Material,
     judge: Judge,
     ledger: Ledger,
@@ -86,7 +90,7 @@ def judge_pairs(
     options: AskOptions = AskOptions(),  # noqa: B008 (frozen)
     on_progress: OnProgress = lambda *_: None,
 ) -> list[records.Judgment]:
-    """Judge every pair in both orders and settle it.
+    """Judge every pair in both orders, or in the order presented, and settle it.
 
     Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
     that lists all of them. An answer that cannot be read is asked for again, up to

@@ -254,7 +254,7 @@ class CanaryResult:
     judgment: Judgment
 
     @property
-    def verdicts(self) -> tuple[Verdict, Verdict]:
+    def verdicts(self) -> tuple[Verdict, ...]:
         return self.judgment.verdicts
 
     @property

@@ -83,10 +83,11 @@ _KEPT_AS_THEY_ARE = (
 
 
 class Settlement(StrEnum):
-    """What the two presentations of a pair add up to."""
+    """What the presentations of a pair add up to; `ONE_ORDER`: only one was asked, and answered."""
 
     WINNER = "winner"
     TIE = "tie"
+    ONE_ORDER = "one_order"
     INCONSISTENT = "inconsistent"
     INCOMPLETE = "incomplete"
 
@@ -239,20 +240,21 @@ class Verdict(NamedTuple):
 
 
 class Judgment(NamedTuple):
-    """Both orders of a pair, settled; `forward` showed `pair.entrant_a` first."""
+    """The orders of a pair, settled; `forward` showed `pair.entrant_a` first. None: not asked."""
 
     pair: Pair
     settlement: Settlement
     winner: str | None
-    forward: Verdict
-    backward: Verdict
+    forward: Verdict | None
+    backward: Verdict | None
 
     @property
-    def verdicts(self) -> tuple[Verdict, Verdict]:
-        return self.forward, self.backward
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Those of the orders that were asked."""
+        return tuple(verdict for verdict in (self.forward, self.backward) if verdict)
 
     def _repr_html_(self) -> str:
-        """Both verdicts, and what they add up to."""
+        """The verdicts, and what they add up to."""
         rows = [
             {
                 "first": verdict.presentation.first,

@@ -147,37 +147,34 @@ def verdict_of(
     )  # fmt: skip
 
 
-def settle(forward: Verdict, backward: Verdict) -> Judgment:
-    """What the two orders of a pair say together.
+def settle(forward: Verdict | None, backward: Verdict | None) -> Judgment:
+    """What the two orders of a pair say together; None is an order that was not asked.
 
     The same entrant named twice wins; two ties are a tie; two different answers are
-    inconsistent; an order without an answer leaves the pair incomplete.
+    inconsistent; an order without an answer leaves the pair incomplete. A pair of which one order
+    was asked has that order's outcome.
     """
-    winner = forward.winning_entrant
-    if not all(v.status is Status.OK and v.winner for v in (forward, backward)):
+    asked = [verdict for verdict in (forward, backward) if verdict]
+    winner, *other = (verdict.winning_entrant for verdict in asked)
+    if not all(v.status is Status.OK and v.winner for v in asked):
         settlement, winner = Settlement.INCOMPLETE, None
-    elif winner != backward.winning_entrant:
+    elif other not in ([], [winner]):
         settlement, winner = Settlement.INCONSISTENT, None
+    elif not other:
+        settlement = Settlement.ONE_ORDER
     else:
         settlement = Settlement.WINNER if winner else Settlement.TIE
-    return Judgment(forward.presentation.pair, settlement, winner, forward, backward)
+    return Judgment(asked[0].presentation.pair, settlement, winner, forward, backward)
 
 
 def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
     """Judgments of all pairs, in the order in which pairs first appear; of two verdicts on one
-    presentation the later one counts.
+    presentation the later one counts, one without a verdict was not asked.
     """
     by_pair: dict[Pair, dict[str, Verdict]] = defaultdict(dict)
     for verdict in verdicts:
         by_pair[verdict.presentation.pair][verdict.presentation.first] = verdict
-    return [
-        settle(*(by_pair[pair].get(shown.first) or _absent(shown) for shown in presentations(pair)))
-        for pair in by_pair
-    ]
-
-
-def _absent(shown: Presentation) -> Verdict:
-    return Verdict(presentation=shown, status=Status.MISSING, detail="never asked")
+    return [settle(*map(said.get, pair.entrants)) for pair, said in by_pair.items()]
 
 
 def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
@@ -196,13 +193,13 @@ SHARES = {records.Margin.MUCH: 1.0, records.Margin.BETTER: 0.75, records.Margin.
 
 
 def share_of_first(judgment: Judgment) -> float | None:
-    """The share of the win that two graded orders give `entrant_a`, their mean; None where the
+    """The share of the win that graded orders give `entrant_a`, their mean; None where the
     verdicts are not graded, and where the two orders agree on no winner and no tie.
     """
     shares = [SHARES[verdict.margin] for verdict in judgment.verdicts if verdict.margin]
-    if judgment.settlement not in (Settlement.WINNER, Settlement.TIE) or len(shares) < 2:
+    if judgment.settlement in (Settlement.INCONSISTENT, Settlement.INCOMPLETE) or not shares:
         return None
-    share = sum(shares) / 2
+    share = sum(shares) / len(shares)
     return 1 - share if judgment.winner == judgment.pair.entrant_b else share
 
 
@@ -215,7 +212,7 @@ def _battle(judgment: Judgment) -> Battle:
         winner=won[judgment.winner] if judgment.winner else Outcome.TIE,
         inconsistent=judgment.settlement is Settlement.INCONSISTENT,
         source=Source.LLM_JUDGE, question_id=pair.prompt_id, dimension=pair.dimension,
-        judge_model=judgment.forward.judge_model,
+        judge_model=judgment.verdicts[0].judge_model,
         served_model=" + ".join(sorted(others)) or None,
         share_a=None if share in (0.0, 0.5, 1.0) else share,  # else it says what the winner does
     )  # fmt: skip

@@ -210,7 +210,7 @@ def _recorded(sources: JudgeSources) -> Iterator[Judged]:
         manifest = open_record(path)
         yield _measured(
             sources,
-            judgments[0].forward.judge_model or path.name,
+            judgments[0].verdicts[0].judge_model or path.name,
             judgments,
             source=source,
             more=recorded_measures(path, sources.rules),
