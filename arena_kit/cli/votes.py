@@ -130,15 +130,7 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               help="Votes that each voter is asked for; 0 for no end.")  # fmt: skip
 @_question_option
 @_arena_options
-def serve(
-    host: str,
-    port: int,
-    names: tuple[str, ...],
-    proxy: object,
-    question: str,
-    goal: int,
-    **where: Any,
-) -> None:
+def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: Any) -> None:
     """Let people vote on a page, live.
 
     The links are printed once, with their tokens: one for voters (without a token on this
@@ -147,6 +139,7 @@ def serve(
     time.
     """
     _need_extra()
+    shown: Any = {name: where.pop(name) for name in ("question", "goal")}
     live = _open_arena(**where)
     import uvicorn
 
@@ -156,7 +149,7 @@ def serve(
     _warn_of_names(live)
     access = _access(live.key(), host, names)
     listening = _listen(host, port)
-    app = voting_app(live, access, question, goal)
+    app = voting_app(live, access, **shown)
     _print_links(live, access, _address(host, listening.getsockname()[1], names))
     config = server_config(app, access, str(proxy or ""))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence

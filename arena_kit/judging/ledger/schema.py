@@ -13,13 +13,8 @@ from arena_kit.files import DataError
 #: Seconds for which another process's lock on the file is waited for.
 _LOCK_TIMEOUT = 60.0
 
-#: What is paid for. An intent is written before a batch is created and
-#: names each of its requests; the batch's id follows, then every result line; `answers`
-#: keeps what is final, whatever its status. An attempt belongs to the run that got its
-#: result, which may not be the run that sent it. The index and the trigger are the guard: no
-#: request is ever under way twice, and none is sent that has an answer.
-_SCHEMA = Path(__file__).with_suffix(".sql").read_text(encoding="utf-8")
-
+#: What is paid for, as SQL, a blank line between statements.
+_TABLES = Path(__file__).with_name("schema.sql")
 SCHEMA_VERSION = 3
 
 _kept = threading.local()
@@ -123,7 +118,7 @@ def _create_tables(con: sqlite3.Connection, path: Path) -> None:
     if _version(con) == 0:
         with transaction(con):
             if _version(con) == 0:  # no other process has done it meanwhile
-                for statement in _SCHEMA.split(";\n\n"):
+                for statement in _TABLES.read_text("utf-8").split(";\n\n"):
                     con.execute(statement)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
     _refuse_other_schema(con, path)

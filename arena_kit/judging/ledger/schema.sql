@@ -1,3 +1,8 @@
+-- What is paid for. An intent is written before a batch is created and
+-- names each of its requests; the batch's id follows, then every result line; `answers`
+-- keeps what is final, whatever its status. An attempt belongs to the run that got its
+-- result, which may not be the run that sent it. The index and the trigger are the guard: no
+-- request is ever under way twice, and none is sent that has an answer.
 CREATE TABLE answers (
     key TEXT NOT NULL PRIMARY KEY, judge_model TEXT NOT NULL, request_id TEXT NOT NULL,
     status TEXT NOT NULL, text TEXT NOT NULL, served_model TEXT NOT NULL, usage TEXT NOT NULL,
