@@ -97,8 +97,7 @@ def judge_pairs(
     `max_attempts` times in all; what then remains unread keeps its status. A
     `repetition` has answers of its own.
     """
-    with records.garbage_collection_disabled():
-        requests = material.requests(pairs, repetition)
+    requests = material.requests(pairs, repetition)
     verdicts: list[records.Verdict] = []  # of a presentation the last one counts
     for attempt in range(1, max_attempts + 1):
         asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
@@ -120,8 +119,7 @@ def judge_pairs(
         ]
         if not requests:
             break
-    with records.garbage_collection_disabled():
-        return settle_all(verdicts)
+    return settle_all(verdicts)
 
 
 def ask(
@@ -177,13 +175,12 @@ def _verdicts(
     answers = ask(fresh, judge, ledger, options, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
     verdicts: list[records.Verdict | None] = []
-    with records.garbage_collection_disabled():
-        for key, request in zip(keys, requests, strict=True):
-            answer = answers.get(key)
-            paid_now = options.run and answer and answer.run == options.run
-            cached = key in before and not paid_now
-            verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
-            verdicts.append(None if answer is None and request.attempt > 1 else verdict)
+    for key, request in zip(keys, requests, strict=True):
+        answer = answers.get(key)
+        paid_now = options.run and answer and answer.run == options.run
+        cached = key in before and not paid_now
+        verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
+        verdicts.append(None if answer is None and request.attempt > 1 else verdict)
     return verdicts
 
 

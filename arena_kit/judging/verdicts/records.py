@@ -1,6 +1,6 @@
 """The records of judging: what is asked, what comes back, and what it settles.
 
-A run creates hundreds of thousands of them, so garbage collection can be disabled meanwhile, and
+A run creates hundreds of thousands of them, so garbage collection can be made rare meanwhile, and
 they are named tuples, which are made faster than frozen dataclasses.
 """
 
@@ -281,17 +281,3 @@ def rare_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-@contextmanager
-def garbage_collection_disabled() -> Iterator[None]:
-    """Disable garbage collection while many long-lived records are created: it would free none
-    of them and take a third of the time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

@@ -20,13 +20,16 @@ from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_p
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair, responses_file
-from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries import PREFIX, Canaries
-from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.canaries import PREFIX, Canaries, CanaryReport
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
+from arena_kit.judging.quality.measures import (
+    lengths_of,
+    position_bias,
+    served_by_others,
+    served_warning,
+)
 from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment, Presentation
 from arena_kit.judging.verdicts.rendering import is_changed
 from arena_kit.judging.verdicts.settle import (

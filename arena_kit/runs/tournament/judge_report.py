@@ -13,13 +13,11 @@ from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries import canary_pairs
-from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.canaries import CanaryReport, canary_pairs
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.quality.judge import Judged, JudgeQuality, agree, cheapest
-from arena_kit.judging.quality.measures import Families
+from arena_kit.judging.quality.measures import Families, lengths_of
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.reporting import judge_report, tables
