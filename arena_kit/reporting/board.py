@@ -482,20 +482,6 @@ class Board(_Part):
             clear[name] = np.array([[self[name].is_decided(a, b) for b in order] for a in order])
         return above(shares, clear, names)
 
-    def plot_strata(self, axis: str = "") -> Plot:
-        """How far ratings in each stratum of an axis (by default the first) are from the overall
-        ones.
-        """
-        from arena_kit.reporting.strata import plot_strata
-
-        return plot_strata(self, axis)
-
-    def strata_table(self, axis: str = "") -> Table:
-        """Ratings and 95 % intervals in each stratum of an axis, by default the first."""
-        from arena_kit.reporting.strata import strata_table
-
-        return strata_table(self, axis)
-
     def text(self) -> str:
         """The board and its claims, as lines that are the same on every machine."""
         parts = []
