@@ -154,7 +154,7 @@ SAID = {
     "k_sweep": ("No: the ranking is the same for every K", "unresolved by Bradley–Terry"),
     "adaptive": ("aspen is first (P > 99%)", "factuality"),
     "judge_report": ("is not usable", "at least 70% is usable"),
-    "placement": ("dogwood is placed at rank 5 of 13", "1022 to 1074"),
+    "placement": ("dogwood: estimated rank 5 of 13", "1022 to 1074"),
     "policy_validity": ("2 of 4 objectives are met", "officially stable"),
 }
 
