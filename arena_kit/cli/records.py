@@ -80,7 +80,7 @@ def show_board(record: Path) -> None:
     if board:
         terminal.show_board(board, answered=answer is not None)
     if answer and (board is None or board.diagnostics):
-        for sentence in ("", answer["question"], *answer["said"]):
+        for sentence in ("", *answer["said"]):
             cli.echo(sentence)
 
 

@@ -37,7 +37,7 @@ from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena_kit.reporting.figures import Plot
+    from arena_kit.reporting.figures import Plot, Verdict
 
 #: The file of a record that holds its board.
 FILE = "board.json"
@@ -257,12 +257,13 @@ class Dimension(_Part):
 
 
 class JudgeGate(_Part):
-    """Whether the judge's verdicts may be built upon: its level, that in a sentence, the findings
-    behind it, worst first, and rules that nothing was measured for.
+    """Whether the judge's verdicts may be built upon: its level, that in brief and in a sentence,
+    the findings behind it, worst first, and rules that nothing was measured for.
     """
 
     judge: str
     level: str
+    brief: str = ""
     sentence: str
     unmeasured: list[str] = Field(default_factory=list)
     findings: list[dict[str, Any]] = Field(default_factory=list)
@@ -455,13 +456,15 @@ class Board(_Part):
             empty="No adjacent pair has ratings with intervals.",
         )
 
-    def plot(self) -> Plot:
-        """The ratings with their 95 % intervals, a panel per dimension."""
+    def plot(self, gate: Verdict | None = None) -> Plot:
+        """The ratings with their 95 % intervals, a panel per dimension, tiers shaded; under them
+        what the judge's `gate` says, by default that of the board.
+        """
         from arena_kit.reporting.figures import forest
 
         marked = next((row.model for row in self.ratings if row.marked), "")
         rows = {name: self.rows(name) for name in self.rated}
-        return forest(rows, self.settings.get("center"), marked)
+        return forest(rows, self.settings.get("center"), marked, gate or self.gate)
 
     def plot_pairs(self) -> Plot:
         """The probability that one model is above another, a panel per dimension."""

@@ -15,6 +15,7 @@ from urllib.parse import urlencode
 
 from arena_kit import __version__
 from arena_kit.files import DataError, read_json, read_text
+from arena_kit.judging.verdicts.rendering import escaped
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, BoardRow, Column, columns
 from arena_kit.reporting.html import on_a_site
@@ -255,8 +256,16 @@ def _data(reading: Reading) -> Iterator[tuple[str, str]]:
     texts = [safe_html(reading.prompts[prompt]) for prompt in asked]
     said = {cell: len(texts) + n for n, cell in enumerate(reading.responses)}
     texts += [safe_html(text) for text in reading.responses.values()]
+    shown = {at: n for n, at in enumerate(reading.references)}
+    judged = [*(reading.prompts[prompt] for prompt in asked), *reading.responses.values()]
+    raw = [plain(escaped(text)) for text in [*judged, *reading.references.values()]]
     verdicts = [[_verdict(row) for row in battle.verdicts] for battle in battles]
-    text_files, verdict_files = _chunks("texts", texts), _chunks("verdicts", verdicts)
+    series: dict[str, list[Any]] = {
+        "texts": texts,
+        "raw": raw if reading.sent else [],
+        "verdicts": verdicts,
+    }
+    parts = {name: _chunks(items) for name, items in series.items()}
     values = {
         "models": [plain(name) for name in models],
         "dimensions": [plain(name) for name in dimensions],
@@ -273,14 +282,17 @@ def _data(reading: Reading) -> Iterator[tuple[str, str]]:
         "prompt_text": [asked.get(name, -1) for name in prompts],
         "text_a": [said.get((battle.model_a, battle.prompt), -1) for battle in battles],
         "text_b": [said.get((battle.model_b, battle.prompt), -1) for battle in battles],
-        "starts": {"texts": [start for start, _ in text_files],
-                   "verdicts": [start for start, _ in verdict_files]},
-    }  # fmt: skip
+        "sent": [reading.sent.get(name) for name in dimensions],
+        "reference": [
+            len(judged) + shown[at] if (at := (b.dimension, b.prompt)) in shown else -1
+            for b in battles
+        ],
+        "starts": {name: [start for start, _ in chunks] for name, chunks in parts.items()},
+    }
     yield "data/battles.js", f"window.arenaKitBattles = {_literal(values)};\n"
-    for series, parts in (("texts", text_files), ("verdicts", verdict_files)):
-        for n, (_, items) in enumerate(parts):
-            name = f"{series}-{n}"
-            yield f"data/{name}.js", f'arenaKitChunk("{name}", {_literal(items)});\n'
+    for name, chunks in parts.items():
+        for n, (_, items) in enumerate(chunks):
+            yield f"data/{name}-{n}.js", f'arenaKitChunk("{name}-{n}", {_literal(items)});\n'
 
 
 def _numbered(names: Iterator[str]) -> dict[str, int]:
@@ -306,12 +318,12 @@ def _verdict(row: Mapping[str, Any]) -> dict[str, str]:
     return {name: plain(value or "") for name, value in shown.items()}
 
 
-def _chunks(series: str, items: Sequence[Any]) -> list[tuple[int, list[Any]]]:
+def _chunks(items: Sequence[Any]) -> list[tuple[int, list[Any]]]:
     """The items in files of bearable size: where each begins, and what it holds."""
     parts: list[tuple[int, list[Any]]] = []
     size = _CHUNK
     for n, item in enumerate(items):
-        length = len(item) if series == "texts" else len(json.dumps(item))
+        length = len(item) if isinstance(item, str) else len(json.dumps(item))
         if size + length > _CHUNK:
             parts.append((n, []))
             size = 0

@@ -2,7 +2,7 @@
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
 
@@ -12,8 +12,11 @@ from arena_kit.battles.battle import Battle, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import BattleTexts, read_battle_texts, read_battles
 from arena_kit.files import DataError, file_in, read_json, read_lines
-from arena_kit.runs.record.inputs import FOLDER, NAMES, record_texts
+from arena_kit.judging.pairs.prompts import read_prompts
+from arena_kit.judging.verdicts.rendering import reference_of, templates
+from arena_kit.runs.record.inputs import FOLDER, NAMES, kept_tournament, record_texts
 from arena_kit.runs.record.record import open_record
+from arena_kit.runs.settings.files import read_rubrics
 from arena_kit.site.overview import votes_note
 
 Verdicts = dict[str, list[dict[str, Any]]]
@@ -59,12 +62,15 @@ class ReadBattle:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """The battles of a record; texts by question, and by model and question. `no_texts` says why
-    there are none, `note` what is to be known about people's votes.
+    there are none, `note` what is to be known about people's votes. `sent` holds what the judge was
+    sent on each dimension (see `templates`), and `references` what stood beside a question.
     """
 
     battles: list[ReadBattle]
     prompts: Mapping[str, str]
     responses: Mapping[tuple[str, str], str]
+    sent: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    references: Mapping[tuple[str, str], str] = field(default_factory=dict)
     note: str = ""
     no_texts: str = ""
 
@@ -125,7 +131,30 @@ def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
         prompts, responses = _said_in(*record_texts(record))
     except DataError as error:
         return Reading(battles=battles, prompts={}, responses={}, note=note, no_texts=str(error))
-    return Reading(battles=battles, prompts=prompts, responses=responses, note=note)
+    sent = _sent(record)
+    return Reading(
+        battles=battles, prompts=prompts, responses=responses, note=note, sent=sent[0],
+        references=sent[1],
+    )  # fmt: skip
+
+
+def _sent(record: Path) -> tuple[dict[str, tuple[str, str, str]], dict[tuple[str, str], str]]:
+    """The templates of each dimension, and its reference to each question; none of a placement,
+    whose questions have other names.
+    """
+    if (record / FOLDER / NAMES).is_file():
+        return {}, {}
+    file, files = kept_tournament(record)
+    rubrics = read_rubrics(file.dimensions, files.rubrics)
+    bank = read_prompts(files.prompts)
+    sent = {name: templates(each, graded=file.judge.graded) for name, each in rubrics.items()}
+    shown = {
+        (name, prompt.prompt_id): text
+        for name, rubric in rubrics.items()
+        for prompt in bank
+        if (text := reference_of(prompt, rubric))
+    }
+    return sent, shown
 
 
 def verdicts_of(record: Path) -> Verdicts:

@@ -2,6 +2,7 @@
 
 import json
 import shutil
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
@@ -9,9 +10,10 @@ import pytest
 
 from arena_kit import DataError, open_run
 from arena_kit.files import read_json, write_json
+from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import HOSTILE, Elements
+from tests.samples import HOSTILE, SMALL, Elements, plan_of
 from tests.site.handmade import Handmade
 
 READY = "document.querySelector('#text').children.length"
@@ -166,7 +168,9 @@ def test_boards_are_sorted_by_any_column(page: Browser, site: Path) -> None:
 
 
 def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_runs: Path) -> None:
-    """A deep link shows prompt, responses and both orders; people's other votes can be read."""
+    """A deep link shows prompt, responses, both orders and all that the judge was sent; people's
+    other votes can be read.
+    """
     record = workspace_of_runs / "runs" / "pilot"
     said = [json.loads(line) for line in (record / "verdicts" / "factuality.jsonl").open()]
     first, second = said[2:4]
@@ -183,6 +187,16 @@ def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_
     assert second["justification"] in shown
     page.click("details summary")
     assert page.text("details pre") == first["raw_text"]
+    with chdir(workspace_of_runs):
+        material = plan_of("pilot", **SMALL).material
+    asked = Pair(dimension="factuality", prompt_id=first["prompt_id"], entrant_a=pair[0],
+                 entrant_b=pair[1])  # fmt: skip
+    sent = material.requests([asked])
+    request = next(each for each in sent if each.presentation.first == first["first"])
+    page.click("details.request summary")
+    page.until("document.querySelector('details.request pre').textContent")
+    shown = page.run("document.querySelector('details.request pre').textContent")
+    assert shown == f"{request.system}\n{request.user}".replace(request.boundary, "…")
     page.go(site / "placed" / "battles.html", "#disputed=1")
     page.until(READY)
     assert 0 < count(page) < 60

@@ -291,6 +291,19 @@ def _ranges(ratings: Ratings, above: Bools) -> dict[str, tuple[int, int] | None]
     }
 
 
+def rank_probabilities(ratings: Ratings, draws: int = 4000) -> Floats:
+    """How probable each rank (a column) is for each model (a row), in the order of
+    `ratings.models`, by resamples or by draws from the normal distribution of all ratings.
+    """
+    drawn = ratings.replicates[np.isfinite(ratings.replicates).all(axis=1)]
+    if not len(drawn) and ratings.covariance is not None:
+        rng = np.random.default_rng(0)
+        spread = np.nan_to_num(ratings.covariance)
+        drawn = rng.multivariate_normal(ratings.values(), spread, draws, method="eigh")
+    ranks = (-drawn).argsort(axis=1).argsort(axis=1)
+    return np.array([np.mean(ranks == rank, axis=0) for rank in range(len(ratings.models))]).T
+
+
 def gap_errors(ratings: Ratings) -> Floats:
     """The standard error of the gap between every two models; NaN where there is too little
     evidence, 0 for a model and itself.

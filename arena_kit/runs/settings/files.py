@@ -149,9 +149,9 @@ class JudgeSettings(Strict):
         How often an unreadable answer is asked again, and one that failed unpaid is sent.
     graded
         Ask by how much the better response is better, too.
-    gate, labels, labels_winner
+    gate, labels, labels_winner, report_labels
         The file of rules that a judge must keep; people's votes or gold labels on the same
-        battles, and their column.
+        battles, and their column; the same for the judge report alone.
     families, bar_own_family
         The family of entrants and judges; whether battles of the judge's own are left out.
     """
@@ -174,6 +174,7 @@ class JudgeSettings(Strict):
     gate: Path = DEFAULT_GATE
     labels: Path | None = None
     labels_winner: str = "winner"
+    report_labels: Path | None = None
     families: dict[str, str] = {}
     bar_own_family: bool = False
     baseline: BaselineJudge = BaselineJudge()
@@ -191,6 +192,7 @@ class JudgeSettings(Strict):
 OWN_JUDGE_SETTINGS = (
     "transport", "base_url", "key_variable", "prewarm", "preflight", "repeats", "allow_failed",
     "replay_from", "rejudge", "gate", "labels", "labels_winner",
+    "report_labels",
 )  # fmt: skip
 
 

@@ -38,6 +38,7 @@ from arena_kit.runs.record.inputs import keep_tournament
 from arena_kit.runs.record.progress import Progress, judging_progress
 from arena_kit.runs.record.record import Record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.power import whole_bank
 from arena_kit.runs.tournament.protocol import FILE as PROTOCOL_FILE
 
 GATE_FILE, CANARY_FILE, SUITE_FILE = "judge_gate.json", "canaries.json", "canary_suite.json"
@@ -101,6 +102,10 @@ class Judgments(Sequence[Judgment]):
             full=full,
             note=f"This run was allowed, but {earlier}." if earlier else note,
         )
+
+    def whole_bank(self) -> dict[str, dict[str, Any]]:
+        """What each dimension is expected to decide once the whole bank is judged."""
+        return whole_bank(self.plan, to_battles(self))
 
     def examples(self) -> Shown:
         """Some judgments with their texts, unless the record may hold only hashes of them."""

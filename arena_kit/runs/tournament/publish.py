@@ -19,7 +19,14 @@ from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo.method import PermutationElo, Stability, k_sweep, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer, about, disagreements, order, unread
+from arena_kit.reporting.answer import (
+    RunAnswer,
+    about,
+    brief,
+    disagreements,
+    order,
+    unread,
+)
 from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
@@ -89,11 +96,12 @@ def answer(
     said besides.
     """
     plan, record = judgments.plan, judgments.record
-    found = _order_of_each(board, judgments)
+    found, short = _order_of_each(board, judgments), brief(board, judgments.quality.unread)
     if sweep is not None:
         found = [tournament_tables.stability_answer(sweep.stability, board)]
+        short = found
     return RunAnswer(
-        question=QUESTIONS.get(plan.mode, ""),
+        brief=[*short, *more],
         sentences=[
             *_preregistered(board, judgments).get("sentences", []),
             *found,

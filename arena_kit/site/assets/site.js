@@ -284,8 +284,31 @@
         make("div", { className: "sides" },
           said(model(data.a[n]), first, winner(n) === data.a[n] ? "won" : ""),
           said(model(data.b[n]), second, winner(n) === data.b[n] ? "won" : "")),
-        verdicts.length ? make("div", { className: "sides" }, ...verdicts.map(verdict)) : null,
+        verdicts.length ? make("div", { className: "sides" }, ...verdicts.map((row) => verdict(row, request(n, row)))) : null,
       ].filter((part) => part !== null);
+    }
+
+    // What the judge was sent in one order: the dimension's texts with those of the battle in them.
+    function request(n, row) {
+      const sent = data.sent[data.dimension[n]];
+      if (!sent) return null;
+      const [first, second] = model(data.a[n]) === row.first ? ["text_a", "text_b"] : ["text_b", "text_a"];
+      const index = {
+        question: data.prompt_text[data.prompt[n]], reference: data.reference[n],
+        response_a: data[first][n], response_b: data[second][n],
+      };
+      const pre = make("pre", { tabIndex: 0, dir: "auto" });
+      const box = make("details", { className: "request" }, make("summary", { textContent: "What the judge was sent" }),
+        make("p", { className: "note", textContent: "The ellipsis in each tag stands for a secret boundary." }), pre);
+      box.addEventListener("toggle", async () => {
+        const [system, withReference, without] = sent;
+        const user = index.reference < 0 ? without : withReference;
+        const names = Object.keys(index).filter((name) => index[name] >= 0);
+        const texts = await Promise.all(names.map((name) => item("raw", data.starts.raw, index[name])));
+        const filled = user.replace(/\{(\w+)\}/g, (token, name) => texts[names.indexOf(name)] ?? token);
+        pre.textContent = `${system}\n${filled}`;
+      }, { once: true });
+      return box;
     }
 
     form.addEventListener("submit", (event) => event.preventDefault());
@@ -327,7 +350,7 @@
   // The only place where HTML is set; it went through nh3 when the site was made.
   const safe = (html) => make("div", { className: "markdown", dir: "auto", innerHTML: html });
 
-  function verdict(row) {
+  function verdict(row, request) {
     const named = row.named || "no verdict";
     const title = make("h3", {}, make("bdi", { textContent: row.first }), " shown first ",
       make("span", { className: "badge" }, make("bdi", { textContent: named })));
@@ -337,7 +360,7 @@
     return make("section", { className: "said verdict" }, title,
       make("p", { className: "note", textContent: aside.join(" · ") }),
       make("p", { className: "justification", dir: "auto", textContent: row.justification }),
-      row.raw ? raw : null);
+      row.raw ? raw : null, request);
   }
 
   document.querySelectorAll("[data-sortable]").forEach(sortable);
