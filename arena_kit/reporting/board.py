@@ -159,9 +159,9 @@ class Order(_Part):
     the margin, `open`, or `reversed` (decided against the board's own order).
 
     `probability`: that `above` is above `below`, for a pair named beforehand. `more`: battles of
-    the present mix that would decide an open order about every second time if its gap stays; None
+    the present mix that decide an open order with 50 % power if its gap stays; None
     where that is out of reach. `calls`: the judge calls behind these. `removed`, `added`: the
-    fewest battles whose removal or addition turns the order round; None where none is known to.
+    fewest battles whose removal or addition reverses the order; None where none is known to.
     """
 
     above: str
