@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena_kit.battles.battle import B_WINS, OUTCOMES, Battle, Source
+from arena_kit.battles.battle import (
+    A_WEIGHT,
+    B_WINS,
+    MAX_WEIGHT,
+    OUTCOMES,
+    Battle,
+    Source,
+)
 from arena_kit.battles.display import html_table
 from arena_kit.files import DataError
 
@@ -104,6 +111,13 @@ class BattleLog:
     share_a: NDArray[np.float64] | None = None
     covariates: Mapping[str, NDArray[np.float64]] | None = None
     strata: Mapping[str, Labels] | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight is not None:
+            wrong = ~((self.weight > 0) & (self.weight <= MAX_WEIGHT))
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                raise DataError(f"battle {at}: weight {self.weight[at]:g} is not {A_WEIGHT}")
 
     def __len__(self) -> int:
         return len(self.a)

@@ -5,16 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import (
-    TYPE_CHECKING,
-    Any,
-    Literal,
-    TypeAlias,
-    TypeVar,
-    get_args,
-    get_origin,
-    get_type_hints,
-)
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +19,8 @@ if TYPE_CHECKING:
     import pandas as pd
     from matplotlib.axes import Axes
 
-#: What can be rated: a log, or a frame with the columns of a file of battles.
-Battles: TypeAlias = "BattleLog | pd.DataFrame"
+#: What can be rated: a log, or a pandas frame with the columns of a file of battles.
+Battles = BattleLog | Any
 #: Standard errors to either side of a 95 % interval.
 NORMAL_95 = 1.959963984540054
 #: Questions (or voters) a model must be seen on before its interval is shown; see design/.

@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil
+from math import ceil, inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -871,9 +871,27 @@ def _calls(rated: Ratings, more: int | None) -> int | None:
 
 def _notes(rated: Ratings | None, beside: Mapping[str, Ratings]) -> list[str]:
     """Why models have no interval, and which intervals cover less than 95 %."""
-    own = [*without_interval(rated), *rated.notes] if rated else []
+    own = [*without_interval(rated), *rated.notes, *_apart_yet_open(rated)] if rated else []
     elo = beside.get("elo")
     return own + ([*without_interval(elo, "Elo interval"), *elo.notes] if elo else [])
+
+
+def _apart_yet_open(rated: Ratings) -> list[str]:
+    """Why adjacent models whose intervals do not overlap are unresolved, in a sentence."""
+    if rated.method != "bradley-terry":
+        return []
+    named = [
+        f"{pair.above} and {pair.below}"
+        for pair in claims.neighbours(rated)
+        if pair.state == "open"
+        and (rated[pair.above].ci_low or -inf) > (rated[pair.below].ci_high or inf)
+    ]
+    n = claims.looks(rated)
+    often = f" and for {n} looks at the board" if n > 1 else ""
+    why = f"a decided order must hold for all pairs at once{often}, an interval for one model"
+    return [f"Not separable although their intervals do not overlap: {', '.join(named)}; {why}."][
+        : len(named)
+    ]
 
 
 def without_interval(rated: Ratings, what: str = "interval") -> list[str]:

@@ -117,7 +117,7 @@ def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str
     have the `nonce` are refused by each page's content security policy.
     """
     for name in _ASSETS:
-        yield f"assets/{name}", _asset(name)
+        yield f"assets/{name}", asset(name)
     yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
 
 
@@ -125,7 +125,7 @@ def reader_page(page: RunPage) -> str:
     """The reader of a run as one page with all its data in it, for a frame in a notebook."""
     from markupsafe import Markup
 
-    style, script = (_asset(name) for name in _ASSETS)
+    style, script = (asset(name) for name in _ASSETS)
     data = dict(_data(page.reading)) if page.reading else {}
     inline = {
         "style": Markup(style),  # noqa: S704 (our own file)
@@ -155,31 +155,34 @@ def run_files(page: RunPage, nonce: str) -> dict[str, str]:
     return made
 
 
-def _asset(name: str) -> str:
-    return files(__package__).joinpath("assets", name).read_text("utf-8")
+@cache
+def asset(name: str, package: str = "arena_kit.site") -> str:
+    """The text of a script or a style."""
+    return files(package).joinpath("assets", name).read_text("utf-8")
 
 
 def _rendered(name: str, **values: Any) -> str:
-    template = _templates().get_template(f"{name}.html.j2")
+    template = templates().get_template(f"{name}.html.j2")
     return template.render(version=__version__, **values)
 
 
 @cache
-def _templates() -> Environment:
+def templates(package: str = "arena_kit.site") -> Environment:
+    """The templates of a package's pages; what a value holds is shown as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    templates = Environment(
-        loader=PackageLoader("arena_kit.site", "assets"),
+    found = Environment(
+        loader=PackageLoader(package, "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else plain(value),
     )
-    templates.globals |= {"at": _position, "inline": None}
-    templates.filters["cell"] = _cell
-    return templates
+    found.globals |= {"at": _position, "inline": None}
+    found.filters["cell"] = _cell
+    return found
 
 
 def _position(value: float, scale: tuple[float, float]) -> str:
@@ -289,10 +292,10 @@ def _data(reading: Reading) -> Iterator[tuple[str, str]]:
         ],
         "starts": {name: [start for start, _ in chunks] for name, chunks in parts.items()},
     }
-    yield "data/battles.js", f"window.arenaKitBattles = {_literal(values)};\n"
+    yield "data/battles.js", f"window.arenaKitBattles = {literal(values)};\n"
     for name, chunks in parts.items():
         for n, (_, items) in enumerate(chunks):
-            yield f"data/{name}-{n}.js", f'arenaKitChunk("{name}-{n}", {_literal(items)});\n'
+            yield f"data/{name}-{n}.js", f'arenaKitChunk("{name}-{n}", {literal(items)});\n'
 
 
 def _numbered(names: Iterator[str]) -> dict[str, int]:
@@ -332,6 +335,6 @@ def _chunks(items: Sequence[Any]) -> list[tuple[int, list[Any]]]:
     return parts
 
 
-def _literal(values: object) -> str:
+def literal(values: object) -> str:
     """JSON that is a literal of JavaScript in every encoding, and ends no script element."""
     return json.dumps(values, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

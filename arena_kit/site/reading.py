@@ -82,16 +82,13 @@ class Reading:
         """
 
         def fits(battle: ReadBattle) -> bool:
-            ended = {"": True, "decided": battle.winner is not None}
-            sides = (battle.model_a, battle.model_b)
-            said = [self.prompts.get(battle.prompt, "")]
-            said += [self.responses.get((side, battle.prompt), "") for side in sides]
-            return (
-                entrant in ("", *sides)
-                and dimension in ("", battle.dimension)
-                and ended.get(outcome, battle.outcome == outcome)
-                and any(text.lower() in each.lower() for each in said)
-            )
+            sides, asked = (battle.model_a, battle.model_b), battle.prompt
+            ended = ("", battle.outcome, "decided" if battle.winner else "")
+            said = [self.prompts.get(asked, "")]
+            said += [self.responses.get((side, asked), "") for side in sides]
+            named = entrant in ("", *sides) and dimension in ("", battle.dimension)
+            found = any(text.lower() in each.lower() for each in said)
+            return named and outcome in ended and found
 
         return self.of([battle for battle in self.battles if fits(battle)])
 

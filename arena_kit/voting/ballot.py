@@ -5,26 +5,18 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal, Protocol
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, StringConstraints
 
 from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
 from arena_kit.voting.page import ballot_page, shown_pair
-from arena_kit.voting.records import (
-    BallotVote,
-    Choice,
-    Opaque,
-    Receipt,
-    RefusalError,
-    Shown,
-    VoterName,
-)
+from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError, VoterName
 from arena_kit.voting.texts import ArenaTexts
 
 _DAY = 24 * 3600.0
@@ -41,10 +33,8 @@ class BallotArena(Protocol):
 
     @property
     def vote_count(self) -> int: ...
-    def issue_ballot(self, n: int, *, session: str, lasts: float | None) -> list[Shown]: ...
-    def cast_ballot(
-        self, answers: Sequence[BallotVote], *, session: str, voter: str
-    ) -> list[Receipt]: ...
+    def issue_ballot(self, n: int, *, session: str, lasts: float | None) -> Any: ...
+    def cast_ballot(self, answers: Any, *, session: str, voter: str) -> Any: ...
 
 
 class ReturnedBallot(Strict):

@@ -17,19 +17,12 @@ from typing import Any, Self
 import numpy as np
 
 from arena_kit.files import write_text
-from arena_kit.judging.verdicts.records import garbage_collection_disabled
+from arena_kit.judging.verdicts.records import rare_garbage_collection
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy
 from arena_kit.runs.settings.files import DEFAULT_POLICY, DEFAULT_TOURNAMENT, read_policy
-from arena_kit.voting.ballot import (
-    Taken,
-    free_paths,
-    key_file,
-    make_ballot,
-    signing_key,
-    take_ballot,
-)
+from arena_kit.voting import ballot
 from arena_kit.voting.board import LiveBoard
 from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import (
@@ -154,7 +147,7 @@ class LiveArena:
 
     def key(self) -> bytes:
         """What seals ballots and signs cookies; made where there is none."""
-        return signing_key(key_file(self.store.address, self._root))
+        return ballot.signing_key(ballot.key_file(self.store.address, self._root))
 
     def write_ballots(
         self,
@@ -168,15 +161,15 @@ class LiveArena:
         """Write blind ballots, pages that need no server, into a folder (or one `.html` file): so
         many of so many pairs each, whose votes are waited for so many days.
         """
-        paths = free_paths(Path(out), ballots)
+        paths = ballot.free_paths(Path(out), ballots)
+        about: Any = {"pairs": pairs, "days": days, "question": question}
         for path in paths:
-            about: Any = {"pairs": pairs, "days": days, "question": question}
-            write_text(path, make_ballot(self, self.key(), **about))
+            write_text(path, ballot.make_ballot(self, self.key(), **about))
         return paths
 
-    def take_ballot(self, path: str | Path) -> Taken:
+    def take_ballot(self, path: str | Path) -> ballot.Taken:
         """Take in a file that a voter sent back, whole or not at all, and say what was in it."""
-        return take_ballot(self, self.key(), Path(path))
+        return ballot.take_ballot(self, self.key(), Path(path))
 
     def close(self) -> None:
         """Let go of the store."""
@@ -552,7 +545,7 @@ class Replayed:
             scheduler.note_shown(vote.voter, ticket.model_a, ticket.model_b, ticket.prompt)
         return True
 
-    @garbage_collection_disabled()
+    @rare_garbage_collection()
     def _build(self, transaction: Transaction, moment: int) -> None:
         """Replay the store: votes in their order, then what waits for its vote."""
         history = transaction.history()

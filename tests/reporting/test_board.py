@@ -130,6 +130,16 @@ def test_neighbours_say_how_fragile_and_how_far() -> None:
     assert board[""].first == ["ann", "bob"]
 
 
+def test_intervals_apart_and_no_order_are_explained() -> None:
+    """Of 80 to 50, read 80 times, a note says why; read once, the order is decided."""
+    log = log_of(won("ann", "bob", 80, 50))
+    often, once = (rate(log, BradleyTerry(looks=looks))[""] for looks in (80, 1))
+    (note,) = (each for each in often.notes if "do not overlap: ann and bob" in each)
+    assert "for 80 looks" in note
+    assert (often.orders[0].state, once.orders[0].state) == ("open", "decided")
+    assert not any("do not overlap" in each for each in once.notes)
+
+
 def test_the_matrix_of_probabilities() -> None:
     """In each cell of a triangle the chance that the row's is above the column's, bold where
     decided.

@@ -158,9 +158,10 @@ class BradleyTerry:
         rating = self.center + unit * _beyond(fit.strength, anchors)
         both: Floats = np.stack([profile.spread, profile.inverse[:n, :n]])
         both = unit**2 * _beyond(_beyond(both, anchors).swapaxes(1, 2), anchors)
-        shown_spread = _floored(both[0], both[1], profile.floor)
-        shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
         df = np.diag(evidence.freedom)
+        surely = (base.NORMAL_95 / t_score(base.NORMAL_95, df)) ** 2  # a floor is not estimated
+        shown_spread = _floored(both[0], both[1], surely * profile.floor)
+        shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
         se, low, high = self._interval(rating, shown_spread, shown_draws, df)
         reasons = [""] * n
         main, apart = profile.groups()
