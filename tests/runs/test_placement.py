@@ -374,7 +374,7 @@ def test_run_placement(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = (record / "report.html").read_text(encoding="utf-8")
     assert not re.search("<script|Warning", report)
     assert "simulated, no person voted" in report
-    assert "yew (187): fewer than 500 human battles" in report
+    assert "all have at least 300 human battles" in report
     assert_rated_again(record, home)
 
 
