@@ -190,7 +190,8 @@ class _Counts:
         _, question = np.unique(cell, return_inverse=True)
         stratum_of = np.zeros(question.max() + 1, np.int64)
         stratum_of[question] = codes
-        clear = float(np.average(4 * (score - 0.5) ** 2, weights=weight))
+        decided = float(np.average(4 * (score - 0.5) ** 2, weights=weight))
+        clear = (decided * len(log) + 1) / (len(log) + 1)  # as if one more were no tie
         rows = (codes, log.a, log.b, score, weight)
         each = tuple(np.bincount(stratum_of, minlength=n).tolist())
         return cls(wins, rows, question, each, clear, _voters_effect(log, method))
