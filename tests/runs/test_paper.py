@@ -24,7 +24,7 @@ def test_numbers_are_the_records(kit: Path, pilot_record: Path) -> None:
     manifest = paper.manifest
     settled = manifest["counts"]["judgments"].values()
     flow = paper.flow()
-    assert flow["pairs excluded: inconsistent"] == sum(each["inconsistent"] for each in settled)
+    assert flow["pairs inconsistent"] == sum(each["inconsistent"] for each in settled)
     assert flow["pairs judged"] == sum(manifest["counts"]["pairs"].values())
     held = " ".join(
         (pilot_record / name).read_text() for name in ("manifest.json", "board.json")
