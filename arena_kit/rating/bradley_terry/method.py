@@ -14,6 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
 from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes, few_voters
+from arena_kit.rating.bradley_terry.judges import MIN_JUDGES, Judges, Sample, sentences
 from arena_kit.rating.bradley_terry.likelihood import (
     Cells,
     Fit,
@@ -79,6 +80,9 @@ class BradleyTerry:
         that are fewer than eight in effect are left out, and `notes` says so), or each `battle`
         by itself. With questions, claims are about prompts like these; without, about these
         prompts.
+    judges
+        Verdicts of several judges are about `these`, or about what a further judge `like_these`
+        would say: how far judges' own ratings lie apart is then added to the variance.
     looks
         How many times the board is read while battles come in: more looks need more evidence
         before an order is decided.
@@ -96,6 +100,7 @@ class BradleyTerry:
     covariates: tuple[str, ...] = ()
     interval: Literal["sandwich", "percentile"] = "sandwich"
     cluster: Cluster = "both"
+    judges: Sample = "these"
     resamples: int = 500
     seed: int = 0
     looks: int = 1
@@ -129,14 +134,22 @@ class BradleyTerry:
         pooled = pairs.pooled(evidence.rows)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
         draws = np.empty((0, fit.n_models))
-        spread = covariance(fit, evidence)
+        narrow = spread = covariance(fit, evidence)
+        jury = Judges.of(log, replace(self, covariates=()).strengths)
+        if self.judges == "like_these":
+            spread, evidence = _of_a_further_judge(jury, spread, evidence)
         if self.interval != "sandwich":
             draws = self.resampled(fit, evidence.votes(self.seed, self.resamples), priors)
         if len(draws) and evidence.voters is not None:
-            draws = stretched(
-                draws, fit.strength, covariance(fit, replace(evidence, voters=None)), spread
-            )
-        return self.in_points(log, dropped, evidence, pooled, fit, priors, spread, draws)
+            narrow = covariance(fit, replace(evidence, voters=None))
+        if len(draws) and narrow is not spread:
+            draws = stretched(draws, fit.strength, narrow, spread)
+        rated = self.in_points(log, dropped, evidence, pooled, fit, priors, spread, draws)
+        if jury is None:
+            return rated
+        figures = jury.figures(log)
+        notes = (*rated.notes, *sentences(figures, len(jury), self.judges))
+        return replace(rated, fit=rated.fit | figures, notes=notes)
 
     def in_points(
         self,
@@ -309,6 +322,19 @@ class BradleyTerry:
             np.where(pinned, rating, low),
             np.where(pinned, rating, high),
         )
+
+
+def _of_a_further_judge(
+    jury: Judges | None, spread: Floats, evidence: Evidence
+) -> tuple[Floats, Evidence]:
+    """A covariance with that of a further judge, and as many degrees of freedom as judges leave."""
+    n = len(jury or ())
+    if jury is None or n < MIN_JUDGES:
+        needed = f"{MIN_JUDGES} judges or more whose verdicts rate all models"
+        raise base.RatingError(f"judges='like_these' needs {needed}, not {n}")
+    wide, freedom = spread.copy(), np.minimum(evidence.freedom, n - 1.0)
+    wide[: len(freedom), : len(freedom)] += jury.further()
+    return wide, replace(evidence, freedom=freedom)
 
 
 def _beyond(values: Floats, anchors: list[int]) -> Floats:

@@ -88,6 +88,8 @@ def rate_boards(
     """
     if method.covariates:
         raise base.RatingError("covariates are not streamed; rate fewer battles in memory")
+    if method.judges == "like_these":
+        raise base.RatingError("judges='like_these' is not streamed; rate the battles in memory")
     rows = stream.cells.log.dimension_rows()
     rows = {name: rows[name] for name in rows if only in (None, name)}
     boards, unrated = base.each_rated(
