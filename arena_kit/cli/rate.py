@@ -171,8 +171,7 @@ def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> B
         panel_fields = {"panel": jury.as_dict(), "notes": jury.sentences}
     _warn_if_long(spec, len(battles))
     with _patience(lambda: f"rating {len(battles):,} battles"):
-        judged = recorded is not None and recorded.gate is not None
-        board = rate(battles, spec, margin=margin, judged=judged)
+        board = rate(battles, spec, margin=margin)
     return board.model_copy(update=panel_fields)
 
 
@@ -265,9 +264,9 @@ def _streams(
 def _large(spec: Method, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     small = file.stat().st_size < _SMALL and file.suffix.lower() != ".parquet"
-    if not isinstance(spec, BradleyTerry) or spec.covariates or small:
+    if not isinstance(spec, BradleyTerry) or small:
         return False
-    if spec.judges == "like_these":
+    if spec.covariates or spec.judges == "like_these":
         return False
     from arena_kit.battles.on_disk import better_streamed
 

@@ -45,9 +45,9 @@ class PairOrder:
 
     `reversed` is decided the other way round. `gap` is by how many Bradley–Terry points the upper
     one leads, None where the evidence on one of them does not reach for a claim. `more` is how
-    many more votes of the present mix would make an open order what `becomes` says, if the gap
-    stays as it is, and `weeks` how long they take at the present rate; None where that is out of
-    reach or the log has no times.
+    many more votes of the present mix make an open order what `becomes` says with a power of
+    50 %, and `weeks` how long they take at the present rate; None where that is not within reach
+    or the log has no times.
     """
 
     above: str

@@ -84,7 +84,7 @@ class Evidence:
     counts, else 1. `pieces` is how many there are by the way that has fewer. `freedom` has the
     degrees of freedom of every gap, and of every rating on its diagonal; `scarce` are models with
     too little evidence for an interval. `these_voters` is the effective number of voters who are
-    too few to stand for others, 0 where they are not.
+    too few to stand for others, 0 where they are not. `questions` counts those that are clusters.
     """
 
     rows: Cells
@@ -95,6 +95,7 @@ class Evidence:
     scarce: NDArray[np.bool_]
     pieces: float
     these_voters: float = 0.0
+    questions: int = 0
 
     @classmethod
     def of(cls, log: BattleLog, x: Floats, cluster: Cluster) -> Evidence:
@@ -130,6 +131,7 @@ class Evidence:
             scarce=np.any(scarce, axis=0),
             pieces=min(_pieces(way, counts) for way in cuts.values() or [None]),
             these_voters=these,
+            questions=int(cuts["question"].max()) + 1 if "question" in cuts else 0,
         )
 
     @classmethod

@@ -202,6 +202,7 @@ class BradleyTerry:
             covariance=shown_spread,
             profile=profile,
             fit=self._beside(counted, fit, spread),
+            n_questions=evidence.questions,
             notes=few_voters(evidence.these_voters),
         )
 

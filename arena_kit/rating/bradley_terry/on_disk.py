@@ -206,6 +206,7 @@ def _by_rows(
             scarce=np.any([too_few(str(c.way), c.seen, c.shares) for c in added], axis=0),
             pieces=min(cut.pieces for cut in added),
             these_voters=these,
+            questions=next((round(c.pieces) for c in added if c.way == "question"), 0),
         )
         dropped = board.dropped
         yield method.in_points(board.log, dropped, evidence, pooled[i], fit, priors, spread, draws)

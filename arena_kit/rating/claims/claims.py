@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
+from arena_kit.rating.claims.forecast import Gap, Spread
 from arena_kit.rating.critical_values import (
     normal_cdf,
     normal_score,
@@ -40,8 +41,8 @@ State = Literal["decided", "equivalent", "open"]
 #: benchmarks/claims.py prints what it holds.
 LEVELS = {1: 0.95, 12: 0.985, 80: 0.995}
 _MORE_LOOKS = 0.999
-_NEVER = 1e9  # battles beyond any arena
 _SHOWN = 6  # names in a sentence
+OUT_OF_REACH = "not within reach of this prompt bank"
 
 
 class Gaps(NamedTuple):
@@ -144,55 +145,69 @@ def tiers(ratings: Ratings) -> tuple[tuple[str, ...], ...]:
 class Neighbours(NamedTuple):
     """Two neighbours of the ranking, and whether their order is decided.
 
-    `equivalent` is a gap that surely lies within the margin. `more` is how many more battles of
-    the present mix would decide an open order if its gap stays as it is; None where that is out
-    of reach.
+    `equivalent` is a gap that surely lies within the margin. `more` is how many further battles of
+    the present mix decide an open order with a power of 50 %, `prompts` on how many further
+    questions, where these are clusters; None where that is not within reach.
     """
 
     above: str
     below: str
     state: State
     more: int | None
+    prompts: int | None = None
 
 
-def neighbours(ratings: Ratings, margin: float = 0.0) -> tuple[Neighbours, ...]:
+def neighbours(ratings: Ratings, margin: float = 0.0, power: float = 0.5) -> tuple[Neighbours, ...]:
     """All neighbours of the ranking whose evidence reaches, best first."""
-    return between(ratings, pairwise(_known_order(ratings)), margin)
+    return between(ratings, pairwise(_known_order(ratings)), margin, power)
 
 
 def between(
-    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float = 0.0
+    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float = 0.0, power: float = 0.5
 ) -> tuple[Neighbours, ...]:
     """Any two models, as neighbours of another order are: `above` is the one rated higher."""
     clear, alike = decided(ratings), equivalent(ratings, margin)
-    score, bar = deviates(ratings), _bars(ratings)
-    index = {model: i for i, model in enumerate(ratings.models)}
-    out = []
+    index, bar = {model: i for i, model in enumerate(ratings.models)}, _bars(ratings)
+    likely, out = spread(ratings), []
     for one, other in pairs:
         above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
         at = index[above], index[below]
         state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        more = _more(ratings.n_battles, score[at], bar[at]) if state == "open" else 0
-        out.append(Neighbours(above, below, state, more))
+        growth = _known_gap(ratings, *at, bar[at]).growth(likely, power) if state == "open" else 1.0
+        counts = (_further(n, growth) for n in (ratings.n_battles, ratings.n_questions))
+        out.append(Neighbours(above, below, state, *counts))
     return tuple(out)
 
 
 def until_equivalent(
     ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float
 ) -> tuple[int | None, ...]:
-    """How many more battles of the present mix would make two models equivalent if their gap stays
-    as it is; None where that is out of reach.
+    """How many further battles of the present mix show two models to be equivalent with a power of
+    50 %; None where that is not within reach.
     """
-    spare = _scores(ratings, margin - np.abs(_gap(ratings)))
     index = {model: i for i, model in enumerate(ratings.models)}
-    bar = neighbour_score(looks(ratings))
-    return tuple(_more(ratings.n_battles, spare[index[a], index[b]], bar) for a, b in pairs)
+    likely, bar = spread(ratings), neighbour_score(looks(ratings))
+    known = [_known_gap(ratings, index[a], index[b], bar) for a, b in pairs]
+    growth = [each.growth(likely, 0.5, margin) if margin else None for each in known]
+    return tuple(_further(ratings.n_battles, times) for times in growth)
 
 
-def _more(n_battles: int, score: float, bar: float) -> int | None:
-    """Battles that are missing, as the standard error falls with the root of their number."""
-    times = (bar / score) ** 2 if score > 0 else np.inf
-    return ceil(n_battles * (times - 1)) if n_battles * times < _NEVER else None
+def spread(ratings: Ratings) -> Spread:
+    """How far apart models are in truth, by those whose evidence reaches."""
+    index = [ratings.models.index(model) for model in _known_order(ratings)]
+    return Spread.of(ratings.values()[index], gap_errors(ratings)[np.ix_(index, index)])
+
+
+def _known_gap(ratings: Ratings, i: int, j: int, bar: float) -> Gap:
+    """What is known of a gap, its standard error such that it gives the deviate."""
+    size, df, score = (abs(float(of(ratings)[i, j])) for of in (_gap, _freedom, deviates))
+    error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[i, j]
+    return Gap(size, float(error), df, bar)
+
+
+def _further(n: int, growth: float | None) -> int | None:
+    """How many of `n` are missing to so many times of them."""
+    return ceil(n * (growth - 1)) if n and growth else None
 
 
 def equivalent(ratings: Ratings, margin: float) -> Bools:
@@ -257,10 +272,13 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])
+        n, unit = (nearest.prompts, "prompts") if nearest.prompts else (more, "battles")
         text += (
             f"; the next, {nearest.above} above {nearest.below}, needs about "
-            f"{two_digits(more):,} more battles"
+            f"{two_digits(n):,} further {unit} for 50 % power"
         )
+    elif any(pair.state == "open" for pair in pairs):
+        text += f"; the others are {OUT_OF_REACH if ratings.n_questions else 'not within reach'}"
     groups = len(tiers(ratings))
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
 
