@@ -104,6 +104,7 @@ class Evidence:
         """
         ways, these = _ways(log, cluster)
         plain = not x.shape[1] and log.share_a is None
+        asked = int(ways["question"].max()) + 1 if "question" in ways else 0
         if log.question_id is None and log.voter is None and plain:
             return cls._counted(log)
         named = np.zeros(len(log), bool)
@@ -112,7 +113,7 @@ class Evidence:
         counts = np.where(named, 1.0, log.weights())
         cuts = {name: way for name, way in ways.items() if way.max() + 1 < len(log)}
         if not cuts and plain and np.array_equal(counts, log.weights()):
-            return replace(cls._counted(log), these_voters=these)
+            return replace(cls._counted(log), these_voters=these, questions=asked)
         rows, n = Cells.of(log, x), len(log.models)
         seen = {
             name: questions_seen(log.a, log.b, way, n) + log.per_model(counts - 1)
@@ -131,7 +132,7 @@ class Evidence:
             scarce=np.any(scarce, axis=0),
             pieces=min(_pieces(way, counts) for way in cuts.values() or [None]),
             these_voters=these,
-            questions=int(cuts["question"].max()) + 1 if "question" in cuts else 0,
+            questions=asked,
         )
 
     @classmethod

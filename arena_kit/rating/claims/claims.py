@@ -167,13 +167,13 @@ def between(
 ) -> tuple[Neighbours, ...]:
     """Any two models, as neighbours of another order are: `above` is the one rated higher."""
     clear, alike = decided(ratings), equivalent(ratings, margin)
-    index, bar = {model: i for i, model in enumerate(ratings.models)}, _bars(ratings)
+    index = {model: i for i, model in enumerate(ratings.models)}
     likely, out = spread(ratings), []
     for one, other in pairs:
         above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
         at = index[above], index[below]
         state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        growth = _known_gap(ratings, *at, bar[at]).growth(likely, power) if state == "open" else 1.0
+        growth = _known_gap(ratings, *at).growth(likely, power) if state == "open" else 1.0
         counts = (_further(n, growth) for n in (ratings.n_battles, ratings.n_questions))
         out.append(Neighbours(above, below, state, *counts))
     return tuple(out)
@@ -186,8 +186,8 @@ def until_equivalent(
     50 %; None where that is not within reach.
     """
     index = {model: i for i, model in enumerate(ratings.models)}
-    likely, bar = spread(ratings), neighbour_score(looks(ratings))
-    known = [_known_gap(ratings, index[a], index[b], bar) for a, b in pairs]
+    likely, bars = spread(ratings), (0.0, neighbour_score(looks(ratings)))
+    known = [_known_gap(ratings, index[a], index[b])._replace(bars=bars) for a, b in pairs]
     growth = [each.growth(likely, 0.5, margin) if margin else None for each in known]
     return tuple(_further(ratings.n_battles, times) for times in growth)
 
@@ -198,11 +198,13 @@ def spread(ratings: Ratings) -> Spread:
     return Spread.of(ratings.values()[index], gap_errors(ratings)[np.ix_(index, index)])
 
 
-def _known_gap(ratings: Ratings, i: int, j: int, bar: float) -> Gap:
+def _known_gap(ratings: Ratings, i: int, j: int) -> Gap:
     """What is known of a gap, its standard error such that it gives the deviate."""
     size, df, score = (abs(float(of(ratings)[i, j])) for of in (_gap, _freedom, deviates))
     error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[i, j]
-    return Gap(size, float(error), df, bar)
+    middle, apart = ratings.values()[[i, j]].mean(), int(_spans(ratings)[i, j])
+    bars = span_scores(len(ratings.models), level(looks(ratings)))
+    return Gap(size, float(middle), float(error), df, (0.0, *bars[apart:]))
 
 
 def _further(n: int, growth: float | None) -> int | None:

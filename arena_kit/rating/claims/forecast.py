@@ -2,12 +2,15 @@
 
 Gaps that were estimated from little are too large. They are shrunk as empirical Bayes does (Efron
 and Morris 1975): true ratings are normal, and their standard deviation has a flat prior and is
-integrated over its posterior, since few models tell little about it.
+integrated over its posterior, since few models tell little about it. Neighbours need not stay
+neighbours, and models further apart need a larger gap; how many will stand between follows from
+the same spread.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections.abc import Sequence
 from math import sqrt
 from typing import NamedTuple
 
@@ -26,32 +29,51 @@ _LEAST = 1e-12  # a deviation that counts as none
 
 
 class Spread(NamedTuple):
-    """The variance of the gap between two models drawn at random: its posterior."""
+    """How `n` models are spread in truth: normal about their mean, the standard deviation by its
+    posterior.
+    """
 
-    variance: Floats
+    deviation: Floats
     weight: Floats
+    mean: float
+    n: int
 
     @classmethod
     def of(cls, rating: Floats, errors: Floats) -> Spread:
-        """The posterior by ratings and the standard errors of their gaps."""
+        """The spread by ratings and the standard errors of their gaps."""
         n = len(rating)
         contrasts = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
         noise, axes = np.linalg.eigh(-contrasts.T @ errors**2 @ contrasts / 2)
         noise, seen = np.maximum(0, noise), (rating @ contrasts @ axes) ** 2
         least, most = 0.05 * sqrt(noise.mean()), 3 * sqrt(noise.mean() + seen.mean())
-        root = np.geomspace(least + _LEAST, most + _LEAST, _POINTS)
-        total = noise + root[:, None] ** 2
-        log_weight = np.log(root) - (np.log(total) + seen / total).sum(axis=1) / 2
+        deviation = np.geomspace(least + _LEAST, most + _LEAST, _POINTS)
+        total = noise + deviation[:, None] ** 2
+        log_weight = np.log(deviation) - (np.log(total) + seen / total).sum(axis=1) / 2
         weight = np.exp(log_weight - log_weight.max())
-        return cls(2 * root**2, weight / weight.sum())
+        return cls(deviation, weight / weight.sum(), float(rating.mean()), n)
+
+    def kept(self, variance: float) -> Floats:
+        """The part of a gap of this variance that is true."""
+        return np.asarray(2 * self.deviation**2 / (2 * self.deviation**2 + variance))
 
     def beyond(self, gap: float, now: float, then: float, same: float, bar: float) -> float:
         """How probable it is that a gap of variance `now` is beyond the bar, either way, after
         a run that gives it the variance `then` and in which it weighs `same`.
         """
-        kept = self.variance / (self.variance + now)
+        kept = self.kept(now)
         moves = np.sqrt(np.maximum(0, (1 - same) ** 2 * kept * now + then - same**2 * now))
         return float(self.weight @ chance_beyond(gap * (same + (1 - same) * kept), bar, moves))
+
+    def bar(self, middle: float, now: float, error: float, bars: Sequence[float]) -> float:
+        """What decides two models about `middle` once their gap has this standard error, of `bars`
+        by places apart: others may then stand between them.
+        """
+        above, bar = self.kept(now) * (middle - self.mean), bars[1]
+        for _ in range(2):
+            ends = [(above + side * bar * error / 2) / self.deviation for side in (1, -1)]
+            inside = (self.n - 2) * self.weight @ np.subtract(*map(normal_cdf, ends))
+            bar = float(np.interp(1 + inside, range(len(bars)), bars))
+        return bar
 
 
 def chance_beyond(gap: Floats | float, bar: float, moves: Floats | float) -> Floats:
@@ -63,23 +85,28 @@ def chance_beyond(gap: Floats | float, bar: float, moves: Floats | float) -> Flo
 
 
 class Gap(NamedTuple):
-    """A gap with its standard error and degrees of freedom, and the normal deviate that decides."""
+    """A gap, the middle of the two ratings, its standard error and degrees of freedom, and the
+    normal deviates that decide it, by places apart.
+    """
 
     size: float
+    middle: float
     error: float
     freedom: float
-    bar: float
+    bars: Sequence[float]
 
     def growth(self, spread: Spread, power: float, margin: float = 0.0) -> float | None:
         """How many times the present evidence decides the order with this chance (with a `margin`:
         shows that the gap lies within it); None where more than `MOST`.
         """
+        now = self.error**2
 
         def chance(times: float) -> float:
-            then = self.error**2 / times
-            bar = float(t_score(self.bar, times * (self.freedom + 1) - 1)) * sqrt(then)
+            error = sqrt(now / times)
+            bar = spread.bar(self.middle, now, error, self.bars)
+            bar = float(t_score(bar, times * (self.freedom + 1) - 1)) * error
             limit = margin - bar if margin else bar
-            beyond = spread.beyond(self.size, self.error**2, then, 1 / times, abs(limit))
+            beyond = spread.beyond(self.size, now, error**2, 1 / times, abs(limit))
             return (1 - beyond if limit > 0 else 0.0) if margin else beyond
 
         step = bisect_left(_GROWTH, power, key=chance)

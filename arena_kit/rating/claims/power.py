@@ -33,7 +33,7 @@ from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.forecast import chance_beyond
-from arena_kit.rating.critical_values import t_score
+from arena_kit.rating.critical_values import span_scores, t_score
 
 _MOST_REFITS = 60
 _TIED = 1e-9  # a gap that is rounding
@@ -296,7 +296,7 @@ def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
         covariance(information(worth * met)) for met in (meetings.earlier, meetings.planned)
     )
     both = before @ information(worth * meetings.repeated) @ after
-    errors, bar = claims.gap_errors(ratings), _bar(meetings.questions)
+    errors, bars = claims.gap_errors(ratings), span_scores(len(ratings.models), claims.level(1))
     likely, found = claims.spread(ratings), []
     for above, below in pairwise(ratings.order):
         i, j = ratings.models.index(above), ratings.models.index(below)
@@ -305,9 +305,10 @@ def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
             continue
         scale = now / gap_variance(before, i, j)
         then, shared = (scale * gap_variance(each, i, j) for each in (after, both))
-        gap = ratings[above].rating - ratings[below].rating
+        high, low = ratings[above].rating, ratings[below].rating
         error = sqrt(then)
-        chance = likely.beyond(gap, now, then, shared / now, bar * error)
+        bar = _t(likely.bar((high + low) / 2, now, error, bars), meetings.questions)
+        gap, chance = high - low, likely.beyond(high - low, now, then, shared / now, bar * error)
         found.append(Prospect(above=above, below=below, gap=gap, error=error, chance=chance))
     return tuple(found)
 
@@ -322,7 +323,8 @@ def smallest_gaps(planned: Floats, questions: int, scale: float) -> tuple[float,
     n = len(planned)
     typical = 2 * float(np.trace(spread)) / (n - 1)  # the mean variance of a gap over all pairs
     error = scale / ln(10) * sqrt(DESIGN_EFFECT * typical)
-    return _bar(questions) * error, (_bar(questions) + _LIKELY) * error
+    bar = _t(claims.neighbour_score(), questions)
+    return bar * error, (bar + _LIKELY) * error
 
 
 def information(weights: Floats) -> Floats:
@@ -361,6 +363,6 @@ def _worth(ratings: Ratings) -> Floats:
     return np.asarray(1 / (2 + 2 * np.cosh(gap)))
 
 
-def _bar(questions: int) -> float:
-    """What decides two neighbours, in standard errors that rest on so many questions."""
-    return float(t_score(claims.neighbour_score(), np.array(questions - 1.0)))
+def _t(bar: float, questions: int) -> float:
+    """A normal deviate in standard errors that rest on so many questions."""
+    return float(t_score(bar, np.array(questions - 1.0)))
