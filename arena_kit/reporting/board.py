@@ -46,8 +46,7 @@ SCALES = (
 #: What the columns of a table of neighbours count.
 REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
 POWER = (
-    "Further: needed for 50% power at this gap; not within reach (of this prompt bank): more than "
-    f"{MOST:.0f} times what was judged."
+    f"Further: needed for 50% power at this gap, or not within reach: over {MOST:.0f} times these."
 )
 #: What methods are called where names must be Python's.
 _NAMES = {"bradley-terry": "bradley_terry", "permutation-elo": "elo", "glicko2": "glicko2"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Literal, NamedTuple
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,90 +46,55 @@ class Judges:
                 found.append(strengths(own))
         return cls(strength=np.array(found), of_battle=of_battle) if len(found) > 1 else None
 
-    def __len__(self) -> int:
-        return len(self.strength)
-
     def further(self) -> Floats:
         """The covariance of a further judge's strengths about the mean of these."""
-        return np.asarray(np.cov(self.strength, rowvar=False) * (1 + 1 / len(self)))
-
-    def effective(self, correlation: float) -> float:
-        """How many independent judges say as much."""
-        return len(self) / (1 + (len(self) - 1) * min(1.0, max(0.0, correlation)))
+        return np.asarray(np.cov(self.strength, rowvar=False) * (1 + 1 / len(self.strength)))
 
     def figures(self, log: BattleLog) -> dict[str, float]:
         """The mean correlation of residuals and the effective number of judges, with its 95 %
         interval; nothing where they share battles on too few questions.
         """
-        questions = _by_question(self._verdicts(log))
-        if len(questions) < MIN_QUESTIONS:
+        products, pairs, k = *self._by_question(log), len(self.strength)
+        if len(pairs) < MIN_QUESTIONS:
             return {}
-        mean, half = _jackknife(*questions.T)
-        return {
-            "judges": len(self),
-            "judges_correlation": mean,
-            "judges_effective": self.effective(mean),
-            "judges_effective_low": self.effective(mean + half),
-            "judges_effective_high": self.effective(mean - half),
-        }
+        mean = products.sum() / pairs.sum()
+        without = (products.sum() - products) / (pairs.sum() - pairs)
+        effective = pairs.sum() ** 2 / (pairs**2).sum()  # fewer than questions that weigh the same
+        error = np.sqrt((1 - 1 / effective) * ((without - mean) ** 2).sum())  # the jackknife's
+        half = float(t_score(NORMAL_95, effective - 1)) * error
+        spans = {"": 0.0, "_low": half, "_high": -half}
+        found = {x: k / (1 + (k - 1) * np.clip(mean + h, 0, 1)) for x, h in spans.items()}
+        effective_judges = {f"judges_effective{end}": float(n) for end, n in found.items()}
+        return {"judges": k, "judges_correlation": float(mean), **effective_judges}
 
-    def _verdicts(self, log: BattleLog) -> _Verdicts:
-        """Every judge's residual on every battle; the mean where it judged one several times."""
+    def _by_question(self, log: BattleLog) -> Floats:
+        """For each question on which judges share a battle, the sum of the products of two judges'
+        standardised residuals, and how many there are.
+        """
         log, n = log.sides_in_order(), len(log.models)
         asked = -1 if log.question_id is None else log.question_id.codes
         rows = np.flatnonzero((self.of_battle >= 0) & (asked >= 0))
         judge, a, b = self.of_battle[rows], log.a[rows], log.b[rows]
         expected = 1 / (1 + np.exp(self.strength[judge, b] - self.strength[judge, a]))
-        keys, battle = np.unique((log.clusters()[rows] * n + a) * n + b, return_inverse=True)
-        verdicts, row = np.unique(judge * len(keys) + battle, return_inverse=True)
-        residual = np.bincount(row, scores(log)[rows] - expected) / np.bincount(row)
-        judge, battle = np.divmod(verdicts, max(1, len(keys)))
-        size = np.sqrt(np.bincount(judge, residual**2) / np.bincount(judge))
-        return _Verdicts(keys // n**2, battle, residual / size[judge])
-
-
-class _Verdicts(NamedTuple):
-    """The question of each battle; the battle of each verdict, and its standardised residual."""
-
-    question: NDArray[np.int64]
-    battle: NDArray[np.int64]
-    residual: Floats
-
-
-def _by_question(verdicts: _Verdicts) -> Floats:
-    """For each question on which two judges share a battle, the sum of the products of their
-    residuals, and how many there are.
-    """
-    n = np.bincount(verdicts.battle)
-    summed = np.bincount(verdicts.battle, verdicts.residual)
-    products = summed**2 - np.bincount(verdicts.battle, verdicts.residual**2)
-    sums = [np.bincount(verdicts.question, each) for each in (products, n * (n - 1))]
-    return np.array([each[sums[1] > 0] for each in sums]).T
-
-
-def _jackknife(product: Floats, count: Floats) -> tuple[float, float]:
-    """A ratio of sums over questions, and half of its 95 % interval; questions that weigh more
-    leave fewer degrees of freedom.
-    """
-    ratio = product.sum() / count.sum()
-    without = (product.sum() - product) / (count.sum() - count)
-    effective = count.sum() ** 2 / (count**2).sum()
-    error = np.sqrt((1 - 1 / effective) * ((without - ratio) ** 2).sum())
-    return float(ratio), float(t_score(NORMAL_95, effective - 1) * error)
+        keys = (log.clusters()[rows].astype(np.int64) * n + a) * n + b
+        battles, battle = np.unique(keys, return_inverse=True)
+        residual = np.full((len(self.strength), len(battles)), np.nan)
+        residual[judge, battle] = scores(log)[rows] - expected  # of a judge asked twice the last
+        known = np.isfinite(residual)
+        z = np.where(known, residual, 0.0)
+        z /= np.sqrt((z**2).sum(axis=1) / np.maximum(1, known.sum(axis=1)))[:, None]
+        sums = z.sum(axis=0) ** 2 - (z**2).sum(axis=0), known.sum(axis=0) * (known.sum(axis=0) - 1)
+        products, pairs = (np.bincount(battles // n**2, each) for each in sums)
+        return np.array([products, pairs])[:, pairs > 0]
 
 
 def sentences(figures: Mapping[str, float], n: int, sample: Sample) -> tuple[str, ...]:
     """What is said where several judges rate."""
-    about = (
-        f"Claims are about what a further judge like these {n} would say."
-        if sample == "like_these"
-        else "Claims are about these judges."
+    like = f"Claims are about what a further judge like these {n} would say."
+    about = like if sample == "like_these" else "Claims are about these judges."
+    told = (
+        "Effective number of judges: {judges_effective:.1f} of {judges} (95 % interval "
+        "{judges_effective_low:.1f} to {judges_effective_high:.1f}; mean residual correlation "
+        "{judges_correlation:.2f})."
     )
-    if not figures:
-        return (about,)
-    low, high = figures["judges_effective_low"], figures["judges_effective_high"]
-    effective = (
-        f"Effective number of judges: {figures['judges_effective']:.1f} of {n} (95 % interval "
-        f"{low:.1f} to {high:.1f}; mean residual correlation {figures['judges_correlation']:.2f})."
-    )
-    return effective, about
+    return (told.format(**figures), about) if figures else (about,)

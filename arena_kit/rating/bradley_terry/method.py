@@ -148,7 +148,7 @@ class BradleyTerry:
         if jury is None:
             return rated
         figures = jury.figures(log)
-        notes = (*rated.notes, *sentences(figures, len(jury), self.judges))
+        notes = (*rated.notes, *sentences(figures, len(jury.strength), self.judges))
         return replace(rated, fit=rated.fit | figures, notes=notes)
 
     def in_points(
@@ -329,7 +329,7 @@ def _of_a_further_judge(
     jury: Judges | None, spread: Floats, evidence: Evidence
 ) -> tuple[Floats, Evidence]:
     """A covariance with that of a further judge, and as many degrees of freedom as judges leave."""
-    n = len(jury or ())
+    n = 0 if jury is None else len(jury.strength)
     if jury is None or n < MIN_JUDGES:
         needed = f"{MIN_JUDGES} judges or more whose verdicts rate all models"
         raise base.RatingError(f"judges='like_these' needs {needed}, not {n}")

@@ -86,10 +86,9 @@ def rate_boards(
     """Ratings of every dimension (or of one `only`) that has one, and why the others have none;
     `start` hears of every pass.
     """
-    if method.covariates:
-        raise base.RatingError("covariates are not streamed; rate fewer battles in memory")
-    if method.judges == "like_these":
-        raise base.RatingError("judges='like_these' is not streamed; rate the battles in memory")
+    if method.covariates or method.judges == "like_these":
+        what = "covariates are" if method.covariates else "judges='like_these' is"
+        raise base.RatingError(f"{what} not streamed; rate fewer battles in memory")
     rows = stream.cells.log.dimension_rows()
     rows = {name: rows[name] for name in rows if only in (None, name)}
     boards, unrated = base.each_rated(

@@ -14,7 +14,7 @@ other ratings, their gap in standard errors. docs/claims.md has the levels that 
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from math import ceil
+from math import ceil, sqrt
 from math import log as ln
 from typing import Any, Literal, NamedTuple
 
@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
-from arena_kit.rating.claims.forecast import Gap, Spread
+from arena_kit.rating.claims.forecast import Spread, growth
 from arena_kit.rating.critical_values import (
     normal_cdf,
     normal_score,
@@ -173,8 +173,8 @@ def between(
         above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
         at = index[above], index[below]
         state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        growth = _known_gap(ratings, *at).growth(likely, power) if state == "open" else 1.0
-        counts = (_further(n, growth) for n in (ratings.n_battles, ratings.n_questions))
+        times = _growth(ratings, likely, at, power) if state == "open" else 1.0
+        counts = (_further(n, times) for n in (ratings.n_battles, ratings.n_questions))
         out.append(Neighbours(above, below, state, *counts))
     return tuple(out)
 
@@ -186,10 +186,9 @@ def until_equivalent(
     50 %; None where that is not within reach.
     """
     index = {model: i for i, model in enumerate(ratings.models)}
-    likely, bars = spread(ratings), (0.0, neighbour_score(looks(ratings)))
-    known = [_known_gap(ratings, index[a], index[b])._replace(bars=bars) for a, b in pairs]
-    growth = [each.growth(likely, 0.5, margin) if margin else None for each in known]
-    return tuple(_further(ratings.n_battles, times) for times in growth)
+    ats, likely = [(index[a], index[b]) for a, b in pairs], spread(ratings)
+    times = [_growth(ratings, likely, at, margin=margin) if margin else None for at in ats]
+    return tuple(_further(ratings.n_battles, each) for each in times)
 
 
 def spread(ratings: Ratings) -> Spread:
@@ -198,18 +197,31 @@ def spread(ratings: Ratings) -> Spread:
     return Spread.of(ratings.values()[index], gap_errors(ratings)[np.ix_(index, index)])
 
 
-def _known_gap(ratings: Ratings, i: int, j: int) -> Gap:
-    """What is known of a gap, its standard error such that it gives the deviate."""
-    size, df, score = (abs(float(of(ratings)[i, j])) for of in (_gap, _freedom, deviates))
-    error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[i, j]
-    middle, apart = ratings.values()[[i, j]].mean(), int(_spans(ratings)[i, j])
-    bars = span_scores(len(ratings.models), level(looks(ratings)))
-    return Gap(size, float(middle), float(error), df, (0.0, *bars[apart:]))
+def _growth(
+    ratings: Ratings, likely: Spread, at: tuple[int, int], power: float = 0.5, margin: float = 0.0
+) -> float | None:
+    """How many times the present evidence decides an order with this power, or shows that its gap
+    lies within a margin; the standard error now is the one that gives the gap's deviate.
+    """
+    size, df, score = (abs(float(of(ratings)[at])) for of in (_gap, _freedom, deviates))
+    error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]
+    now, middle = float(error) ** 2, float(ratings.values()[list(at)].mean())
+    bars = span_scores(2 if margin else len(ratings.models), level(looks(ratings)))
+    bars = bars if margin else (0.0, *bars[_spans(ratings)[at] :])
+
+    def chance(times: float) -> float:
+        then = now / times
+        t = float(t_score(likely.bar(middle, now, sqrt(then), bars), times * (df + 1) - 1))
+        limit = margin - t * sqrt(then) if margin else t * sqrt(then)
+        beyond = likely.beyond(size, now, then, 1 / times, limit)
+        return (1 - beyond) * (limit > 0) if margin else beyond
+
+    return growth(chance, power)
 
 
-def _further(n: int, growth: float | None) -> int | None:
+def _further(n: int, times: float | None) -> int | None:
     """How many of `n` are missing to so many times of them."""
-    return ceil(n * (growth - 1)) if n and growth else None
+    return ceil(n * (times - 1)) if n and times else None
 
 
 def equivalent(ratings: Ratings, margin: float) -> Bools:

@@ -10,21 +10,21 @@ the same spread.
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.critical_values import normal_cdf, t_score
+from arena_kit.rating.critical_values import normal_cdf
 
 Floats = NDArray[np.float64]
 
 #: Times of the present evidence beyond which an order is not within reach.
 MOST = 40.0
 _GROWTH = np.geomspace(1.01, MOST, 128)
-_POINTS = 24  # of the posterior
+_POINTS = 32  # of the posterior
 _LEAST = 1e-12  # a deviation that counts as none
 
 
@@ -41,11 +41,12 @@ class Spread(NamedTuple):
     @classmethod
     def of(cls, rating: Floats, errors: Floats) -> Spread:
         """The spread by ratings and the standard errors of their gaps."""
-        n = len(rating)
+        if (n := len(rating)) < 2:
+            return cls(np.ones(1), np.ones(1), 0.0, n)
         contrasts = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
         noise, axes = np.linalg.eigh(-contrasts.T @ errors**2 @ contrasts / 2)
         noise, seen = np.maximum(0, noise), (rating @ contrasts @ axes) ** 2
-        least, most = 0.05 * sqrt(noise.mean()), 3 * sqrt(noise.mean() + seen.mean())
+        least, most = 0.05 * sqrt(noise.mean()), 12 * sqrt(noise.mean() + seen.mean())
         deviation = np.geomspace(least + _LEAST, most + _LEAST, _POINTS)
         total = noise + deviation[:, None] ** 2
         log_weight = np.log(deviation) - (np.log(total) + seen / total).sum(axis=1) / 2
@@ -84,30 +85,9 @@ def chance_beyond(gap: Floats | float, bar: float, moves: Floats | float) -> Flo
     return np.asarray(normal_cdf((gap - bar) / moves) + normal_cdf((-gap - bar) / moves))
 
 
-class Gap(NamedTuple):
-    """A gap, the middle of the two ratings, its standard error and degrees of freedom, and the
-    normal deviates that decide it, by places apart.
+def growth(chance: Callable[[float], float], power: float) -> float | None:
+    """The times of the present evidence from which this chance is reached; None where they are more
+    than `MOST`.
     """
-
-    size: float
-    middle: float
-    error: float
-    freedom: float
-    bars: Sequence[float]
-
-    def growth(self, spread: Spread, power: float, margin: float = 0.0) -> float | None:
-        """How many times the present evidence decides the order with this chance (with a `margin`:
-        shows that the gap lies within it); None where more than `MOST`.
-        """
-        now = self.error**2
-
-        def chance(times: float) -> float:
-            error = sqrt(now / times)
-            bar = spread.bar(self.middle, now, error, self.bars)
-            bar = float(t_score(bar, times * (self.freedom + 1) - 1)) * error
-            limit = margin - bar if margin else bar
-            beyond = spread.beyond(self.size, now, error**2, 1 / times, abs(limit))
-            return (1 - beyond if limit > 0 else 0.0) if margin else beyond
-
-        step = bisect_left(_GROWTH, power, key=chance)
-        return float(_GROWTH[step]) if step < len(_GROWTH) else None
+    step = bisect_left(_GROWTH, power, key=chance)
+    return float(_GROWTH[step]) if step < len(_GROWTH) else None
