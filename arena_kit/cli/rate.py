@@ -16,7 +16,6 @@ from arena_kit.battles.readers.format import Columns
 from arena_kit.cli import base as cli
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.files import DataError, file_in
-from arena_kit.rating.bradley_terry.judges import Sample
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, rate
@@ -90,9 +89,6 @@ def _default(value: object, kind: object) -> str:
 @click.option("--looks", type=click.IntRange(min=1), metavar="N",
               help="How many times the board is read while battles come in (bradley-terry; "
               "default: a record's own, else 1).")  # fmt: skip
-@click.option("--judges", type=click.Choice(get_args(Sample)),
-              help="Whether verdicts of several judges are about these, or about a further judge "
-              "like these (bradley-terry; default: a record's own, else these).")  # fmt: skip
 @click.option("--also", multiple=True, type=cli.PATH, metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
@@ -128,7 +124,7 @@ def rate_command(
     inside, is rated with that record's settings, so the board of its report comes out again, and
     with --method elo the Elo beside it. Only Bradley–Terry says which orders are decided, how few
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
-    as a --panel.
+    as a --panel; with --set judges=like_these claims are about a further judge like these.
     """
     name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
     if given.verdicts is not None:
@@ -153,9 +149,8 @@ def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> B
         names = ", ".join(name for name, there in idle.items() if there)
         raise DataError(f"{names}: only with --verdicts, which names a file of verdicts")
     recorded, margin = _recorded(file), given.margin
-    own = {"looks": given.looks, "judges": given.judges}
-    changes = tuple(f"{key}={value}" for key, value in own.items() if value)
-    spec = _method(recorded, method, given.changes + changes, file)
+    looks = (f"looks={given.looks}",) if given.looks else ()
+    spec = _method(recorded, method, given.changes + looks, file)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     if margin is None:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, components, scores
+from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, RatingError, components, scores
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.critical_values import t_score
 
@@ -34,21 +34,25 @@ class Judges:
     of_battle: NDArray[np.intp]
 
     @classmethod
-    def of(cls, log: BattleLog, strengths: Callable[[BattleLog], Floats]) -> Judges | None:
-        """The judges of a log; None where there are not two."""
+    def of(cls, log: BattleLog, strengths: Callable[[BattleLog], Floats]) -> Judges:
+        """The judges of a log; none where it names fewer than two."""
         codes = np.full(len(log), -1) if log.judge_model is None else log.judge_model.codes
         named = np.unique(codes[codes >= 0])
-        of_battle, found = np.full(len(log), -1), []
+        found: list[Floats] = []
+        of_battle = np.full(len(log), -1)
         for code in named if len(named) > 1 else ():
             own = log.select(codes == code)
             if own.models == log.models and not np.ptp(components(len(own.models), own.a, own.b)):
                 of_battle[codes == code] = len(found)
                 found.append(strengths(own))
-        return cls(strength=np.array(found), of_battle=of_battle) if len(found) > 1 else None
+        return cls(strength=np.array(found), of_battle=of_battle)
 
     def further(self) -> Floats:
         """The covariance of a further judge's strengths about the mean of these."""
-        return np.asarray(np.cov(self.strength, rowvar=False) * (1 + 1 / len(self.strength)))
+        if (n := len(self.strength)) < MIN_JUDGES:
+            needed = f"{MIN_JUDGES} judges or more whose verdicts rate all models"
+            raise RatingError(f"judges='like_these' needs {needed}, not {n}")
+        return np.asarray(np.cov(self.strength, rowvar=False) * (1 + 1 / n))
 
     def figures(self, log: BattleLog) -> dict[str, float]:
         """The mean correlation of residuals and the effective number of judges, with its 95 %

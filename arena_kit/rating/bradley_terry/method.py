@@ -14,7 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
 from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes, few_voters
-from arena_kit.rating.bradley_terry.judges import MIN_JUDGES, Judges, Sample, sentences
+from arena_kit.rating.bradley_terry.judges import Judges, Sample, sentences
 from arena_kit.rating.bradley_terry.likelihood import (
     Cells,
     Fit,
@@ -137,7 +137,9 @@ class BradleyTerry:
         narrow = spread = covariance(fit, evidence)
         jury = Judges.of(log, replace(self, covariates=()).strengths)
         if self.judges == "like_these":
-            spread, evidence = _of_a_further_judge(jury, spread, evidence)
+            freedom = np.minimum(evidence.freedom, len(jury.strength) - 1.0)
+            evidence, spread = replace(evidence, freedom=freedom), spread.copy()
+            spread[: len(freedom), : len(freedom)] += jury.further()
         if self.interval != "sandwich":
             draws = self.resampled(fit, evidence.votes(self.seed, self.resamples), priors)
         if len(draws) and evidence.voters is not None:
@@ -145,7 +147,7 @@ class BradleyTerry:
         if len(draws) and narrow is not spread:
             draws = stretched(draws, fit.strength, narrow, spread)
         rated = self.in_points(log, dropped, evidence, pooled, fit, priors, spread, draws)
-        if jury is None:
+        if len(jury.strength) < 2:
             return rated
         figures = jury.figures(log)
         notes = (*rated.notes, *sentences(figures, len(jury.strength), self.judges))
@@ -323,19 +325,6 @@ class BradleyTerry:
             np.where(pinned, rating, low),
             np.where(pinned, rating, high),
         )
-
-
-def _of_a_further_judge(
-    jury: Judges | None, spread: Floats, evidence: Evidence
-) -> tuple[Floats, Evidence]:
-    """A covariance with that of a further judge, and as many degrees of freedom as judges leave."""
-    n = 0 if jury is None else len(jury.strength)
-    if jury is None or n < MIN_JUDGES:
-        needed = f"{MIN_JUDGES} judges or more whose verdicts rate all models"
-        raise base.RatingError(f"judges='like_these' needs {needed}, not {n}")
-    wide, freedom = spread.copy(), np.minimum(evidence.freedom, n - 1.0)
-    wide[: len(freedom), : len(freedom)] += jury.further()
-    return wide, replace(evidence, freedom=freedom)
 
 
 def _beyond(values: Floats, anchors: list[int]) -> Floats:
