@@ -83,15 +83,15 @@ SETTINGS = (
 )
 
 
-#: Pilots behind the forecasts of a board.
+#: Pilots behind the forecasts of a board, and the power that is asked for.
 POWER = (
-    Setting(number=11, models=2, pilot=50, run=0, skills=100),
-    Setting(number=12, models=4, pilot=50, run=0, skills=100),
+    Setting(number=11, models=2, pilot=40, run=0, skills=100),
+    Setting(number=12, models=4, pilot=30, run=0, skills=100),
     Setting(number=13, models=6, pilot=20, run=0, skills=100),
-    Setting(number=14, models=8, pilot=30, run=0, skills=100),
-    Setting(number=15, models=8, pilot=30, run=0, skills=100, effect=0),
-    Setting(number=16, models=12, pilot=20, run=0, skills=60),
+    Setting(number=14, models=8, pilot=20, run=0, skills=100, effect=75),
+    Setting(number=15, models=12, pilot=15, run=0, skills=100),
 )
+ASKED = (0.5, 0.7)
 
 
 def battles(setting: Setting, rng: np.random.Generator) -> tuple[BattleLog, BattleLog]:
@@ -120,28 +120,29 @@ def judged(
     )
 
 
-def asked_and_came(setting: Setting, worlds: int, power: float) -> tuple[Floats, float]:
-    """Whether so many further prompts decided an order, of every world that has one within reach,
-    and the share of open orders that are.
+def asked_and_came(setting: Setting, worlds: int) -> tuple[dict[float, Floats], list[float]]:
+    """Whether so many further prompts decided an order, by the power that was asked for, of every
+    world that has one within reach; and the shares of open orders that are.
     """
-    came, reach = [], []
+    came: dict[float, list[bool]] = {power: [] for power in ASKED}
+    reach: dict[float, list[bool]] = {power: [] for power in ASKED}
     for world in range(worlds):
-        rng = np.random.default_rng([SEED, setting.number, world, round(100 * power)])
+        rng = np.random.default_rng([SEED, setting.number, world])
         skill = rng.normal(0, setting.skills, setting.models)
         pilot = judged(setting, skill, range(setting.pilot), rng)
-        found = claims.neighbours(BradleyTerry()(pilot), power=power)
-        waiting = [pair for pair in found if pair.state == "open"]
-        within = [pair for pair in waiting if pair.prompts]
-        reach += [bool(pair.prompts) for pair in waiting]
-        if within:
-            pair = within[rng.integers(len(within))]
-            more = range(setting.pilot, setting.pilot + (pair.prompts or 0))
-            log = BattleLog.joined(pilot, judged(setting, skill, more, rng))
-            after = BradleyTerry()(log)
-            at = after.models.index(pair.above), after.models.index(pair.below)
-            clear = claims.decided(after)
-            came.append(clear[at] or clear[at[::-1]])
-    return np.array(came, float), float(np.mean(reach))
+        before = BradleyTerry()(pilot)
+        for power in ASKED:
+            waiting = [p for p in claims.neighbours(before, power=power) if p.state == "open"]
+            reach[power] += [bool(pair.prompts) for pair in waiting]
+            if within := [pair for pair in waiting if pair.prompts]:
+                pair = within[rng.integers(len(within))]
+                more = range(setting.pilot, setting.pilot + (pair.prompts or 0))
+                after = BradleyTerry()(BattleLog.joined(pilot, judged(setting, skill, more, rng)))
+                at = after.models.index(pair.above), after.models.index(pair.below)
+                clear = claims.decided(after)
+                came[power].append(bool(clear[at] or clear[at[::-1]]))
+    shares = [float(np.mean(each or [0])) for each in reach.values()]
+    return {power: np.array(each, float) for power, each in came.items()}, shares
 
 
 def print_power(worlds: int) -> None:
@@ -149,13 +150,13 @@ def print_power(worlds: int) -> None:
     print(f"{worlds} worlds per setting, seed {SEED}; in %.\n")
     print("| models, pilot | asked 50: came | within reach | asked 70: came | within reach |")
     print("| --- | --- | --- | --- | --- |")
-    every: dict[float, list[float]] = {0.5: [], 0.7: []}
+    every: dict[float, list[float]] = {power: [] for power in ASKED}
     for setting in POWER:
+        came, reach = asked_and_came(setting, worlds)
         cells = [setting.pilot_title]
-        for power, seen in every.items():
-            came, reach = asked_and_came(setting, worlds, power)
-            seen.extend(came)
-            cells += [_share(came), f"{100 * reach:.0f}"]
+        for power, share in zip(ASKED, reach, strict=True):
+            every[power].extend(came[power])
+            cells += [_share(came[power]), f"{100 * share:.0f}"]
         print(f"| {' | '.join(cells)} |", flush=True)
     fifty, seventy = (_share(np.array(each)) for each in every.values())
     print(f"| all | {fifty} | | {seventy} | |")
@@ -163,6 +164,8 @@ def print_power(worlds: int) -> None:
 
 def _share(came: Floats) -> str:
     """A share with its Monte-Carlo error."""
+    if not len(came):
+        return "–"
     return f"{100 * came.mean():.1f} ± {100 * came.std() / np.sqrt(len(came)):.1f}"
 
 
