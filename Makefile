@@ -24,7 +24,7 @@ help:  ## show this list
 	.venv/peers/bin/python -m pip install --disable-pip-version-check -r $<
 	touch $@
 
-pilot: .venv/base  ## judge 50 prompts with the embedded judge and print the board
+pilot: .venv/base  ## judge 50 prompts with the demo judge and print the board
 	$(BIN)/arena-kit run pilot
 
 headline: .venv/base  ## the same on all 143 prompts
@@ -48,7 +48,7 @@ policy_validity: .venv/base  ## can the ranking of an arena be trusted this week
 model_pages: .venv/base  ## what the votes say of a few models of an arena
 	$(BIN)/arena-kit run model_pages
 
-vote_review: .venv/base  ## does any voter stand out from the others?
+vote_review: .venv/base  ## do any voters behave anomalously?
 	$(BIN)/arena-kit run vote_review
 
 test: .venv/dev  ## run the tests and re-check the notebooks' numbers, in five minutes

@@ -6,11 +6,12 @@ many did, and whether one of them was lost on the way change nothing.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
+from multiprocessing import get_context
 from typing import Any, Literal, TypeVar
 
 from arena_kit.files import DataError
@@ -75,11 +76,8 @@ def _from_threads(
 def _from_processes(
     function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int
 ) -> Iterator[Result]:
-    from joblib import Parallel, delayed
-
-    workers = Parallel(n_jobs=jobs, return_as="generator")
-    results: Iterator[Result] = workers(delayed(function)(task) for task in tasks)
-    return results
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        yield from pool.map(function, tasks)
 
 
 def _from_cluster(

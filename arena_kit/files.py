@@ -179,7 +179,7 @@ def read_text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise DataError(f"{path}: no such file; check the path") from None
     except UnicodeDecodeError as error:
         raise DataError(f"{path}: not UTF-8 text (byte {error.start})") from None
 
@@ -226,7 +226,7 @@ def read_value(name: str, text: str) -> Any:
 def read_lines(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
     """Line numbers and objects of a JSONL file; blank lines are skipped."""
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; check the path")
     number = 0
     try:
         opened: Any = gzip.open if path.suffix == ".gz" else open
@@ -248,7 +248,7 @@ def _parse_line(line: bytes, where: str) -> dict[str, Any]:
         raise DataError(f"{where}: nested too deeply") from None
     except ValueError as error:
         message = getattr(error, "msg", str(error))
-        raise DataError(f"{where}: not valid JSON ({message})") from None
+        raise DataError(f"{where}: not valid JSON ({message}); correct the line") from None
     if not isinstance(row, dict):
         raise DataError(f"{where}: expected a JSON object, got {type(row).__name__}")
     return _mended(row) if b"\\ud" in line.lower() else row
@@ -277,4 +277,4 @@ def file_hash(path: Path) -> str:
     try:
         return hashlib.sha256(path.read_bytes()).hexdigest()
     except FileNotFoundError:
-        raise DataError(f"{path}: no such file") from None
+        raise DataError(f"{path}: no such file; check the path") from None

@@ -222,7 +222,7 @@ def measure(
     log = crowd if attack is None else attacked(crowd, attack, model, n, rng)
     tests = voter_tests(log)
     bad = {test.voter for test in tests.tests if test.voter.startswith("attacker-")}
-    out = {test.voter for test in tests.standing_out}
+    out = {test.voter for test in tests.flagged}
     tally.honest += [test.evidence for test in tests.tests if test.voter not in bad]
     tally.attackers += [test.evidence for test in tests.tests if test.voter in bad]
     tally.found += len(out & bad)
@@ -243,7 +243,7 @@ def weekly(crowd: BattleLog, attack: Attack | None, n: int, rng: np.random.Gener
     for week in range(1, WEEKS + 1):
         with suppress(RatingError):  # too few votes of anybody so far
             tests = voter_tests(log.select(_so_far(log, week / WEEKS)))
-            last = {test.voter for test in tests.standing_out}
+            last = {test.voter for test in tests.flagged}
             ever |= last
     bad = {test.voter for test in tests.tests if test.voter.startswith("attacker-")}
     accused = f"accused at the last look {len(last - bad)}, ever {len(ever - bad)}"

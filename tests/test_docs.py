@@ -280,8 +280,10 @@ def test_the_tutorial_says_what_comes_out(tmp_path: Path, furnished: Path) -> No
         rated = json.loads(CliRunner().invoke(main, words).stdout)
     changed = rated["dropped"]["inconsistent"]
     assert f"{changed} of {rated['n_battles'] + changed} changed with the order" in page.read_text()
-    assert "*First place is open between careful and plain.*" in page.read_text()
-    assert [each["first"] for each in rated["dimensions"]] == [["careful", "plain"]]
+    assert "*First: careful, decided.*" in page.read_text()
+    (found,) = rated["dimensions"]
+    assert found["first"] == ["careful"]
+    assert f"{found['fragility']['removed']} removed would reverse it" in page.read_text()
 
 
 def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:

@@ -137,7 +137,7 @@ def test_the_loop_over_notebooks_of_the_documents_runs_on_a_cluster(
 ) -> None:
     """`cluster_grid.py` of docs/scale.md leaves a finished record per run."""
     shown = (ROOT / "docs" / "scale.md").read_text()
-    (code,) = re.findall(r"```python\n(import papermill\nfrom joblib.*?)```", shown, re.DOTALL)
+    (code,) = re.findall(r"```python\n(import papermill\nfrom distributed.*?)```", shown, re.DOTALL)
     here = code.replace("tcp://127.0.0.1:8786", cluster.address)
     root = f"import os; os.chdir({str(workspace)!r})"
     monkeypatch.chdir(workspace)

@@ -115,7 +115,7 @@ def test_import_is_light(tmp_path: Path) -> None:
         "rated = [rate(log) for rate in (ak.PermutationElo(), ak.BradleyTerry(), ak.Glicko2())]; "
         "ak.claims.gaps(rated[1]); "
         "heavy = {'pandas', 'numba', 'papermill', 'matplotlib', 'nbconvert', 'scipy', "
-        "'anthropic', 'joblib', 'sqlalchemy', 'fastapi'}; "
+        "'anthropic', 'latex2mathml', 'sqlalchemy', 'fastapi'}; "
         "print(sorted(heavy & set(sys.modules)))"
     )
     command = [sys.executable, "-c", code, str(battles)]

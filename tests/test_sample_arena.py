@@ -38,7 +38,7 @@ def test_the_script_makes_the_file(workspace: Path, script_name: str, name: str)
 
 
 def test_the_verdicts_are_the_embedded_judges(workspace: Path) -> None:
-    """The judged battles are what the embedded judge says on the sample's factuality prompts."""
+    """The judged battles are what the demo judge says on the sample's factuality prompts."""
     edited(workspace, dimensions__calibration=None, dimensions__clinical_utility=None)
     battles = to_battles(judgments_of("headline", n_perms=20)).by_dimension()["factuality"]
     fields = ("battle_id", "model_a", "model_b", "winner", "inconsistent", "question_id")

@@ -3,7 +3,7 @@
 import hashlib
 import re
 import unicodedata
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -47,20 +47,35 @@ class Source(StrEnum):
 OUTCOMES: tuple[Outcome, ...] = tuple(Outcome)
 A_WINS, B_WINS, TIE, BOTH_BAD = range(4)
 
-#: Every spelling of an outcome that is read; any other label is an error.
+#: Every spelling of an outcome that is read, in any case and with spaces for `_`.
 OUTCOME_LABELS: dict[str, Outcome] = {
     **{str(outcome): outcome for outcome in Outcome},
-    **dict.fromkeys(("bothbad", "tie (bothbad)", "tie_bothbad"), Outcome.BOTH_BAD),
-    "a": Outcome.MODEL_A,
-    "b": Outcome.MODEL_B,
+    **dict.fromkeys(("a", "left"), Outcome.MODEL_A),
+    **dict.fromkeys(("b", "right"), Outcome.MODEL_B),
+    "both": Outcome.TIE,
+    **dict.fromkeys(("neither", "bothbad", "tie_(bothbad)", "tie_bothbad"), Outcome.BOTH_BAD),
 }
+#: What numbers mean in a column that has 1 and 2; in any other they are ambiguous.
+OUTCOME_NUMBERS = {"1": Outcome.MODEL_A, "2": Outcome.MODEL_B, "0": Outcome.TIE}
+
+
+def plain_name(name: str) -> str:
+    """A name in lower case, with _ for all but letters and digits."""
+    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def read_outcome(label: object) -> Outcome:
     """The outcome a label stands for."""
-    if isinstance(label, str) and label in OUTCOME_LABELS:
-        return OUTCOME_LABELS[label]
+    if isinstance(label, str) and (known := outcome_labels([label])):
+        return known[label]
     raise DataError(f"unknown winner {_clip(label)}; allowed: {', '.join(OUTCOME_LABELS)}")
+
+
+def outcome_labels(labels: Iterable[str]) -> dict[str, Outcome]:
+    """The outcome that each label of a column stands for; names of models are left out."""
+    every = {label: "_".join(label.lower().split()) for label in labels}
+    known = OUTCOME_LABELS | (OUTCOME_NUMBERS if {"1", "2"} <= {*every} else {})
+    return {label: known[plain] for label, plain in every.items() if plain in known}
 
 
 def read_source(label: object) -> Source:

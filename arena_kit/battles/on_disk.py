@@ -19,10 +19,9 @@ import duckdb
 import numpy as np
 
 from arena_kit.battles import tabular
-from arena_kit.battles.battle import LookAlikeWarning, look_alikes
 from arena_kit.battles.cells import CellTable, Hashes, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
-from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places
+from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places, warn_of_reading
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection
@@ -199,7 +198,7 @@ def _cell_hash(holds: frozenset[str]) -> str:
 def _count_cells(query: _Query, holds: frozenset[str]) -> tuple[CellTable, Hashes]:
     """Every count cell, checked, and its hash."""
     if missing := [name for name in REQUIRED if name not in holds]:
-        query.refuse("true", f"{missing[0]} is missing")
+        query.refuse("true", f"{missing[0]} is missing; fill or remove it")
         raise DataError(f"{query.files[0]}: no battles")
     if "share_a" in holds:
         raise DataError(f"{query.files[0]}: soft outcomes (share_a) cannot be streamed")
@@ -270,7 +269,7 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
         rows = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
         for number, name in query.con.execute(rows).fetchall():  # noqa: B007 (kept)
             places.append(f"{path}{tabular.place_of(path, number)}")
-    raise DataError(f"{places[1]}: battle_id {name[:60]!r} was there before, at {places[0]}")
+    raise DataError(f"{places[1]}: battle_id {name[:60]!r} again; remove it or that at {places[0]}")
 
 
 def _warn_left_out(query: _Query, path: str | Path) -> None:
@@ -341,11 +340,10 @@ class BattleFiles:
                 _refuse_repeats(query, holds, int(cells.count.sum()))
             except duckdb.Error as error:
                 for each in files:
-                    tabular.check_json(each)
+                    tabular.check_text(each)
                 raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
             _warn_left_out(query, path)
-        if sentence := look_alikes(cells.log.models):
-            warnings.warn(f"{path}: {sentence}", LookAlikeWarning, stacklevel=2)
+            warn_of_reading(con, cells.log, str(path))
         return cls(files, fmt, holds, cells, hashes, meter or Meter())
 
     def __len__(self) -> int:

@@ -22,12 +22,13 @@ from numpy.typing import NDArray
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import (
     OUTCOME_LABELS,
+    OUTCOME_NUMBERS,
     OUTCOMES,
     TIE,
     LookAlikeWarning,
     check_model_name,
     look_alikes,
-    read_outcome,
+    outcome_labels,
     read_source,
 )
 from arena_kit.battles.cells import Hashes
@@ -35,7 +36,7 @@ from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Ints, Label
 from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.style import FEATURES, style_differences
-from arena_kit.battles.tabular import Connection, column_name, connection
+from arena_kit.battles.tabular import Connection, column_name, connection, quoted
 from arena_kit.files import DataError
 
 if TYPE_CHECKING:
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
 
 REQUIRED = ("model_a", "model_b", "winner")
 RESPONSES = ("response_a", "response_b")
+#: Labels that a reader is told the meaning of.
+_UNSURE = (*OUTCOME_NUMBERS, "both", "neither")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 #: A timestamp, an ISO date or seconds since 1970, as SQL.
 _MOMENT = (
@@ -53,6 +56,10 @@ _MOMENT = (
 
 class LeftOutWarning(UserWarning):
     """Rows of a file that are no battles, and how many they are."""
+
+
+class LabelWarning(UserWarning):
+    """Labels of outcomes that were read in one of several ways."""
 
 
 class RepeatedWarning(UserWarning):
@@ -169,7 +176,7 @@ def _laid_out(
     except duckdb.Error as error:
         if tabular.is_too_long(error) and not longest:
             return _laid_out(con, path, fmt, chosen, tabular.LONGEST)
-        tabular.check_json(path)
+        tabular.check_text(path)
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
             if table and (row := fmt.broken_row(con, table, chosen)) is not None:
@@ -194,7 +201,7 @@ def battles_from_frame(
     frame: pd.DataFrame, *, winner: str = "winner", covariates: Sequence[str] = ()
 ) -> BattleLog:
     """A battle log from a pandas frame with the same columns as a file."""
-    fmt = mapped(Columns(winner=winner))
+    fmt = mapped(Columns(winner=winner), tuple(frame.columns))
     chosen = _chosen(fmt, covariates)
     known = {*fmt.needs, *fmt.also, *covariates}
     with connection() as con:
@@ -223,10 +230,9 @@ def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> Battl
             log = replace(log, covariates=_covariates(con, covariates, name))
     except RowError as error:
         raise DataError(error.sentence(path, _file_rows(con, error.rows))) from None
-    if sentence := look_alikes(log.models):
-        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=4)
+    warn_of_reading(con, log, name)
     if path and _has_constants(log):
-        tabular.check_json(path)  # refuses a bare NaN, which DuckDB reads as a name
+        tabular.check_text(path)  # refuses a bare NaN, which DuckDB reads as a name
     if n := _repeated(con, log, path):
         told = f"rows that repeat an earlier row: {n:,}; without a battle_id, each counts"
         warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=4)
@@ -271,7 +277,7 @@ def _filled(con: Connection) -> set[str]:
     rows, held = _counts(con)
     for column in REQUIRED:
         if held[column] < rows:
-            _refuse(con, column, f"{column} IS NULL", f"{column} is missing")
+            _refuse(con, column, f"{column} IS NULL", f"{column} is missing; fill or remove it")
     return {name for name in OPTIONAL if held.get(name)}
 
 
@@ -299,7 +305,7 @@ def _encode(con: Connection, filled: set[str]) -> BattleLog:
     a, b = np.split(sides.codes, 2)
     if np.any(same := a == b):
         row = int(np.argmax(same))
-        raise RowError(row, f"both models are {sides.names[a[row]]!r}")
+        raise RowError(row, f"both models are {sides.names[a[row]]!r}; correct or remove it")
     columns: dict[str, Any] = {**labels, "battle_id": ids}
     columns |= {name: read(con) for name, read in _NUMBERS.items() if name in filled}
     if "inconsistent" in filled:
@@ -307,19 +313,41 @@ def _encode(con: Connection, filled: set[str]) -> BattleLog:
     return BattleLog(models=tuple(sides.names), a=a, b=b, outcome=outcome, **columns)
 
 
+#: The outcome, as SQL, where a row's label is the name of one of its models.
+_NAMED = "CASE WHEN winner = model_a THEN 0 WHEN winner = model_b THEN 1 ELSE -1 END"
+
+
 def _outcomes(con: Connection) -> NDArray[np.int8]:
-    cases = " ".join(
-        f"WHEN '{label}' THEN {OUTCOMES.index(outcome)}"
-        for label, outcome in OUTCOME_LABELS.items()
-    )
-    codes = _values(con, f"CASE winner {cases} ELSE -1 END::TINYINT")
+    labels = outcome_labels(_distinct_labels(con))
+    cases = " ".join(f"WHEN {quoted(x)} THEN {OUTCOMES.index(y)}" for x, y in labels.items())
+    code = f"(CASE winner {cases} ELSE {_NAMED} END)" if cases else _NAMED
+    if spelled := ", ".join(quoted(label) for label in labels if label not in OUTCOMES):
+        both = f"winner IN ({spelled}) AND {_NAMED} NOT IN (-1, {code})"
+        _refuse(con, "winner", both, "winner {0!r} may be a side or the model of that name; say "
+                "which with --value {0}=model_a (a side) or --value {0}=name")  # fmt: skip
+    codes = _values(con, f"{code}::TINYINT")
     if np.any(codes < 0):
-        row = int(np.argmax(codes < 0))
-        try:
-            read_outcome(_values(con, "winner")[row])
-        except DataError as error:
-            raise RowError(row, str(error)) from None
+        numbers = f"{code} < 0 AND winner IN ('0', '1', '2')"
+        _refuse(con, "winner", numbers, "winner {0!r} is ambiguous in a column without both 1 and "
+                "2; say what each number means, as in --value {0}=model_a")  # fmt: skip
+        _refuse(con, "winner", f"{code} < 0", "unknown winner {0!r}; allowed: one of the row's "
+                f"models, {', '.join(OUTCOME_LABELS)}; say what it means with --value '{{0}}=tie', "
+                "or leave such rows out with --value '{0}='")  # fmt: skip
     return codes
+
+
+def _distinct_labels(con: Connection) -> list[str]:
+    return [label for (label,) in con.execute("SELECT DISTINCT winner FROM raw").fetchall()]
+
+
+def warn_of_reading(con: Connection, log: BattleLog, name: str) -> None:
+    """Warn of names that look alike, and of labels of outcomes that others may mean otherwise."""
+    if sentence := look_alikes(log.models):
+        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=5)
+    labels = outcome_labels(_distinct_labels(con))
+    if read := ", ".join(f"{x} is {y}" for x, y in sorted(labels.items()) if x.lower() in _UNSURE):
+        told = f"winners were read so: {read}; --value LABEL=OUTCOME changes that"
+        warnings.warn(f"{name}: {told}", LabelWarning, stacklevel=5)
 
 
 def _hashed(
@@ -420,7 +448,7 @@ def _ids(con: Connection, filled: set[str], pool: Executor) -> NDArray[Any]:
         rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
         again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
         if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
-            raise RowError(row[0], f"battle_id {row[2][:60]!r} was there before, at", row[1])
+            raise RowError(row[0], f"battle_id {row[2][:60]!r} again; remove it or that at", row[1])
     return ids
 
 

@@ -35,7 +35,7 @@ def read_sheet(path: Path, name: str = "") -> Sheet:
     from python_calamine import CalamineError, CalamineWorkbook
 
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; check the path")
     try:
         workbook = CalamineWorkbook.from_path(str(path))
         names = workbook.sheet_names
@@ -44,7 +44,7 @@ def read_sheet(path: Path, name: str = "") -> Sheet:
         sheet = workbook.get_sheet_by_name(name or names[0])
         cells = [list(map(_text, row)) for row in sheet.to_python(skip_empty_area=False)]
     except (CalamineError, OSError, IndexError) as error:
-        raise DataError(f"{path}: not a whole workbook ({error})") from None
+        raise DataError(f"{path}: not a whole workbook ({error}); save it again") from None
     for (top, left), (bottom, right) in sheet.merged_cell_ranges or []:
         for row in cells[top : bottom + 1]:
             row[left : right + 1] = [cells[top][left]] * (right + 1 - left)

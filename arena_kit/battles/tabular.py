@@ -8,6 +8,7 @@ of a row, Python looks at the file itself. Tables of the other kinds are loaded 
 from __future__ import annotations
 
 import atexit
+import codecs
 import csv
 import gzip
 import json
@@ -57,7 +58,7 @@ _USUAL = 20_971_520  # in smaller parts, DuckDB copies the rows of a table once 
 SUFFIXES = {
     "jsonl": (".jsonl", ".jsonl.gz", ".ndjson", ".ndjson.gz"),
     "json": (".json", ".json.gz"),
-    "csv": (".csv", ".csv.gz", ".tsv", ".tsv.gz"),
+    "csv": (".csv", ".csv.gz", ".tsv", ".tsv.gz", ".txt"),
     "parquet": (".parquet",),
     "sqlite": (".sqlite", ".sqlite3", ".db"),
     "arrow": (".arrow", ".feather"),
@@ -113,7 +114,8 @@ def named_kind(path: Path) -> str:
         if path.name.lower().endswith(suffixes):
             return kind
     raise DataError(
-        f"{path}: unknown kind of battle file; allowed: {', '.join(sum(SUFFIXES.values(), ()))}"
+        f"{path}: unknown kind of battle file; save it as one of "
+        f"{', '.join(sum(SUFFIXES.values(), ()))}"
     )
 
 
@@ -130,10 +132,8 @@ def table_of(
     paths = [path] if isinstance(path, Path) else list(path)
     for each in paths:
         if not each.is_file():
-            raise DataError(f"{each}: no such file")
+            raise DataError(f"{each}: no such file; check the path")
     kind = kind_of(paths[0])
-    if kind == "parquet" and (empty := [each for each in paths if not each.stat().st_size]):
-        raise DataError(f"{empty[0]}: an empty file (0 bytes), not Parquet")
     file = f"[{', '.join(map(_literal, paths))}], hive_partitioning = false"
     file += ", union_by_name = true" if len(paths) > 1 else ""
     file += f", filename = {quoted(names)}" if names else ""
@@ -142,6 +142,7 @@ def table_of(
     if kind == "csv":
         form = f"delim = {quoted(_delimiter(paths[0]))}, "
         form += "quote = '\"', escape = '\"', comment = '', skip = 0"
+        form += ", encoding = 'utf-16'" if _encoding(paths[0]) == "utf-16" else ""
         return _unguarded(f"read_csv({file}, header = true, all_varchar = true, {form})")
     if kind not in STREAMED:
         raise DataError(f"{paths[0]}: a database is not one table")
@@ -187,18 +188,21 @@ def columns_of(path: Path) -> tuple[str, ...]:
     those of the tables in a database.
     """
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; check the path")
     if (kind := kind_of(path)) in ("jsonl", "json"):
         return _first_keys(path, array=kind == "json")
+    if not path.stat().st_size:
+        raise DataError(f"{path}: an empty file (0 bytes); export it again")
     if kind == "csv":
-        return _csv_header(path)
+        return _first_cells(path, _delimiter(path))  # DuckDB would look at thousands of rows
     if kind == "sqlite":
         return tuple(query_columns(path, f"{_TABLES} ORDER BY name")["name"])
     with connection() as con:
         try:
             return tuple(types_of(con, loaded(con, path) or table_of(path, ())))
         except duckdb.Error as error:
-            raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
+            told = str(error).splitlines()[0]
+            raise DataError(f"{path}: {told}; export it again") from None
 
 
 def types_of(con: Connection, table: str) -> dict[str, str]:
@@ -221,11 +225,13 @@ def place_of(path: Path, row: int) -> str:
     return f":{_csv_line(path, row)}" if kind == "csv" else f" row {row}"
 
 
-def check_json(path: Path) -> None:
-    """Refuse a JSON file at the line that is not a JSON object, or that holds a bare NaN; files
-    of other kinds pass.
+def check_text(path: Path) -> None:
+    """Refuse a JSON file at the line that is not a JSON object, or that holds a bare NaN, and a CSV
+    file at the row that is not as wide as its header; files of other kinds pass.
     """
-    if (kind := kind_of(path)) == "jsonl":
+    if (kind := kind_of(path)) == "csv":
+        _check_csv(path)
+    if kind == "jsonl":
         for _ in read_lines(path):
             pass
     if kind != "json":
@@ -251,11 +257,6 @@ def _unguarded(table: str) -> str:
     return f"(SELECT CASE WHEN {guarded} THEN substr({cell}, 2) ELSE {cell} END FROM {table})"
 
 
-def _csv_header(path: Path) -> tuple[str, ...]:
-    """The first row of a CSV file that holds anything; DuckDB would look at thousands."""
-    return _first_cells(path, _delimiter(path))
-
-
 def _delimiter(path: Path) -> str:
     """What stands between the cells of a CSV file: a comma, tab or semicolon, whichever first
     gives the header three cells.
@@ -276,15 +277,37 @@ def _first_cells(path: Path, delimiter: str) -> tuple[str, ...]:
 
 
 def _csv_line(path: Path, row: int) -> int:
-    """The line on which a data row of a CSV file ends; rows may hold line breaks."""
+    """The line on which a data row of a CSV file begins; rows may hold line breaks."""
+    return next(line for line, _ in islice(_csv_rows(path), row + 1, None))
+
+
+def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """The rows of a CSV file that hold anything, each with the line that it begins on."""
     longest = csv.field_size_limit(2**31 - 1)
     try:
         with _opened(path) as text:
-            reader = csv.reader(text, delimiter=_delimiter(path))
-            filled = (reader.line_num for cells in reader if cells)
-            return next(line for n, line in enumerate(filled) if n == row + 1)
+            rows, line = csv.reader(text, delimiter=_delimiter(path), strict=True), 1
+            for cells in rows:
+                if cells:
+                    yield line, cells
+                line = rows.line_num + 1
+    except csv.Error as error:
+        raise DataError(f"{path}:{line}: {error}; close or double its quotation mark") from None
     finally:
         csv.field_size_limit(longest)
+
+
+def _check_csv(path: Path) -> None:
+    width = 0
+    for line, cells in _csv_rows(path):
+        width = width or len(cells)
+        if len(cells) != width:
+            raise DataError(
+                f"{path}:{line}: {len(cells)} cells under a header of {width}; put quotation marks "
+                "around a cell that holds the delimiter, or add what is missing"
+            )
+        if any("\ufffd" in cell for cell in cells):
+            raise DataError(f"{path}:{line}: not UTF-8; save the file as CSV UTF-8")
 
 
 def _json_layout(path: Path) -> str:
@@ -319,8 +342,6 @@ def loaded(con: Connection, path: Path) -> str | None:
     """
     if (load := _LOADERS.get(kind_of(path))) is None:
         return None
-    if not path.stat().st_size:
-        raise DataError(f"{path}: an empty file (0 bytes)")
     load(con, path)
     return "loaded"
 
@@ -423,8 +444,18 @@ def _elements(text: IO[str]) -> Iterator[tuple[int, Any]]:
 def _opened(path: Path) -> IO[str]:
     """A text file, gzipped or not; bytes that are no text are passed over."""
     reader: Any = gzip.open if path.suffix == ".gz" else open
-    text: IO[str] = reader(path, "rt", encoding="utf-8-sig", errors="replace", newline="")
+    text: IO[str] = reader(path, "rt", encoding=_encoding(path), errors="replace", newline="")
     return text
+
+
+def _encoding(path: Path) -> str:
+    """UTF-16 where a file begins with its byte order mark, as Excel's do; else UTF-8."""
+    reader: Any = gzip.open if path.suffix == ".gz" else open
+    with reader(path, "rb") as file:
+        start = file.read(2)
+    if start == codecs.BOM_UTF16_BE:
+        raise DataError(f"{path}: big-endian UTF-16; save the file as CSV UTF-8")
+    return "utf-16" if start == codecs.BOM_UTF16_LE else "utf-8-sig"
 
 
 def _whole_lines(text: IO[str]) -> Iterator[Any]:

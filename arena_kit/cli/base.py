@@ -26,10 +26,20 @@ Lists = dict[str, list[tuple[str, str]]]
 
 FAILED, WRONG_INPUT, REFUSED = 1, 2, 3
 
+
+class LocalPath(click.Path):
+    """A path on this machine; a path would take a slash from a web address."""
+
+    def convert(self, value: Any, param: Any, ctx: Any) -> Any:
+        if "://" in str(value):
+            self.fail(f"{value} is a web address; download it and name the file", param, ctx)
+        return super().convert(value, param, ctx)
+
+
 #: Types of arguments and options that are paths.
-PATH = click.Path(path_type=Path)
-FILE = click.Path(path_type=Path, dir_okay=False)
-FOLDER = click.Path(path_type=Path, file_okay=False)
+PATH = LocalPath(path_type=Path)
+FILE = LocalPath(path_type=Path, dir_okay=False)
+FOLDER = LocalPath(path_type=Path, file_okay=False)
 
 
 def echo(text: object, *, err: bool = False) -> None:

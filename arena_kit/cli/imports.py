@@ -28,8 +28,9 @@ _OPTIONS = (
     click.option("--question", metavar="COLUMN", help="The column of the question."),
     click.option("--voter", metavar="COLUMN", help="The column of who voted."),
     click.option("--value", "values", multiple=True, metavar="LABEL=OUTCOME",
-                 help="What a label of the outcome means: model_a, model_b, tie, both_bad, or "
-                 "nothing where its rows are to be left out; may be repeated."),
+                 help="What a label of the outcome means: model_a, model_b, tie, both_bad, name "
+                 "(the model that is called so), or nothing where its rows are to be left out; may "
+                 "be repeated."),
 )  # fmt: skip
 
 

@@ -106,6 +106,9 @@ def _default(value: object, kind: object) -> str:
               help="Rate the battles where they are, without holding them (default: those of a "
               "folder or pattern, and files of 5 million rows or 1 GB of text and "
               "more).")  # fmt: skip
+@click.option("--report", type=cli.FILE, metavar="PAGE",
+              help="Also write the board as a page (.html) with figures, and a record of it as a "
+              "run leaves one.")  # fmt: skip
 @cli.cluster_option
 @cli.json_option()
 @reading_options
@@ -127,10 +130,18 @@ def rate_command(
     as a --panel; with --set judges=like_these claims are about a further judge like these.
     """
     name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
+    if given.report and given.report.suffix.lower() != ".html":
+        raise DataError(f"--report {given.report}: a report is a page; call it {file.stem}.html")
+    battles = None
     if given.verdicts is not None:
         board = _together(file, name, how, given)
     else:
-        board = _alone(file, name or DEFAULT_METHOD, how, given)
+        board, battles = _alone(file, name or DEFAULT_METHOD, how, given)
+    if given.report:
+        from arena_kit.runs.record.rate_report import publish_rating
+
+        record = publish_rating(board, battles, file, given.report)
+        cli.echo(f"record: {record.path}", err=True)
     if as_json:
         cli.echo_json(board.as_dict(pairs=False))
         return
@@ -139,10 +150,14 @@ def rate_command(
     for dimension, why in board.unrated.items():
         cli.echo(f"{dimension or file} is not rated: {why}", err=True)
     show_board(board)
+    if given.report:
+        cli.echo(f"report: {given.report}")
 
 
-def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> Board:
-    """The board of the battles in one or several files."""
+def _alone(
+    file: Path, method: str, how: HowToRead, given: SimpleNamespace
+) -> tuple[Board, BattleLog | None]:
+    """The board of the battles in one or several files, and these, unless they were streamed."""
     named = given.verdicts_winner != Columns().winner
     idle = {"--verdicts-winner": named, "--judge-model": given.judge_model}
     if any(idle.values()):
@@ -156,7 +171,7 @@ def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> B
     if margin is None:
         margin = max((each.margin for each in recorded.dimensions), default=0.0) if recorded else 0
     if _streams(spec, file, how, given.stream, alone=not (given.also or given.votes)):
-        return _streamed(spec, file, how, given.dimension, margin)
+        return _streamed(spec, file, how, given.dimension, margin), None
     battles, panel_fields = _read((file, *given.also), how, given.dimension, spec), {}
     if given.votes:
         from arena_kit.judging.quality.panel import panel
@@ -167,7 +182,7 @@ def _alone(file: Path, method: str, how: HowToRead, given: SimpleNamespace) -> B
     _warn_if_long(spec, len(battles))
     with _patience(lambda: f"rating {len(battles):,} battles"):
         board = rate(battles, spec, margin=margin)
-    return board.model_copy(update=panel_fields)
+    return board.model_copy(update=panel_fields), battles
 
 
 def _recorded(file: Path) -> Board | None:
@@ -211,6 +226,8 @@ def _read(
     named: Any = {"covariates": covariates, "format": how.format, "columns": how.columns}
     with _patience(lambda: f"reading {files[0]}"):
         every = [battles_of(file, dimension=dimension, **named) for file in files]
+    if not any(map(len, every)):
+        raise DataError(f"{files[0]}: no battles in it; write a row per vote under its header")
     return BattleLog.joined(*every) if len(every) > 1 else every[0]
 
 

@@ -8,7 +8,7 @@ from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.cli.base import echo
-from arena_kit.reporting.board import ABOUT, Board, Dimension, label
+from arena_kit.reporting.board import Board, Dimension, label
 from arena_kit.reporting.tables import Table, facts, span
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def show_board(board: Board, *, answered: bool = False) -> None:
             table = board.table(each.name, narrow=True)
             _print(replace(table, title=_title(board, each), notes=()))
         said = [] if answered else [*each.said, *_fitted(each.fit)]
-        about = [ABOUT[each.about]] if each.about and not answered and not board.publication else []
+        about = [] if answered or board.publication else each.scope
         for sentence in (*said, *about, *each.notes) if board.diagnostics else ():
             echo(f"  {sentence}")
     for note in board.notes:

@@ -55,8 +55,9 @@ _arena_options = _options_of(
     _store_option,
 )  # fmt: skip
 _question_option = click.option(
-    "--question", default="Which response is better?", show_default=True,
-    help="What voters are asked.",
+    "--question", default="",
+    help="What voters are asked (default: the question of the dimension's rubric, else Which "
+    "response is better?).",
 )  # fmt: skip
 _removal_options = _options_of(
     click.argument("names", metavar="NAME...", nargs=-1),
@@ -121,10 +122,18 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               "the voter are flagged.")  # fmt: skip
 @click.option("--per-minute", type=click.IntRange(min=1), default=30, show_default=True,
               help="Pairs that a voter may ask for in a minute.")  # fmt: skip
+@click.option("--goal", type=click.IntRange(min=0), default=0, show_default=True,
+              help="Votes that each voter is asked for; 0 for no end.")  # fmt: skip
 @_question_option
 @_arena_options
 def serve(
-    host: str, port: int, names: tuple[str, ...], proxy: object, question: str, **where: Any
+    host: str,
+    port: int,
+    names: tuple[str, ...],
+    proxy: object,
+    question: str,
+    goal: int,
+    **where: Any,
 ) -> None:
     """Let people vote on a page, live.
 
@@ -133,6 +142,7 @@ def serve(
     ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
     time.
     """
+    _need_extra()
     live, key = _open_arena(**where)
     import uvicorn
 
@@ -142,17 +152,15 @@ def serve(
     _warn_of_names(live)
     access = _access(key, host, names)
     listening = _listen(host, port)
-    app = voting_app(live, access, question)
+    app = voting_app(live, access, question, goal)
     _print_links(live, access, _address(host, listening.getsockname()[1], names))
-    before = live.vote_count
     config = server_config(app, access, str(proxy or ""))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
     try:
         with suppress(KeyboardInterrupt):
             uvicorn.Server(config).run(sockets=[listening])
     finally:
-        cast = live.vote_count - before
-        echo(f"ended; {_counted(cast, 'vote')} cast meanwhile; {_store_state(live)}")
+        echo(f"ended; {_store_state(live)}")
         live.close()
 
 
@@ -256,6 +264,25 @@ def list_voters(store: str, as_json: bool) -> None:
         terminal.show_table(Table(rows, title="Voters", **layout))
 
 
+@votes.command()
+@json_option()
+@_store_option
+def comments(store: str, as_json: bool) -> None:
+    """What voters wrote beside their votes, and on which pair."""
+    from arena_kit.cli import terminal
+    from arena_kit.reporting.tables import Table
+
+    rows = [
+        {"voter": vote.voter, "prompt": vote.ticket.prompt, "A": vote.ticket.model_a,
+         "B": vote.ticket.model_b, "choice": str(vote.choice), "comment": vote.comment}
+        for vote in open_store(store).votes() if vote.comment and not vote.removed
+    ]  # fmt: skip
+    if as_json:
+        echo_json(rows, ensure_ascii=False)
+    else:
+        terminal.show_table(Table(rows, title="Comments", left=list(rows[0]) if rows else []))
+
+
 @votes.command("export")
 @click.option("--out", required=True, type=FILE,
               help="Battles file to write: .jsonl, .csv or .parquet.")  # fmt: skip
@@ -287,7 +314,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
 @votes.command()
 @click.option("--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05,
               show_default=True,
-              help="Share of honest voters among those who stand out, at most.")  # fmt: skip
+              help="Highest mean share of honest voters among flagged ones.")  # fmt: skip
 @json_option("every voter's tests as JSON")
 @_store_option
 def review(level: float, as_json: bool, store: str) -> None:
@@ -306,9 +333,9 @@ def review(level: float, as_json: bool, store: str) -> None:
     if as_json:
         echo_json(vote_review.to_dict(tests), sort_keys=True)
         return
-    if tests.standing_out:
-        terminal.show_table(vote_review.standing_out(tests))
-    boards = votes.boards([test.voter for test in tests.standing_out])
+    if tests.flagged:
+        terminal.show_table(vote_review.flagged(tests))
+    boards = votes.boards([test.voter for test in tests.flagged])
     for sentence in (*vote_review.answer(tests, boards), *vote_review.caveats(tests)):
         echo(sentence)
 
@@ -354,9 +381,7 @@ def _open_arena(
     """The arena, with these limits, and the key of its store."""
     from arena_kit.runs.record.inputs import tournament_inputs
     from arena_kit.runs.record.record import find_root
-
-    _need_extra()
-    from arena_kit.voting.access import key_file, signing_key
+    from arena_kit.voting.ballot import key_file, signing_key
     from arena_kit.voting.live import Limits, LiveArena
 
     root, where = find_root(), store_address(store)
@@ -371,7 +396,6 @@ def _open_arena(
 
 def open_store(store: str) -> VoteStore:
     """The store that a command is about, which must be there."""
-    _need_extra()
     from arena_kit.voting.store import VoteStore
 
     return VoteStore.open(store_address(store), create=False)
@@ -385,9 +409,9 @@ def store_address(store: str) -> str:
 
 
 def _need_extra() -> None:
-    for package in ("fastapi", "itsdangerous", "sqlalchemy", "uvicorn"):
+    for package in ("fastapi", "itsdangerous", "uvicorn"):
         if find_spec(package) is None:
-            why = f"people's votes need the extra vote ({package} is missing)"
+            why = f"a server to vote on needs the extra vote ({package} is missing)"
             raise DataError(f"{why}: pip install 'arena-kit[vote]'")
 
 

@@ -184,29 +184,26 @@ def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
         How many have joined; all else is about these.
     correlation, order_accuracy
         Of the published order: its rank correlation with the truth, and the share of the pairs of
-        the true top that it has the right way round.
+        the true top in the right order.
     bradley_terry_correlation, bradley_terry_order_accuracy
         The same of the Bradley–Terry order of all votes; None where it does not rank all models.
     exposure_deviation
-        The largest relative deviation from the exposure due in the rolling window.
+        The largest relative deviation from the exposure target in the rolling window.
     coverage_mean, coverage_least, median_rd
         Over models, of the share of prompts with the floor of decisive votes, and of RD.
     adjacent_share
-        Share of neighbours in the contender band that have the floor of comparisons.
+        Share of adjacent contender pairs with the minimum of comparisons.
     official, inversion
-        Whether the rules are kept, so that the board may be called officially stable, and by how
-        many points neighbours of the top that this declares truly stand the other way round, at
-        most; None where nothing is declared.
+        Whether the board is officially stable, and the largest true gap, in points, by which it
+        then has an adjacent pair of the top in the wrong order; None where it is not.
     neighbours, settled, settled_by_votes
-        Neighbours of the top, those of them whose order is decided as it stands or equivalent,
-        and those of the same models in the order of all votes (Bradley–Terry).
+        Adjacent pairs of the top, those decided in this order or equivalent, and those of the
+        same models in Bradley–Terry order.
     decided, wrong, equivalent, apart
-        Pairs of the top, neighbours or not, that are decided either way round and those of them
-        that truly stand otherwise; pairs that are equivalent, and those that truly lie apart by
-        more than the margin.
+        Pairs of the top, adjacent or not, that are decided, and those decided wrongly; pairs
+        that are equivalent, and those whose true gap exceeds the margin.
     stable, wrongly_stable
-        Models with the badge Stable, and those of them that truly stand otherwise to a neighbour
-        than the badge says.
+        Models with the badge Stable, and those of them with a wrong claim about an adjacent one.
     """
     policy, top = arena.policy, arena.policy.contenders.band
     coverage, order = arena.scheduler.coverage(), arena.order()

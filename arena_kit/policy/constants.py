@@ -87,7 +87,7 @@ class LaneWeights:
 
 @dataclass(frozen=True, slots=True, kw_only=True, config=STRICT)
 class Decide:
-    """A fifth lane, which decides open neighbours of the top from phase 3 on; opt-in.
+    """A fifth lane, for unresolved adjacent pairs of the top, from phase 3 on; opt-in.
 
     `share` is how often it is drawn, by default never; the four lanes of the policy share the
     rest. Neighbours are looked at anew every `refresh` votes. Those that `reach` more votes

@@ -41,7 +41,7 @@ def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> 
     """What the policy can guarantee to so many models and prompts, a sentence for each limit."""
     reasons = [_exposure_sentence(policy, n_models)]
     if not policy.phase.uses_lanes:
-        reasons.append("The lanes are not on yet: until then every model is due an equal share.")
+        reasons.append("The lanes are off, so every model has the same exposure target.")
     else:
         reasons.append(_newcomer_sentence(policy, n_models))
     if n_prompts is not None:
@@ -144,42 +144,42 @@ def _exposure_sentence(policy: Policy, n_models: int) -> str:
     shares, up_to = exposure_shares(policy, n_models), equal_up_to(policy)
     limit = "any number of" if up_to is None else f"up to {up_to}"
     sentence = (
-        f"With {100 * policy.lanes.contender:g} % of matchups kept for the top "
-        f"{policy.contenders.band}, equal exposure within "
-        f"{100 * policy.exposure.tolerance:g} % is possible for {limit} models, and there are "
+        f"{100 * policy.lanes.contender:g} % of matchups are reserved for the top "
+        f"{policy.contenders.band}, so equal exposure within "
+        f"{100 * policy.exposure.tolerance:g} % is feasible for {limit} models; there are "
         f"{n_models}"
     )
     if equal_is_feasible(policy, n_models):
         return f"{sentence}."
     if up_to is None or n_models <= up_to:
-        sentence += ", for whom it is not"
+        sentence += ", for which it is not feasible"
     window = policy.exposure.window
     return (
-        f"{sentence}: in {window} matchups a contender is due {shares.band * window:.0f} exposures "
-        f"and any other model {shares.others * window:.0f}, where equal would be "
-        f"{shares.equal * window:.0f}."
+        f"{sentence}. In {window} matchups the target is {shares.band * window:.0f} exposures for "
+        f"a contender and {shares.others * window:.0f} for any other model (equal: "
+        f"{shares.equal * window:.0f})."
     )
 
 
 def _newcomer_sentence(policy: Policy, n_models: int) -> str:
-    """Which bound holds for a model that has just joined, and why not the tolerance."""
+    """Why the tolerance does not hold for a model that has just joined."""
     rule = policy.exposure
     due = due_shares(policy, n_models).others
     return (
-        f"A model that joins is due exposure from then on, {100 * due:.1f} per 100 matchups "
-        f"outside the top {policy.contenders.band}. At first no {100 * rule.tolerance:g} % is "
-        f"guaranteed: until it is due {1 / rule.tolerance:.0f}, one exposure is more than that, "
-        "and the uncertainty and exploration lanes look for whoever has a high RD and was shown "
-        "least, so it is shown more than its due until the coverage lane has made up for it."
+        f"A new model's target counts from when it joins: {100 * due:.1f} exposures per 100 "
+        f"matchups outside the top {policy.contenders.band}. The {100 * rule.tolerance:g} % "
+        f"tolerance does not hold for it at first: below a target of {1 / rule.tolerance:.0f}, one "
+        "exposure exceeds it, and the uncertainty and exploration lanes prefer models with a high "
+        "RD and few exposures, so it is overexposed until the coverage lane compensates."
     )
 
 
 def _decide_sentence(policy: Policy) -> str:
-    """To whom the lane that decides open neighbours is due."""
+    """How matchups of the decide lane count as exposure."""
     return (
-        f"{100 * policy.decide_share:g} % of matchups are kept to decide open neighbours of the "
-        f"top {policy.contenders.band}: they are due to the models that they show, and shares "
-        "of exposure are shares of the rest."
+        f"{100 * policy.decide_share:g} % of matchups are reserved for unresolved adjacent pairs "
+        f"in the top {policy.contenders.band}; they count as exposure of the models that they "
+        "show, and targets are shares of the other matchups."
     )
 
 
@@ -189,20 +189,20 @@ def _prompt_sentences(policy: Policy, n_prompts: int) -> list[str]:
     needed = ceil(rule.meetings / rule.same_prompt)
     if n_prompts < needed:
         sentences.append(
-            f"A prompt at most {rule.same_prompt} times in a pair's {rule.meetings} meetings "
-            f"takes {needed} prompts, and there are {n_prompts}: as few repeats as possible "
-            "are made instead."
+            f"A pair that meets {rule.meetings} times with each prompt at most {rule.same_prompt} "
+            f"times needs {needed} prompts; there are {n_prompts}, so prompts repeat as little as "
+            "possible."
         )
     if n_prompts < policy.pairs.prompts:
         sentences.append(
-            f"The floor of neighbours asks for {policy.pairs.prompts} prompts, and there are "
-            f"{n_prompts}: it cannot be met."
+            f"Adjacent pairs need {policy.pairs.prompts} prompts; there are {n_prompts}, so this "
+            "minimum cannot be met."
         )
     return sentences
 
 
 def aimed_votes(battles: BattleLog) -> Bools:
-    """Which votes were to decide two open neighbours, as far as the log names lanes."""
+    """Which votes the decide lane served, as far as the log names lanes."""
     if battles.lane is None:
         return np.zeros(len(battles), bool)
     return np.asarray(battles.lane.values() == DECIDES)

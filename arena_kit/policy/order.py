@@ -1,7 +1,7 @@
-"""Which orders of a board the votes decide: what stands beside the rules that it keeps (10).
+"""Which orders of a board the votes decide, beside the publication rules of section 10.
 
-The policy's conditions ask whether models were compared enough; they say nothing about who is
-above whom. That rests on Bradley–Terry and on claims for repeated looks (docs/claims.md).
+Those rules require enough comparisons; they do not test who is better. The order is tested with
+Bradley–Terry and claims that hold for repeated looks (docs/claims.md).
 """
 
 from collections.abc import Sequence
@@ -24,7 +24,7 @@ _NAMED = 4  # pairs named in a sentence
 
 
 class Verdict(StrEnum):
-    """What the votes say of two neighbours of a board."""
+    """What the votes show about an adjacent pair of a board."""
 
     DECIDED = "decided"
     EQUIVALENT = "equivalent"
@@ -33,21 +33,20 @@ class Verdict(StrEnum):
 
 
 _BECOMES = {
-    Verdict.DECIDED: "it is decided",
-    Verdict.REVERSED: "it is decided the other way round",
-    Verdict.EQUIVALENT: "they are equivalent",
+    Verdict.DECIDED: "decide it",
+    Verdict.REVERSED: "show the reverse order",
+    Verdict.EQUIVALENT: "show equivalence",
 }
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PairOrder:
-    """Two neighbours as the board orders them, and what the votes say of that.
+    """An adjacent pair as the board orders it, and what the votes show.
 
-    `reversed` is decided the other way round. `gap` is by how many Bradley–Terry points the upper
-    one leads, None where the evidence on one of them does not reach for a claim. `more` is how
-    many more votes of the present mix make an open order what `becomes` says with a power of
-    50 %, and `weeks` how long they take at the present rate; None where that is not within reach
-    or the log has no times.
+    `reversed`: decided in the reverse order. `gap`: the upper one's lead in Bradley–Terry points,
+    None where one of them has too little evidence. `more`: the further votes, distributed as now,
+    that turn an unresolved order into `becomes` with a power of 50 %; `weeks`: how long they take
+    at the current rate. None where no feasible number suffices, or without times.
     """
 
     above: str
@@ -65,14 +64,14 @@ class PairOrder:
 
     @property
     def needs(self) -> str:
-        """What an open order takes, in words."""
+        """How many more votes should resolve an unresolved order, in words."""
         if self.gap is None:
-            return "too little evidence for any claim"
+            return "too little evidence for a claim"
         if self.becomes is None or self.more is None:
-            return "no number of votes in reach would settle it"
-        weeks = "" if self.weeks is None else f" ({_weeks(self.weeks)} at the present rate)"
-        votes = f"about {claims.two_digits(self.more):,} more votes{weeks}"
-        return f"{votes} until {_BECOMES[self.becomes]}"
+            return "no feasible number of votes would resolve it"
+        weeks = "" if self.weeks is None else f" ({_weeks(self.weeks)} at the current rate)"
+        votes = f"about {claims.two_digits(self.more):,} more votes"
+        return f"{votes} should {_BECOMES[self.becomes]}{weeks}"
 
     def seen_by(self, model: str, margin: float) -> str:
         """The verdict on one of the two, in words that name the other."""
@@ -83,15 +82,15 @@ class PairOrder:
         if self.verdict is Verdict.EQUIVALENT:
             return f"equivalent to {other} within {margin:g} points"
         if self.verdict is Verdict.REVERSED:
-            return f"{side} {other} on the board, and the votes decide the opposite"
-        return f"order with {other} open: {replace(self, weeks=None).needs}"
+            return f"{side} {other} on the board, but the votes decide the reverse"
+        return f"order with {other} unresolved: {replace(self, weeks=None).needs}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OrderStatus:
     """What is decided about the order of the top, `margin` points being equivalent.
 
-    `pairs` are the neighbours of the top as the board orders it, `by_votes` those of the same
+    `pairs` are the adjacent pairs of the top as the board orders it, `by_votes` those of the same
     models in the order of all votes (Bradley–Terry), best first. `about` says what the claims are
     about, a key of `CLAIMS_ABOUT`.
     """
@@ -103,43 +102,44 @@ class OrderStatus:
     about: str
 
     def of(self, verdict: Verdict) -> tuple[PairOrder, ...]:
-        """The neighbours of whom this is said, best first."""
+        """The adjacent pairs with this verdict, best first."""
         return tuple(pair for pair in self.pairs if pair.verdict is verdict)
 
     @property
     def whole(self) -> bool:
-        """Whether every two neighbours are decided or equivalent."""
+        """Whether every adjacent pair is decided or equivalent."""
         return bool(self.pairs) and all(pair.settled for pair in self.pairs)
 
     @property
     def counts(self) -> str:
-        """How many neighbours are decided, equivalent, decided otherwise and open."""
+        """How many adjacent pairs are decided, equivalent, reversed and unresolved."""
         n = {verdict: len(self.of(verdict)) for verdict in Verdict}
-        otherwise = f"{n[Verdict.REVERSED]} decided the other way round, "
+        alike = f", {n[Verdict.EQUIVALENT]} equivalent within {self.margin:g} points"
+        reverse = f", {n[Verdict.REVERSED]} decided in the reverse order"
         return (
-            f"{n[Verdict.DECIDED]} of {len(self.pairs)} neighbours of the top {self.top} are "
-            f"decided, {n[Verdict.EQUIVALENT]} equivalent within {self.margin:g} points, "
-            f"{otherwise if n[Verdict.REVERSED] else ''}{n[Verdict.OPEN]} open"
+            f"of {len(self.pairs)} adjacent pairs in the top {self.top}, {n[Verdict.DECIDED]} are "
+            f"decided{alike * bool(n[Verdict.EQUIVALENT])}{reverse * bool(n[Verdict.REVERSED])} "
+            f"and {n[Verdict.OPEN]} unresolved"
         )
 
     @property
     def sentence(self) -> str:
-        """What is decided and what is not, and what the claims are about."""
+        """What is decided and what is not, and for which prompts."""
         if not self.pairs:
-            return "no two models are rated, so no order can be decided"
+            return "fewer than two models are rated, so there is no order to decide"
         n, settled = len(self.by_votes), sum(pair.settled for pair in self.by_votes)
         parts = [
             self.counts,
-            f"in Bradley–Terry's own order {settled} of {n} are decided or equivalent",
+            f"in Bradley–Terry order, {settled} of {n} are decided or equivalent",
         ]
         if wrong := self.of(Verdict.REVERSED):
             named = some([f"{pair.below} above {pair.above}" for pair in wrong], _NAMED)
-            parts.append(f"against the board the votes decide {named}")
+            parts.append(f"the votes decide {named}, against the board")
         waiting = [pair for pair in self.of(Verdict.OPEN) if pair.more is not None]
         if waiting:
             pair = min(waiting, key=lambda each: each.more or 0)
-            parts.append(f"the next, {pair.above} over {pair.below}, takes {pair.needs}")
-        return f"{'; '.join(parts)}; claims are about {self.about.replace('_', ' ')}"
+            parts.append(f"nearest to a decision: {pair.above} over {pair.below}, {pair.needs}")
+        return f"{'; '.join(parts)}; claims hold for {self.about.replace('_', ' ')}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -153,7 +153,7 @@ class OrderStatus:
 def neighbour_orders(
     policy: Policy, names: Sequence[str], strengths: Ratings, per_week: float | None = None
 ) -> tuple[PairOrder, ...]:
-    """What the votes say of every two neighbours of an order, best first."""
+    """What the votes show about every adjacent pair of an order, best first."""
     pairs = list(pairwise(names))
     placed = {row.model for row in strengths.ratings if row.placed}
     known = [pair for pair in pairs if placed.issuperset(pair)]
@@ -209,8 +209,8 @@ def order_status(
 
 
 def votes_per_week(battles: BattleLog) -> float | None:
-    """The present rate of votes that move ratings: of the last four weeks, or of all the time
-    there is; None where times are missing or all lie within a day.
+    """Votes per week that move ratings, over the last four weeks or the whole log if shorter; None
+    where times are missing or span less than a day.
     """
     times = battles.timestamp
     if times is None or not len(times) or np.isnat(times).any():

@@ -79,10 +79,10 @@ class QualityFloor:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublicationStatus:
-    """What the board may be called by the rules that it keeps (10); the reasons are what it lacks,
-    or has. Whether its order is true is another question: see `OrderStatus`.
+    """The publication label of the board (10); the reasons are unmet conditions, or all if met.
+    Whether its order is decided is a separate question: see `OrderStatus`.
 
-    `conditions` are all that it takes, each with whether it is met.
+    `conditions` are all conditions, each with whether it is met.
     """
 
     status: PublicationLabel
@@ -125,7 +125,7 @@ def stability_badge(
         (pair.settled, pair.seen_by(standing.model, policy.publication.margin))
         for pair in neighbours
     ]
-    alone = [(False, "no officially ranked neighbour to be told apart from")]
+    alone = [(False, "no officially ranked model above or below")]
     stable, reasons = _all_met(
         [*_conditions(threshold, standing), *(neighbour_conditions or alone)]
     )
@@ -165,7 +165,7 @@ def quality_floor(policy: Policy, standing: Standing) -> QualityFloor:
     rate = bad / votes if votes else None
     often = rate is not None and rate > limit.both_bad_rate
     shown = "no votes" if rate is None else f"{bad} of {votes} votes both-bad ({100 * rate:.1f} %)"
-    allowed = f"a check is due above {100 * limit.both_bad_rate:g} %, from {limit.min_both_bad} on"
+    allowed = f"checked above {100 * limit.both_bad_rate:g} % and {limit.min_both_bad} such votes"
     return QualityFloor(
         model=standing.model,
         both_bad_rate=rate,
@@ -200,7 +200,7 @@ def publication_status(
         conditions = [(False, few), *conditions]
     met, reasons = _all_met(conditions)
     if enough and len(top) < rule.top:
-        reasons += (f"the top {rule.top} is all {len(top)} models there are",)
+        reasons += (f"there are only {len(top)} models for the top {rule.top}",)
     return PublicationStatus(
         status=PublicationLabel.OFFICIAL if met else PublicationLabel.CALIBRATING,
         top=tuple(s.model for s in top) if enough else (),
@@ -245,10 +245,10 @@ def _pairs_covered(
     ]
     met = len(adjacent) - len(missing)
     text = (
-        f"{met} of {len(adjacent)} adjacent top-{rule.top} pairs have the floor, "
-        f"{100 * rule.pair_share:g} % needed"
+        f"{met} of {len(adjacent)} adjacent pairs in the top {rule.top} have {full.votes} votes on "
+        f"{full.prompts} prompts, {100 * rule.pair_share:g} % needed"
     )
-    listed = f"; missing: {', '.join(missing)}" if missing else ""
+    listed = f"; too few: {', '.join(missing)}" if missing else ""
     return met >= rule.pair_share * len(adjacent) - _ROUNDING, text + listed
 
 

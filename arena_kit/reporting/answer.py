@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from arena_kit.judging.quality.gate import Gate, Level
-from arena_kit.reporting.board import ABOUT, Board, Dimension, Order
+from arena_kit.reporting.board import Board, Dimension, Order
 from arena_kit.reporting.html import rendered
 from arena_kit.reporting.tables import Displayed
 
@@ -28,8 +28,7 @@ QUESTIONS = {
     "may its leaderboard be called, and which of its orders are decided?",
     "model_pages": "What do the votes say of each of these models: its record, its neighbours, "
     "where it lacks votes, and how its rating came about?",
-    "vote_review": "Does any voter vote otherwise than honest voters do, and what would the board "
-    "be without them?",
+    "vote_review": "Do any voters behave anomalously, and how would the board change without them?",
 }
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3
@@ -150,5 +149,5 @@ def disagreements(board: Board) -> list[str]:
 
 
 def about(board: Board) -> list[str]:
-    """What the claims are about, in a sentence for each kind there is."""
-    return [ABOUT[name] for name in dict.fromkeys(d.about for d in board.dimensions) if name]
+    """What the claims are about and at which level they hold, in a sentence for each kind."""
+    return list(dict.fromkeys(said for dimension in board.dimensions for said in dimension.scope))

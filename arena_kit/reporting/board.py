@@ -231,6 +231,16 @@ class Dimension(_Part):
     hybrid: dict[str, Any] | None = None
 
     @property
+    def scope(self) -> list[str]:
+        """What its claims are about, and at which level they hold."""
+        times = f"{self.looks} looks" if self.looks > 1 else "one look"
+        held = (
+            f"Orders are decided at {self.level or 0:.1%} for all pairs and {times}; models whose "
+            "intervals do not overlap may still be undecided."
+        )
+        return [*([ABOUT[self.about]] if self.about else []), *([held] if self.level else [])]
+
+    @property
     def said(self) -> list[str]:
         """What may be said about the order, and how few battles the first place rests on."""
         return [*self.sentences, *([self.fragility.sentence] if self.fragility else [])]

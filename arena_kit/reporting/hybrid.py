@@ -63,14 +63,14 @@ def _with_judge(row: BoardRow, found: HybridRatings) -> BoardRow:
 def _hybrid(dimension: Dimension, found: HybridRatings) -> Dimension:
     own = found.ratings.as_dict()
     values = {name: value for name, value in found.as_dict().items() if name not in own}
-    told = [*_worths(found), INTERVALS, *_who_stands_out(found), RESTS_ON]
+    told = [*_worths(found), INTERVALS, *_outliers(found), RESTS_ON]
     claimed = claims_of(in_votes(found), None)
     return dimension.model_copy(update=claimed | {"notes": told, "hybrid": values})
 
 
 def notes(found: HybridRatings) -> list[str]:
     """What the board rests on and what may be said about its order, in sentences."""
-    return [*_worths(found), INTERVALS, *_who_stands_out(found), *order(found)]
+    return [*_worths(found), INTERVALS, *_outliers(found), *order(found)]
 
 
 def order(found: HybridRatings) -> list[str]:
@@ -114,7 +114,7 @@ def _say(found: HybridRatings) -> str:
     return f"On a model with {median:,.0f} votes (the median) it makes up {much}."
 
 
-def _who_stands_out(found: HybridRatings) -> list[str]:
+def _outliers(found: HybridRatings) -> list[str]:
     """The models on which people and judge disagree, and those with too few votes."""
     sentences = [
         f"{each.model}: people put it {abs(each.gap):.0f} points "

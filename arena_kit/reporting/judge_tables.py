@@ -12,61 +12,58 @@ _MARKS = {Level.TRUSTED: "✓", Level.CAUTION: "!", Level.FAILED: "✗"}
 _WIDTH = 88
 #: The measures of a dimension that a table shows, in words.
 _NAMES = {
-    "longer_named": "longer response named, of decisive verdicts",
-    "twice_as_long": "win share of a response twice as long, at equal quality",
-    "own_family": "win share of its own family, at equal ratings by others",
-    "repeats": "equal answers to the same request",
-    "readable": "verdicts that could be read",
-    "ties": "ties, of those",
+    "longer_named": "win rate of the longer response",
+    "twice_as_long": "length bias: win rate of a response twice as long, at equal quality",
+    "own_family": "self-preference: win rate of its own family, at equal ratings by others",
+    "repeats": "same answer to a repeated request",
+    "readable": "readable verdicts",
+    "ties": "ties among readable verdicts",
     "status": "",
-    "agreement_by_call": "agrees with people, half where it flips",
-    "agreement": "agrees with people, of battles both decided",
-    "kappa": "Cohen's kappa, of battles both decided",
-    "agreement_with_ties": "agrees with people, with ties as a verdict",
-    "kappa_with_ties": "Cohen's kappa, with ties as a verdict",
+    "agreement_by_call": "agreement with human votes, inconsistent pairs as half",
+    "agreement": "agreement with human votes, both decisive",
+    "kappa": "Cohen's kappa, both decisive",
+    "agreement_with_ties": "agreement with human votes, ties included",
+    "kappa_with_ties": "Cohen's kappa, ties included",
 }
 #: What the table that compares judges shows.
 _COMPARED = {("twice_as_long", ""), ("agreement", "")}
 
 
 def text(gate: Gate) -> str:
-    """What may be done with a judge's verdicts and every reason, in lines that fit a text box."""
+    """The level of a judge and every reason, in lines that fit a text box."""
     reasons = [f"{finding.level}: {finding.reason}" for finding in _doubts(gate)]
     folded = [fill(each, _WIDTH, initial_indent="  ", subsequent_indent="    ") for each in reasons]
     return "\n".join([fill(gate.sentence, _WIDTH), *folded])
 
 
 def gate_table(gate: Gate) -> Table:
-    """Every rule that is not kept beyond doubt, worst first."""
+    """Every check below trusted, worst first."""
     rows = [
         {
-            "what": finding.measure.about or finding.rule.text,
-            "dimension": finding.measure.dimension or "all",
-            "found": "not measured" if finding.measure.value is None else str(finding.measure),
-            "verdicts": finding.measure.n,
-            "trusted": _limit(finding, finding.rule.trusted),
-            "usable": _limit(finding, finding.rule.usable),
+            "measure": finding.share.about or finding.rule.text,
+            "dimension": finding.share.dimension or "all",
+            "value": "not measured" if finding.share.value is None else str(finding.share),
+            "n": finding.share.n,
+            "trusted": finding.allowed(finding.rule.trusted),
+            "usable": finding.allowed(finding.rule.usable),
             "": f"{_MARKS[finding.level]} {finding.level}",
         }
         for finding in _doubts(gate)
     ]
     kept = len(gate.findings) - len(rows)
-    notes = [f"{kept} checks are met beyond doubt; judge_gate.json has all."]
+    notes = [f"{kept} further checks are trusted; judge_gate.json lists all."]
     if gate.unmeasured:
-        notes.append(f"Rules not applied, for want of data: {', '.join(gate.unmeasured)}.")
-    return Table(
-        rows, "judge_gate", notes=notes,
-        empty="No rule is in doubt.",
-    )  # fmt: skip
+        notes.append(f"Not measured: {', '.join(gate.unmeasured)}.")
+    return Table(rows, "judge_gate", notes=notes, empty="All checks are trusted.")
 
 
 def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
-    """The figures of a judge with their 95 % intervals, clustered by question, but for those of
-    position, which a report shows as a picture; where judges are `compared`, also but for those.
+    """The measures of a judge with 95 % intervals, clustered by question, without position bias,
+    which has a figure, and, with `compared`, without what the comparison of judges shows.
     """
     left_out = _COMPARED if compared else set()
     rows = [
-        {"dimension": name or "all", "what": _words(row), "found": _found(row), "of": row.n}
+        {"dimension": name or "all", "measure": _words(row), "value": _found(row), "n": row.n}
         for name in quality.dimensions
         for measure in _NAMES
         for row in quality.measures
@@ -78,18 +75,18 @@ def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
              for note in _rank_notes(quality, name)]  # fmt: skip
     return Table(
         rows, "judge_quality", group="dimension", notes=notes,
-        empty="Nothing could be measured of this judge.",
+        empty="Nothing was measured.",
     )  # fmt: skip
 
 
 def rubric_table(quality: JudgeQuality) -> Table:
-    """How alike every two dimensions are answered, most alike first."""
-    coefficients = {"correlation": "correlation", "without order noise": "corrected"}
+    """How similar the verdicts on two dimensions are, most similar first."""
+    coefficients = {"correlation": "correlation", "corrected for order noise": "corrected"}
     rows = [
         {
             "dimensions": f"{row.dimension} and {row.stratum}",
-            "pairs answered differently": str(row),
-            "of": row.n,
+            "verdicts that differ": str(row),
+            "n": row.n,
             **{
                 what: quality.find(measure, row.dimension, row.stratum).coefficient
                 for what, measure in coefficients.items()
@@ -100,7 +97,7 @@ def rubric_table(quality: JudgeQuality) -> Table:
     ]
     return Table(
         rows, "rubric_use",
-        empty="One dimension alone cannot show whether the judge reads the rubric.",
+        empty="Rubric use needs two dimensions.",
     )  # fmt: skip
 
 
@@ -108,12 +105,8 @@ def _doubts(gate: Gate) -> list[Finding]:
     return [finding for finding in gate.findings if finding.level is not Level.TRUSTED]
 
 
-def _limit(finding: Finding, limit: float) -> str:
-    return f"{'at least' if finding.rule.least else 'at most'} {limit:.0%}"
-
-
 def _shown(row: Measure) -> bool:
-    """Whether a row says anything: a status that did not occur, or the usual one, does not."""
+    """Whether a row is informative: a status that did not occur, or `ok`, is not."""
     if row.measure == "status":
         return bool(row.value) and row.stratum != "ok"
     return row.value is not None or row.measure.startswith(("agreement", "kappa"))
@@ -123,7 +116,7 @@ def _words(row: Measure) -> str:
     if row.measure == "status":
         return row.stratum
     what = _NAMES[row.measure]
-    return f"{what.partition(',')[0]}, both decided, {row.stratum}" if row.stratum else what
+    return f"{what.partition(',')[0]}, both decisive, {row.stratum}" if row.stratum else what
 
 
 def _found(row: Measure) -> str:
@@ -135,7 +128,7 @@ def _rank_notes(quality: JudgeQuality, dimension: str) -> Iterator[str]:
     if error.value is not None:
         spearman, kendall = (quality.find(name, dimension) for name in ("spearman", "kendall"))
         yield (
-            f"against people's ratings of {error.n} models, rank correlation "
-            f"{spearman.coefficient} (Spearman), {kendall.coefficient} (Kendall), ratings "
-            f"{error.value:.0f} points off (root mean square)"
+            f"ratings by judge and by human votes, {error.n} models: Spearman "
+            f"{spearman.coefficient}, Kendall {kendall.coefficient}, RMS difference "
+            f"{error.value:.0f} points"
         )

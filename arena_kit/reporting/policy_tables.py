@@ -26,7 +26,8 @@ _PILL = {
 }
 _NEXT = {Badge.ESTABLISHED: "not Stable: ", Badge.PROVISIONAL: "not Established: "}
 _VERDICT = {verdict: verdict.value for verdict in Verdict} | {
-    Verdict.REVERSED: "decided the other way round"
+    Verdict.OPEN: "unresolved",
+    Verdict.REVERSED: "decided in the reverse order",
 }
 _PAIR = ("above", "below", "gap", "more")
 _FEW = 5  # prompts below which an average score is pointed out
@@ -214,21 +215,21 @@ def _notes(leaderboard: Leaderboard) -> list[str]:
     few = sum(r.avg_score_raw is not None and r.prompts_raw < _FEW for r in leaderboard.rows)
     provisional = any(row.official_rank is None for row in leaderboard.rows)
     shown = {
-        "Rating: legacy Elo, which the order rests on in this rollout phase.": by_elo,
-        f"Rating: conservative score (raw rating - {policy.deviations:g} RD), under it the raw "
+        "Rating: legacy Elo, which determines the order in this rollout phase.": by_elo,
+        f"Rating: conservative score (raw rating − {policy.deviations:g} RD) above the raw "
         "rating.": not by_elo,
-        f"{DASH} in Rank: provisional, and outside official claims.": provisional,
-        f"Confidence: RD {scale.rd_best:g} is 100 %, RD {scale.rd_best + scale.rd_span:g} is 0 %; "
-        "it is no probability. Coverage: prompt coverage.": phase.shows_diagnostics,
-        "Tier: every model is decidedly above all models of later tiers, by Bradley–Terry; ranks "
+        f"{DASH} in Rank: provisional, not officially ranked.": provisional,
+        f"Confidence: RD rescaled ({scale.rd_best:g} is 100 %, {scale.rd_best + scale.rd_span:g} "
+        "is 0 %), not a probability. Coverage: prompt coverage.": phase.shows_diagnostics,
+        "Tier: every model is decided above all models of later tiers, by Bradley–Terry; ranks "
         "within a tier may be chance.": phase.shows_diagnostics,
         ABOUT[leaderboard.order_decided.about]: phase.shows_diagnostics,
         "Elo: the legacy rating, for continuity during the transition.": phase.shows_legacy_elo
         and not by_elo,
-        "Consistency, Spread and Avg score are raw: they depend on who met whom.": True,
-        f"Avg score rests on fewer than {_FEW} prompts for {few} models.": bool(few),
-        f"No rank changes are shown: {leaderboard.movement}.": bool(leaderboard.movement),
-        "▲▼: change of official rank since the board compared with.": not leaderboard.movement,
+        "Consistency, Spread and Avg score are raw, not adjusted for opponents.": True,
+        f"Avg score uses fewer than {_FEW} prompts for {few} models.": bool(few),
+        f"Rank changes are not shown: {leaderboard.movement}.": bool(leaderboard.movement),
+        "▲▼: change of official rank since the earlier board.": not leaderboard.movement,
     }
     return [note for note, is_shown in shown.items() if is_shown]
 
@@ -237,12 +238,12 @@ def metrics(leaderboard: Leaderboard) -> Shown:
     """Every other metric of every model (9.1, 9.2), folded away; why some are provisional."""
     rows = [_metric_row(row, leaderboard.policy.phase) for row in leaderboard.rows]
     about_bt = (
-        "BT is Bradley–Terry: the ratings under which all votes together are likeliest, with "
-        "their standard error (SE), which unlike RD rests on the evidence alone. "
+        "BT: Bradley–Terry (maximum likelihood) rating with its standard error (SE), which unlike "
+        "RD measures the evidence alone. "
         f"{ABOUT[leaderboard.order_decided.about]}"
     )
     unrated = [row.model for row in leaderboard.rows if row.bt_rating is None]
-    unmet = f"No Bradley–Terry rating for {', '.join(unrated)}: no vote connects them to the rest."
+    unmet = f"No Bradley–Terry rating for {', '.join(unrated)}: no votes link them to the others."
     table = Table(
         rows, "metrics", nowrap=list(rows[0]), small=True,
         notes=[about_bt, *([unmet] if unrated else []), *_provisional(leaderboard)],
@@ -251,13 +252,13 @@ def metrics(leaderboard: Leaderboard) -> Shown:
 
 
 def stability(leaderboard: Leaderboard) -> Table:
-    """What first keeps each model that is not Stable from it (9.2)."""
+    """The first unmet condition of each model that is not Stable (9.2)."""
     rows = [
         {
             "model": row.model,
             "badge": str(row.badge),
-            "kept from Stable by": row.badge_reasons[0],
-            "further reasons": len(row.badge_reasons) - 1 or None,
+            "first unmet condition": row.badge_reasons[0],
+            "further": len(row.badge_reasons) - 1 or None,
         }
         for row in leaderboard.rows
         if row.badge is not Badge.STABLE
@@ -265,9 +266,10 @@ def stability(leaderboard: Leaderboard) -> Table:
     n, rule = len(leaderboard.rows), leaderboard.policy.stable
     title = f"Stable: {n - len(rows)} of {n} models"
     note = (
-        f"Stable takes {rule.decisive} decisive votes, prompt coverage {rule.prompt_coverage:g}, "
-        f"RD {stable_rd(leaderboard.policy):g} at most, and an order against both officially "
-        "ranked neighbours that is decided or equivalent. All reasons stand in leaderboard.json."
+        f"Stable requires {rule.decisive} decisive votes, prompt coverage "
+        f"{rule.prompt_coverage:g}, RD at most {stable_rd(leaderboard.policy):g}, and a decided or "
+        "equivalent order with the officially ranked models directly above and below. "
+        "leaderboard.json lists all reasons."
     )
     return Table(
         rows, "stability", title=title, nowrap=["model"], notes=[note], empty="All are Stable."
@@ -277,7 +279,7 @@ def stability(leaderboard: Leaderboard) -> Table:
 def _provisional(leaderboard: Leaderboard) -> list[str]:
     rows = [row for row in leaderboard.rows if row.provisional]
     if len(rows) > _FEW:
-        return [f"{len(rows)} models are provisional; leaderboard.json says why each."]
+        return [f"{len(rows)} models are provisional; leaderboard.json lists the reasons."]
     return [f"{r.model} is provisional: {'; '.join(r.provisional_reasons)}." for r in rows]
 
 
@@ -300,26 +302,26 @@ def _metric_row(row: LeaderboardRow, phase: Phase) -> dict[str, object]:
         "adjusted consistency": number(row.consistency_adjusted, ".0f"),
         "decisive": row.decisive,
         "quality floor": number(row.quality_floor, ".3f"),
-        "shown / due": f"{row.exposure} / {row.exposure_target:.0f}",
+        "exposure / target": f"{row.exposure} / {row.exposure_target:.0f}",
         **(legacy if phase.shows_legacy_elo else {}),
     }  # fmt: skip
 
 
 def status(report: WeeklyReport) -> Table:
-    """What the board may be called by the rules it keeps (10), and under it what is decided about
-    its order; neither is published before the migration.
+    """The publication label (10) and what is decided about the order; neither is published before
+    the migration.
     """
     now, before, aside = report.now.status, report.before, _aside(report)
     rows = [{"met": _mark(met), "condition": text} for met, text in now.conditions]
     meaning = (
-        "The label says that these conditions are met, not that the ranks are certain."
+        "The label means that these conditions are met, not that the ranks are certain."
         if all(met for met, _ in now.conditions)
-        else "The ranking stays visible, with this caveat."
+        else "The ranking is shown with this caveat."
     )
     if before is not None:
         same = before.status.status is now.status
-        was = "the same" if same else before.status.sentence
-        meaning += f" In the comparison week it was {was}."
+        was = before.status.status if same else before.status.sentence
+        meaning += f" In the comparison week: {was}."
     return Table(
         rows, "status", title=f"Rules kept: {now.status}{aside}", labels=False,
         notes=[meaning, f"Order decided{aside}: {sentences.order(report)}"],
@@ -332,37 +334,34 @@ def _aside(report: WeeklyReport) -> str:
 
 
 def order(leaderboard: Leaderboard) -> Table:
-    """The neighbours of the top, and whether the votes decide their order."""
+    """The adjacent pairs of the top, and whether the votes decide their order."""
     rows = [
         {
-            "neighbours": f"{pair.above} over {pair.below}",
+            "adjacent pair": f"{pair.above} over {pair.below}",
             "BT gap": number(pair.gap, "+.0f"),
             "order": _VERDICT[pair.verdict],
             "more votes": None if pair.more is None else f"{two_digits(pair.more):,}",
             "weeks": None if pair.weeks is None else f"{two_digits(ceil(pair.weeks)):,}",
-            "until": None if pair.becomes is None else _VERDICT[pair.becomes],
+            "expected": None if pair.becomes is None else _VERDICT[pair.becomes],
         }
         for pair in leaderboard.order_decided.pairs
     ]
     margin = f"{leaderboard.order_decided.margin:g}"
     note = (
-        "Decided: the gap clears a level that holds for all pairs and for repeated looks. "
-        f"Equivalent: it surely lies within {margin} points. More votes: of the present mix, if "
-        "the gap stays as it is; by then about every second such order is settled. Weeks: at the "
-        "present rate."
+        "Decided: the gap is significant for all pairs at once and for repeated looks. "
+        f"Equivalent: it is within {margin} points, likewise. More votes: needed for 50 % power at "
+        "this gap, distributed as now. Weeks: at the current rate. Expected: the result."
     )
     fragile = leaderboard.fragility()
     about = [ABOUT[leaderboard.order_decided.about], *([fragile.sentence] if fragile else [])]
     return Table(
         rows, "order", notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
-        empty="The board has no two models.",
+        empty="The board has fewer than two models.",
     )  # fmt: skip
 
 
 def fairness(report: WeeklyReport) -> Table:
-    """Exposure in the rolling window against 2W/M and, where it is adjusted, against the due
-    (7.1), and prompts (7.2).
-    """
+    """Exposure in the rolling window against 2W/M and adjusted targets (7.1), and prompts (7.2)."""
     exposure = {row.model: row for row in report.now.fairness}
     adjusted = sentences.adjusted_due(report)
     within = f"within ±{100 * report.now.policy.exposure.tolerance:g} %"
@@ -370,9 +369,9 @@ def fairness(report: WeeklyReport) -> Table:
         {
             "model": row["model"],
             "band": "contender" if row["contender"] else "",
-            "shown": (own := exposure[row["model"]]).exposure,
+            "exposure": (own := exposure[row["model"]]).exposure,
             "2W/M": f"{own.equal_target:.0f}",
-            **({f"{within} of it": _mark(own.within_equal), "adjusted due": f"{own.target:.0f}"}
+            **({f"{within} of it": _mark(own.within_equal), "adjusted target": f"{own.target:.0f}"}
                if adjusted else {}),
             "deviation": percent(own.deviation, "+.1f"),
             within: _mark(own.within),
@@ -397,41 +396,41 @@ def _unasked(report: WeeklyReport) -> str:
     cells = [f"{model} on {', '.join(names)}" for model, names in missing.items() if names]
     if not cells or sum(map(len, missing.values())) > _CELLS:
         return ""
-    return f"No decisive vote at all, perhaps for want of a response: {'; '.join(cells)}."
+    return f"No decisive vote, perhaps because a response is missing: {'; '.join(cells)}."
 
 
 def pairs(report: WeeklyReport) -> Table:
-    """Adjacent contenders against the floor (7.3)."""
+    """Votes and prompts of adjacent contenders against the minimum (7.3)."""
     rule = report.now.policy.pairs
     rows = [
         {
-            "neighbours": f"{row['above']} over {row['below']}",
+            "adjacent pair": f"{row['above']} over {row['below']}",
             f"decisive votes ({rule.votes} needed)": _compare(row["votes"], row["votes_before"]),
             f"prompts ({rule.prompts} needed)": _compare(row["prompts"], row["prompts_before"]),
-            "floor": _mark(row["meets_floor"]),
+            "met": _mark(row["meets_floor"]),
         }
         for row in report.pairs
     ]
     before = "In brackets: the same pair at the end of the comparison week."
-    notes, empty = [before] if report.before else [], "The contender band has no two models."
+    notes, empty = [before] if report.before else [], "There are fewer than two contenders."
     return Table(rows, "pairs", notes=notes, empty=empty)
 
 
 def churn(report: WeeklyReport) -> Table:
-    """Who changed rank at the top, whom it passed, and whether the bands lie apart (12)."""
+    """Rank changes in the top, the models passed, and whether the bands are disjoint (12)."""
     rows = [
         {
             "model": move["model"],
             "rank": f"{move['before'] or 'new'} → {move['now'] or 'gone'}",
-            "changed order with": ", ".join(move["crossed"]) or "nobody: others came or went",
-            "bands": f"apart from {', '.join(move['apart'])}" if move["apart"] else "overlap",
+            "changed order with": ", ".join(move["crossed"]) or "none: models joined or left",
+            "bands": f"disjoint: {', '.join(move['apart'])}" if move["apart"] else "overlap",
             "BT agrees": _agreed(report.now, move),
         }
         for move in (report.churn["moves"] if report.churn else ())
     ]
     agrees = (
-        "BT agrees: with how many of them Bradley–Terry, which weighs all votes alike, has the "
-        "model in the order of now."
+        "BT agrees: for how many of these models Bradley–Terry, which weights all votes equally, "
+        "gives the new order."
     )
     return Table(
         rows, "churn", nowrap=["model", "rank", "bands", "BT agrees"],
@@ -441,7 +440,7 @@ def churn(report: WeeklyReport) -> Table:
 
 
 def _agreed(board: Leaderboard, move: Row) -> str:
-    """Of the models that one changed order with, those that all votes put where they are now."""
+    """With how many of the models passed the Bradley–Terry order agrees."""
     if not move["crossed"] or move["now"] is None:
         return DASH
     own = board[move["model"]]
@@ -456,7 +455,7 @@ def _agreed(board: Leaderboard, move: Row) -> str:
 def objectives(report: WeeklyReport) -> Table:
     """The four objectives (3), each with a verdict and what it rests on."""
     judged = sentences.objectives(report)
-    met = {True: "yes", False: "not yet", None: "cannot be told"}
+    met = {True: "yes", False: "not yet", None: "not testable"}
     rows = [
         {"objective": each["objective"], "met": met[each["met"]], "why": each["why"],
          "it is met when": each["rule"]}
@@ -511,7 +510,7 @@ def confidence(report: WeeklyReport) -> Table:
         for row in report.confidence
     ]
     floor = settled_rd(report.now.policy.glicko)
-    note = f"RD stays above {floor:.1f} whatever the evidence. In brackets: the comparison week."
+    note = f"RD levels off near {floor:.1f}. In brackets: the comparison week."
     return Table(rows, "confidence", notes=[note])
 
 
@@ -532,8 +531,9 @@ def quality(report: WeeklyReport) -> Table:
         for row in worst[:_MODELS]
     ]
     due = (
-        f"A check is due where more than {100 * rule.both_bad_rate:g} % of votes are both bad, "
-        f"and {rule.min_both_bad} or more. Shown: the lowest floors of {len(worst)} models."
+        f"A check is due above {100 * rule.both_bad_rate:g} % both-bad votes and at least "
+        f"{rule.min_both_bad} of them. Shown: the {len(rows)} lowest quality floors of "
+        f"{len(worst)} models."
     )
     return Table(rows, "quality", notes=[due])
 
@@ -551,32 +551,32 @@ def lanes(report: WeeklyReport) -> Table:
         for lane in lane_mix(report.now.battles, report.now.policy, report.in_week)
     ]
     note = (
-        "Weight: the share of matchups for which the lane is drawn. A lane without a pair to "
-        "serve passes its turn on. Votes of a lane without weight were cast under other settings."
+        "Weight: the share of matchups for which the lane is drawn. A lane without a pair passes "
+        "its turn on. Votes of a lane without weight were cast under other settings."
     )
-    empty = "The file does not name the lanes that served its matchups."
+    empty = "The file has no lanes."
     return Table(rows, "lanes", notes=[note], empty=empty)
 
 
 def controls(report: WeeklyReport) -> Table:
     """What the file tells about sides and repeats (6.2, 11)."""
     counts = integrity(report.now.battles, report.now.policy)
-    chance = "within chance" if counts["left_chance"] else "more than chance would do"
+    chance = "within chance" if counts["left_chance"] else "more than chance"
     left_won = percent(counts["left_wins"], ".1f")
     return facts(
         {
-            "Sides": "{left_of} is furthest from half: left in {left:.1%} of its votes, "
-            "{left_errors:.1f} standard errors off, ".format(**counts)
-            + chance,
+            "Sides": "{left_of} deviates most from 50 %: left in {left:.1%} of its votes "
+            "({left_errors:.1f} standard errors, ".format(**counts)
+            + f"{chance})",
             "Left side won": f"{left_won} of decisive votes",
             "Pair met too often on a prompt (6.2)": _counted(counts["prompt_repeats"], "meetings"),
             "Session saw pair and prompt again (11)": _counted(counts["session_repeats"], "votes"),
             "Battle ids used twice": _counted(counts["same_ids"], "votes"),
-            "Names hidden before the vote, bots kept out": "not to be seen in a battles file",
+            "Names hidden before the vote, no bots": "not recorded in a battles file",
         },
         name="controls",
     )
 
 
 def _counted(n: int | None, what: str) -> str:
-    return "cannot be told from this file" if n is None else f"{n} {what}"
+    return "not recorded in this file" if n is None else f"{n} {what}"

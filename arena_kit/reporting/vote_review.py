@@ -1,4 +1,4 @@
-"""Tables, picture and sentences of a review of voters: who stands out, why, and what it changes."""
+"""Tables, figure and sentences of a review of voters: who is flagged, why, and what it changes."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
@@ -14,14 +14,14 @@ from arena_kit.validity.shifts import MAX_SPREAD
 from arena_kit.validity.voters import MIN_VOTES, Rule, VoterTests
 
 RULES = {
-    Rule.PUSH: "pushes a model",
-    Rule.SIDE: "prefers a side",
-    Rule.SPEED: "faster than anybody reads",
+    Rule.PUSH: "favours or disfavours a model",
+    Rule.SIDE: "favours a side",
+    Rule.SPEED: "votes too fast to read",
 }
 _NULLS = {
-    Rule.PUSH: "for or against one model, in rating points",
-    Rule.SIDE: "for the left side, in rating points",
-    Rule.SPEED: "in how often they are too fast, in log odds (assumed)",
+    Rule.PUSH: "preference for one model, in rating points",
+    Rule.SIDE: "preference for the left side, in rating points",
+    Rule.SPEED: "share of votes that are too fast, in log odds (assumed)",
 }
 _POINTS = 400 / log(10)
 _NAMED, _LISTED = 5, 15
@@ -47,24 +47,24 @@ class Boards:
 
 
 def answer(tests: VoterTests, boards: Boards) -> list[str]:
-    """Who stands out and why, and how the board would change without them."""
-    out = tests.standing_out
+    """Who is flagged and why, and how the board would change without them."""
+    out = tests.flagged
     if not out:
-        return [f"Of {len(tests.tests):,} voters tested, none stands out from the others."]
+        return [f"No voter of {len(tests.tests):,} tested is flagged."]
     named = [
         f"{test.voter}: {RULES[test.reasons[0].rule]} ({test.reasons[0].text})."
         for test in out[:_NAMED]
     ]
-    more = [f"{len(out) - _NAMED} more stand out; the table names them."] * (len(out) > _NAMED)
-    verb = "stands" if len(out) == 1 else "stand"
-    head = f"{len(out)} of {len(tests.tests):,} voters tested {verb} out."
+    more = [f"The table names {len(out) - _NAMED} more."] * (len(out) > _NAMED)
+    verb = "is" if len(out) == 1 else "are"
+    head = f"{len(out)} of {len(tests.tests):,} voters tested {verb} flagged."
     return [head, *named, *more, change(boards)]
 
 
 def change(boards: Boards) -> str:
-    """How the board would change without those who are left out, in a sentence."""
+    """How the board would change without the voters left out, in a sentence."""
     if boards.after is None:
-        return "Without them no rating exists, so nothing can be said about the board."
+        return "Without their votes no rating exists."
     whose = "their" if len(boards.left_out) > 1 else "this voter's"
     after = boards.ranks_after
     points = {m: boards.after[m].rating - boards.before[m].rating for m in after}
@@ -72,61 +72,61 @@ def change(boards: Boards) -> str:
     before = {model: rank for rank, model in enumerate(boards.before.order, 1)}
     moved = sum(after[model] != before[model] for model in after)
     ranks = (
-        f"{moved} of {len(after)} models would have another rank"
+        f"{moved} of {len(after)} models would change rank"
         if moved
-        else "every model would keep its rank"
+        else "no model would change rank"
     )
-    moves = f"{most} would move most, by {points[most]:+.0f} points"
-    return f"Without {whose} {boards.votes:,} votes {ranks}; {moves}."
+    moves = f"largest change: {most}, {points[most]:+.0f} points"
+    return f"Without {whose} {boards.votes:,} votes, {ranks}; {moves}."
 
 
 def caveats(tests: VoterTests) -> list[str]:
     """What not to conclude."""
     rare = (
-        f"Of those who stand out, at most {100 * tests.level:g}% are honest on average, if honest "
-        "tastes are spread as estimated; looking again every week does not change that."
+        f"False discovery rate: at most {100 * tests.level:g}% of flagged voters are honest on "
+        "average, if honest preferences vary as estimated; weekly repetition keeps this rate."
     )
-    sentences = ["To stand out is a reason to look, not a proof: nothing was removed.", rare]
+    sentences = ["A flag is a reason to look, not proof; no vote was removed.", rare]
     if tests.too_few:
         few = f"{tests.too_few:,} voters with fewer than {MIN_VOTES} decisive votes"
         sentences.append(f"{few} were not tested.")
     if tests.unnamed:
-        sentences.append(f"{tests.unnamed:,} votes name no voter.")
+        sentences.append(f"{tests.unnamed:,} votes have no voter.")
     return sentences
 
 
-def standing_out(tests: VoterTests) -> Table:
-    """Those who stand out, with every reason."""
+def flagged(tests: VoterTests) -> Table:
+    """The flagged voters, with every reason."""
     rows = [
         {
             "voter": test.voter,
             "votes": test.votes,
             "rule": RULES[reason.rule],
-            "seen": reason.text,
+            "observed": reason.text,
             "evidence": odds(reason.evidence),
         }
-        for test in tests.standing_out
+        for test in tests.flagged
         for reason in test.reasons
     ]
     note = (
-        f"Evidence says how many times better the rule explains the votes than honest taste does. "
-        f"Over all rules together {odds(tests.needed)} was needed, since {len(tests.tests):,} "
-        "voters were looked at."
+        "Evidence: e-value, how many times more likely the votes are under the rule than under "
+        f"honest preferences. A flag needs {odds(tests.needed)} over all rules, with "
+        f"{len(tests.tests):,} voters tested."
     )
-    return Table(rows, "standing_out", nowrap=["voter"], notes=[note], empty="Nobody stands out.")
+    return Table(rows, "flagged", nowrap=["voter"], notes=[note], empty="No voter is flagged.")
 
 
 def voters(tests: VoterTests) -> Table:
-    """The voters with the largest e-values, whether they stand out or not."""
+    """The voters with the largest e-values, flagged or not."""
     rows = [
         {
             "voter": test.voter,
             "votes": test.votes,
             "decisive": test.decisive,
-            "follows the ratings": f"{test.sharpness:.2f}",
+            "agreement with ratings": f"{test.sharpness:.2f}",
             "evidence": odds(test.evidence),
             "strongest rule": RULES[test.reasons[0].rule] if test.reasons else DASH,
-            "stands out": "yes" if test.stands_out else "",
+            "flagged": "yes" if test.flagged else "",
         }
         for test in tests.tests[:_LISTED]
     ]
@@ -134,19 +134,19 @@ def voters(tests: VoterTests) -> Table:
     return Table(
         rows,
         "voters",
-        notes=[f"{rest:,} more voters have less evidence against them."] if rest > 0 else [],
+        notes=[f"{rest:,} more voters have smaller e-values."] if rest > 0 else [],
     )
 
 
 def honest(tests: VoterTests) -> Table:
     """The null hypothesis of each test: how far honest voters differ."""
     rows = [
-        {"honest voters differ": _NULLS[rule], "standard deviation": _spread(rule, null.spread)}
+        {"honest voters vary in": _NULLS[rule], "standard deviation": _spread(rule, null.spread)}
         for rule, null in tests.honest.items()
     ]
     note = (
-        "Estimated from all voters but those who stand out, as the widest spread that the votes "
-        "allow; what ratings are not sure of is in it."
+        "Upper estimate from all voters that are not flagged; it includes the uncertainty of the "
+        "ratings."
     )
     return Table(rows, "honest", notes=[note])
 
@@ -182,7 +182,7 @@ def removals(lines: Sequence[tuple[str, ...]]) -> Table:
     names = ("when", "what", "whose", "change", "by", "why")
     return Table(
         [dict(zip(names, line, strict=True)) for line in lines], name="removals", columns=names,
-        left=names, empty="Nothing was ever removed.",
+        left=names, empty="No vote was ever removed.",
     )  # fmt: skip
 
 
@@ -203,22 +203,22 @@ def odds(log10: float) -> str:
 
 @fig.plot(
     "evidence",
-    "Evidence against every voter by number of votes, with the bar above which one stands out",
+    "E-value of every voter by number of votes, with the threshold above which a voter is flagged",
 )
 def evidence(tests: VoterTests) -> Figure:
-    """The evidence against every voter, and what it takes to stand out."""
-    figure, (ax,) = fig.panels_of(9, 4.2, 1, "Who votes otherwise than honest voters do?")
-    for kind, color, label in ((False, fig.ACCENT, "voter"), (True, fig.WARM, "stands out")):
-        some = [test for test in tests.tests if test.stands_out == kind]
+    """The e-value of every voter, and the threshold for a flag."""
+    figure, (ax,) = fig.panels_of(9, 4.2, 1, "Do any voters behave anomalously?")
+    for kind, color, label in ((False, fig.ACCENT, "voter"), (True, fig.WARM, "flagged")):
+        some = [test for test in tests.tests if test.flagged == kind]
         heights = [max(test.evidence, _FLOOR) for test in some]
         ax.plot([test.votes for test in some], heights, "o",
                 color=color, alpha=0.7, markersize=5, label=label)  # fmt: skip
     ax.axhline(
-        tests.needed, color=fig.SOFT, linestyle=":", linewidth=1, label="needed to stand out"
+        tests.needed, color=fig.SOFT, linestyle=":", linewidth=1, label="threshold for a flag"
     )
     top, bottom = max(test.evidence for test in tests.tests), ax.get_ylim()[0]
     line, height = (top - bottom) / _LINES, inf
-    for test in tests.standing_out[:_LISTED]:  # the largest evidence first: names go downwards
+    for test in tests.flagged[:_LISTED]:  # the largest evidence first: names go downwards
         height = min(test.evidence, height - line)
         ax.annotate(fig.shown_name(test.voter), (test.votes, height), xytext=(6, 0), fontsize=8,
                     textcoords="offset points", va="center", color=fig.SOFT)  # fmt: skip
@@ -226,6 +226,6 @@ def evidence(tests: VoterTests) -> Figure:
     if max(counts) > _LOG_SCALE_FROM * min(counts):
         ax.set_xscale("log")
         ax.xaxis.set_major_formatter("{x:,.0f}")
-    ax.set(xlabel="votes", ylabel="evidence, as a power of ten")
+    ax.set(xlabel="votes", ylabel="evidence (log10 of the e-value)")
     fig.legend_below(figure, columns=3)
     return figure

@@ -43,10 +43,13 @@ class BoardView:
 
     @property
     def scale(self) -> tuple[float, float] | None:
-        """From the lowest to the highest end of an interval; None where there is none."""
-        low = [row.ci_low for row in self.rows if row.ci_low is not None]
-        high = [row.ci_high for row in self.rows if row.ci_high is not None]
-        return (min(low), max(high)) if low and high else None
+        """From the lowest to the highest end of an interval, or rating of one that lacks an end;
+        None where there is no interval.
+        """
+        spans = [(row.ci_low, row.rating, row.ci_high) for row in self.rows]
+        known = [each for low, at, high in spans for each in (low, at, high)
+                 if each is not None and not low is high is None]  # fmt: skip
+        return (min(known), max(known)) if known else None
 
 
 def boards_of(record: Path) -> list[BoardView]:

@@ -8,13 +8,14 @@ import hashlib
 import re
 from collections.abc import Sequence
 from functools import cache
-from html import escape
+from html import escape, unescape
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.files import visible, whole_text
 
 if TYPE_CHECKING:
     from markdown_it import MarkdownIt
+    from markdown_it.rules_inline import StateInline
     from markdown_it.token import Token
 
 #: Longer texts are shown as they are: parsing Markdown may take time that grows with the square.
@@ -23,7 +24,31 @@ _TAGS = {
     "p", "br", "hr", "h4", "h5", "h6", "em", "strong", "s", "code", "pre", "blockquote",
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
-_CLASSES = {"link", "address"}
+_MATHML = {
+    "math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub",
+    "msup", "msubsup", "mmultiscripts", "mover", "munder", "munderover", "mtable", "mtr", "mtd",
+    "mpadded", "mphantom", "menclose",
+}  # fmt: skip
+_MATHML_ATTRIBUTES = {
+    "math": {"display"}, "mo": {"stretchy", "fence", "form", "movablelimits", "lspace", "rspace"},
+    "mi": {"mathvariant"}, "mtable": {"columnalign"}, "mfrac": {"linethickness"},
+    "mspace": {"width"}, "mover": {"accent"}, "menclose": {"notation"},
+}  # fmt: skip
+#: Maths as TeX and Markdown mark it; a dollar before a blank, or after one, is money.
+_MATHS = re.compile(
+    r"\\\((.{1,2000}?)\\\)|\\\[(.{1,2000}?)\\\]|\$\$(.{1,2000}?)\$\$"
+    r"|\$(?![\s$])([^$\n]{0,500}?[^$\s\\])\$(?!\d)",
+    re.DOTALL,
+)
+_LONGEST_CODE = 20_000
+#: Languages whose lexers take hostile code in bearable time.
+_LANGUAGES = {
+    "python", "py", "r", "json", "javascript", "js", "typescript", "ts", "bash", "sh", "sql",
+    "java", "c", "cpp", "go", "rust", "yaml", "html", "xml", "css",
+}  # fmt: skip
+#: What code is coloured by (keyword, string, number, comment): first letters of Pygments' classes.
+_CODE = {"k", "s", "m", "c"}
+_CLASSES = {"link", "address", *_CODE}
 
 
 def plain(value: object) -> str:
@@ -42,7 +67,9 @@ def slug(name: str) -> str:
 
 
 def safe_html(text: str) -> str:
-    """Markdown as HTML; markup in it is shown as text, and so are addresses, which lead nowhere."""
+    """Markdown as HTML; markup in it is shown as text, and so are addresses, which lead nowhere.
+    TeX formulas become MathML, which browsers draw by themselves, and code is coloured.
+    """
     import nh3
 
     shown = plain(text)
@@ -50,8 +77,8 @@ def safe_html(text: str) -> str:
         return f"<pre>{escape(shown)}</pre>"
     return nh3.clean(
         _markdown().render(shown),
-        tags=_TAGS,
-        attributes={"ol": {"start"}},
+        tags=_TAGS | _MATHML,
+        attributes={"ol": {"start"}, **_MATHML_ATTRIBUTES},
         allowed_classes={"span": _CLASSES},
         strip_comments=True,
     )
@@ -61,13 +88,61 @@ def safe_html(text: str) -> str:
 def _markdown() -> MarkdownIt:
     from markdown_it import MarkdownIt
 
-    parser = MarkdownIt("commonmark", {"html": False}).enable(["table", "strikethrough"])
+    options = {"html": False, "highlight": _highlighted}
+    parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
+    parser.inline.ruler.before("escape", "math", _math)
+    parser.add_render_rule("math", _formula)
     parser.add_render_rule("link_open", _link_open)
     parser.add_render_rule("link_close", _link_close)
     parser.add_render_rule("image", _image)
     parser.add_render_rule("heading_open", _heading)
     parser.add_render_rule("heading_close", _heading)
     return parser
+
+
+def _math(state: StateInline, silent: bool) -> bool:
+    """A formula that begins here becomes a token."""
+    found = _MATHS.match(state.src, state.pos) if state.src[state.pos] in "\\$" else None
+    if found is None:
+        return False
+    if not silent:
+        token = state.push("math", "math", 0)
+        token.content = next(part for part in found.groups() if part is not None)
+        token.markup = found[0]
+        token.block = found[2] is not None or found[3] is not None
+    state.pos = found.end()
+    return True
+
+
+def _formula(_: object, tokens: Sequence[Token], at: int, _options: Any, _env: Any) -> str:
+    """A formula as MathML; what cannot be read stays as it was written."""
+    from xml.etree.ElementTree import tostring
+
+    from latex2mathml.converter import convert_to_element
+
+    token = tokens[at]
+    try:
+        formula = convert_to_element(token.content, display="block" if token.block else "inline")
+        for element in formula.iter():
+            element.text = element.text and unescape(element.text)
+        return tostring(formula, encoding="unicode")
+    except (Exception, RecursionError):  # of a parser that is given any text
+        return f"<code>{escape(token.markup)}</code>"
+
+
+def _highlighted(code: str, language: str, _attributes: str) -> str:
+    """Code of a known language with its parts marked; '' leaves it as it is."""
+    if language.lower() not in _LANGUAGES or len(code) > _LONGEST_CODE:
+        return ""
+    from pygments.lexers import get_lexer_by_name
+    from pygments.token import STANDARD_TYPES
+
+    parts = []
+    for kind, text in get_lexer_by_name(language.lower()).get_tokens(code):
+        mark = STANDARD_TYPES.get(kind, "")[:1]
+        marked = mark in _CODE and text.strip()
+        parts.append(f'<span class="{mark}">{escape(text)}</span>' if marked else escape(text))
+    return "".join(parts)
 
 
 def _link_open(_: object, tokens: Sequence[Token], at: int, _options: Any, env: Any) -> str:

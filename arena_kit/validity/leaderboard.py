@@ -234,12 +234,9 @@ def _states(coverage: Coverage, known: Mapping[str, GlickoState]) -> dict[str, G
 def _movement(epoch: str, earlier: Earlier | None) -> str:
     """Why ranks are not compared; empty where they are."""
     if earlier is None:
-        return "no earlier board to compare ranks with"
+        return "there is no earlier board"
     if earlier.epoch != epoch:
-        return (
-            f"ranks before rest on another method ({earlier.epoch}), now on {epoch}: "
-            "a change of method is not shown as movement"
-        )
+        return f"the method changed from {earlier.epoch} to {epoch}"
     return ""
 
 

@@ -1,4 +1,4 @@
-"""The weekly validity report (12) in words: its checks and objectives, a sentence each."""
+"""The checks and objectives of the weekly validity report (12), a sentence each."""
 
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -50,25 +50,25 @@ def validity_values(report: WeeklyReport) -> dict[str, Any]:
 
 
 def order_note(board: Leaderboard) -> str:
-    """That ranks here are not those of the board; empty where they are."""
+    """Says that ranks here are not those of the board; empty where they are."""
     if board.policy.phase.orders_by == "conservative":
         return ""
-    return "Ranks in this report are by conservative score; the published order is legacy Elo's."
+    return "Ranks here are by conservative score; the published order is by legacy Elo."
 
 
 def rules(report: WeeklyReport) -> str:
-    """What the board may be called by the rules it keeps, and what a week before (10)."""
+    """The publication label (10) now and in the comparison week."""
     now, before = report.now.status, report.before
     if before is None:
         return f"{now.sentence}."
     was = before.status
     if was.status is now.status:
-        return f"{now.sentence}. It was {was.status} in the comparison week, too."
-    return f"{now.sentence}. In the comparison week it was {was.sentence}."
+        return f"{now.sentence}. In the comparison week: {was.status}."
+    return f"{now.sentence}. In the comparison week: {was.sentence}."
 
 
 def order(report: WeeklyReport) -> str:
-    """What the votes decide about the order of the top, now and a week before."""
+    """What the votes decide about the order of the top, now and in the comparison week."""
     now, before = report.now.order_decided, report.before
     if before is None:
         return f"{_upper(now.sentence)}."
@@ -76,7 +76,7 @@ def order(report: WeeklyReport) -> str:
 
 
 def fairness(report: WeeklyReport) -> str:
-    """Coverage fairness against 2W/M, or against the adjusted due with both figures."""
+    """Coverage fairness against 2W/M, and against the adjusted targets where they differ."""
     rows, rule = report.now.fairness, report.now.policy.exposure
     outside = [
         f"{row.model} {100 * row.deviation:+.0f} %"
@@ -86,30 +86,28 @@ def fairness(report: WeeklyReport) -> str:
     slack, equal = f"±{100 * rule.tolerance:g} %", f"2W/M = {rows[0].equal_target:.0f} exposures"
     adjusted, also = adjusted_due(report), sum(row.within_equal for row in rows)
     return (
-        f"In the last {report.now.coverage.matchups:,} matchups {len(rows) - len(outside)} of "
-        f"{len(rows)} models were shown within {slack} of "
-        + (f"their adjusted due, and {also} within {slack} of {equal}" if adjusted else equal)
+        f"In the last {report.now.coverage.matchups:,} matchups, the exposure of "
+        f"{len(rows) - len(outside)} of {len(rows)} models was within {slack} of "
+        + (f"its adjusted target, and of {also} within {slack} of {equal}" if adjusted else equal)
         + f"{'; outside: ' + some(outside, 8) if outside else ''}."
         + (f" {adjusted}" if adjusted else "")
     )
 
 
 def adjusted_due(report: WeeklyReport) -> str:
-    """Where and why models are due another exposure than the policy's 2W/M (7.1), with both
-    figures; empty where none is.
-    """
+    """Which exposure targets differ from the policy's 2W/M (7.1), and why; empty if none does."""
     policy, rows = report.now.policy, report.now.fairness
     apart = [row.target for row in rows if abs(row.target - row.equal_target) > 1e-6 * row.target]
     if not apart:
         return ""
-    why = "a model that joined within the window is due its share from then on"
+    why = "a model that joined within the window is due exposure only since then"
     if policy.phase.uses_lanes and not equal_is_feasible(policy, len(rows)):
-        why = f"equal exposure is possible for up to {equal_up_to(policy)} models"
+        why = f"equal exposure is feasible for up to {equal_up_to(policy)} models"
     elif aimed_votes(report.now.battles).any():
-        why = "what the decide lane shows is due to the models that it shows"
+        why = "matchups of the decide lane count for the models that they show"
     return (
-        f"The due of {len(apart)} of {len(rows)} models is adjusted: {min(apart):.0f} to "
-        f"{max(apart):.0f} exposures where 2W/M is {rows[0].equal_target:.0f}, as {why}."
+        f"The target of {len(apart)} of {len(rows)} models is adjusted to {min(apart):.0f} to "
+        f"{max(apart):.0f} exposures (2W/M: {rows[0].equal_target:.0f}): {why}."
     )
 
 
@@ -122,10 +120,9 @@ def prompts(report: WeeklyReport) -> str:
     spread = f"is {low} %" if low == high else f"lies between {low} and {high} %"
     cells = coverage.by_prompt[np.ix_(coverage.enabled, coverage.active)]
     return (
-        f"Prompt coverage ({rule.floor} decisive votes or more on a prompt) {spread}; contenders "
-        f"have the top-band target of {rule.top_target} on {100 * fmean(top):.0f} % of "
-        f"prompts; {int((cells == 0).sum()):,} of {cells.size:,} model-prompt cells have no "
-        "decisive vote."
+        f"Prompt coverage (at least {rule.floor} decisive votes on a prompt) {spread}. Contenders "
+        f"reach their target of {rule.top_target} votes on {100 * fmean(top):.0f} % of prompts. "
+        f"{int((cells == 0).sum()):,} of {cells.size:,} model-prompt cells have no decisive vote."
     )
 
 
@@ -134,29 +131,28 @@ def pairs(report: WeeklyReport) -> str:
     rule = report.now.policy.pairs
     met = sum(pair["meets_floor"] for pair in report.pairs)
     sentence = (
-        f"{met} of {len(report.pairs)} adjacent contender pairs have the floor of {rule.votes} "
+        f"{met} of {len(report.pairs)} adjacent contender pairs have at least {rule.votes} "
         f"decisive votes on {rule.prompts} prompts"
     )
     if report.before is None:
         return f"{sentence}."
     then = report.before.coverage.adjacent(report.before.band)
     had = sum(pair["meets_floor"] for pair in then)
-    return f"{sentence}; of the pairs adjacent in the comparison week, {had} of {len(then)} had it."
+    return f"{sentence} ({had} of {len(then)} in the comparison week)."
 
 
 def confidence(report: WeeklyReport) -> str:
-    """Confidence stability, and what RD cannot say."""
+    """Confidence stability: RD and standard error."""
     top = report.confidence[: report.now.policy.publication.top]
     return (
-        f"Median RD of the top {len(top)} is {_median(top, 'rd')}; it stops falling near "
-        f"{settled_rd(report.now.policy.glicko):.1f} whatever the evidence. How sure the evidence "
-        "makes a rating is its Bradley–Terry standard error: the median is "
-        f"{_median(top, 'se')}."
+        f"The median RD of the top {len(top)} is {_median(top, 'rd')}; with one update per vote it "
+        f"levels off near {settled_rd(report.now.policy.glicko):.1f}. The median Bradley–Terry "
+        f"standard error, which measures the evidence, is {_median(top, 'se')}."
     )
 
 
 def churn(report: WeeklyReport) -> str:
-    """Who changed places at the top."""
+    """Rank changes in the top."""
     change = report.churn
     if change is None:
         return report.note
@@ -168,18 +164,17 @@ def churn(report: WeeklyReport) -> str:
     moved = f"{len(moves) - len(left)} of the top {top} changed rank"
     moved += f", and {gone} left it" if left else ""
     if not swaps:
-        return f"{moved}; no two models that were there before changed order."
+        return f"{moved}; no pair that was there before changed order."
     pairs = "1 pair" if swaps == 1 else f"{swaps} pairs"
     outside = swaps - change["pairs_swapped_inside_bands"]
     if not outside:
-        overlap = "its bands overlap" if swaps == 1 else "all with bands that overlap"
-        return f"{moved}; {pairs} changed order, {overlap}: sampling noise alone may do that."
+        return f"{moved}; {pairs} changed order with overlapping bands, as sampling noise allows."
     named = ", ".join(f"{m['model']} ({', '.join(m['apart'])})" for m in moves if m["apart"])
-    return f"{moved}; {pairs} changed order, {outside} of them with bands that lie apart: {named}."
+    return f"{moved}; {pairs} changed order, {outside} of them with disjoint bands: {named}."
 
 
 def sentences(report: WeeklyReport) -> dict[str, str]:
-    """The report in a sentence each (12)."""
+    """A sentence per check of the report (12)."""
     return {
         "Rules kept": rules(report),
         "Order decided": order(report),
@@ -205,16 +200,14 @@ def _median(rows: Sequence[Row], name: str) -> str:
 
 
 def objectives(report: WeeklyReport) -> list[Row]:
-    """What the policy is to achieve (3), whether this arena has it, None where the votes cannot
-    tell, and the rule that decides.
-    """
+    """The policy's objectives (3), each with its rule and whether it is met (None: untestable)."""
     return [_robust(report), _compared(report), _prompt_luck(report), _visible(report)]
 
 
 def verdict(judged: Sequence[Row]) -> str:
     """How many objectives are met, in a sentence."""
     met, unknown = (sum(each["met"] is state for each in judged) for state in (True, None))
-    more = f", {unknown} cannot be told" if unknown else ""
+    more = f", {unknown} cannot be tested" if unknown else ""
     return f"{met} of {len(judged)} objectives are met{more}."
 
 
@@ -224,8 +217,8 @@ def _robust(report: WeeklyReport) -> Row:
         "objective": "Top ranks are robust to sampling noise",
         "met": report.now.order_decided.whole and not swapped,
         "why": f"{_upper(report.now.order_decided.counts)}. {churn(report)}",
-        "rule": "all neighbours at the top are decided or equivalent, and no two of the top "
-        "changed order while their bands overlap",
+        "rule": "every adjacent pair in the top is decided or equivalent, and no pair changed "
+        "order with overlapping bands",
     }
 
 
@@ -236,7 +229,7 @@ def _compared(report: WeeklyReport) -> Row:
         "objective": "Nearby top models are compared enough",
         "met": met >= share * len(report.pairs) - 1e-9 if report.pairs else None,
         "why": pairs(report),
-        "rule": f"{100 * share:g} % of adjacent contenders have the floor",
+        "rule": f"{100 * share:g} % of adjacent contender pairs have this many",
     }
 
 
@@ -256,11 +249,11 @@ def _visible(report: WeeklyReport) -> Row:
     rows, phase = report.now.rows, report.now.policy.phase
     shown = "RD, confidence and badges are shown to readers"
     if not phase.shows_diagnostics:
-        shown = f"Nothing of it is shown to readers in phase {int(phase)}"
+        shown = f"RD, confidence and badges are hidden in phase {int(phase)}"
     provisional = sum(row.provisional for row in rows)
     return {
         "objective": "Uncertainty is visible",
         "met": phase.shows_diagnostics,
         "why": f"{shown}; {provisional} of {len(rows)} models are provisional.",
-        "rule": "readers see it, and provisional models are labelled",
+        "rule": "readers see RD, confidence and badges",
     }

@@ -2,7 +2,7 @@
 
 A voter's votes are compared with ratings fitted without them. Each test gives an e-value against
 honest taste: its mean is at most 1 for an honest voter, at any time at which one looks. The
-weighted mean over tests goes through e-BH (Wang and Ramdas 2022), so that of those who stand out
+weighted mean over tests goes through e-BH (Wang and Ramdas 2022), so that of the flagged voters
 at most `level` are honest, on average. See design/voter-tests.md.
 """
 
@@ -27,7 +27,7 @@ from arena_kit.validity import shifts
 
 Rows = NDArray[np.intp]
 
-#: The share of honest voters among those who stand out, at most and on average.
+#: The false discovery rate: the mean share of honest voters among flagged ones, at most.
 LEVEL = 0.05
 #: Decisive votes from which a voter is tested, and voters from which there are others.
 MIN_VOTES, MIN_VOTERS = 10, 3
@@ -75,7 +75,7 @@ class VoterTest:
     votes: int
     decisive: int
     evidence: float
-    stands_out: bool
+    flagged: bool
     sharpness: float
     reasons: tuple[Reason, ...]
 
@@ -84,7 +84,7 @@ class VoterTest:
 class VoterTests:
     """All voters that were tested, the largest e-value first.
 
-    `needed` is the e-value (log10) from which a voter stands out; `too_few` voters had too few
+    `needed` is the e-value (log10) from which a voter is flagged; `too_few` voters had too few
     decisive votes, and `unnamed` votes name no voter. `honest` is the null hypothesis of each test.
     """
 
@@ -96,9 +96,9 @@ class VoterTests:
     honest: Mapping[Rule, shifts.NullShifts]
 
     @property
-    def standing_out(self) -> tuple[VoterTest, ...]:
-        """Those who stand out."""
-        return tuple(test for test in self.tests if test.stands_out)
+    def flagged(self) -> tuple[VoterTest, ...]:
+        """The flagged voters."""
+        return tuple(test for test in self.tests if test.flagged)
 
 
 def voter_tests(
@@ -115,7 +115,7 @@ def voter_tests(
     """
     labels = battles.voter
     if labels is None or not (labels.codes >= 0).any():
-        raise RatingError("no vote names its voter, so no voter can be tested")
+        raise RatingError("no vote has a voter, so no voter can be tested")
     decisive = np.asarray(battles.decisive() & ~battles.flags())
     tested = _tested(labels, decisive)
     code = np.full(len(labels.names) + 1, -1, np.int64)
@@ -165,8 +165,8 @@ def _tested(labels: Labels, decisive: shifts.Bools) -> shifts.Codes:
     tested = np.flatnonzero(counts >= MIN_VOTES)
     if len(tested) < MIN_VOTERS:
         raise RatingError(
-            f"{len(tested)} voters have {MIN_VOTES} decisive votes or more, "
-            f"{MIN_VOTERS} are needed to test one against the others"
+            f"{len(tested)} voters have at least {MIN_VOTES} decisive votes; the tests need "
+            f"{MIN_VOTERS} such voters"
         )
     return tested
 
@@ -200,7 +200,7 @@ class _Round:
                 votes=int(votes[i]),
                 decisive=int(decisive[i]),
                 evidence=float(self.evidence[i] / np.log(10)),
-                stands_out=bool(self.out[i]),
+                flagged=bool(self.out[i]),
                 sharpness=float(sharpness[i]),
                 reasons=self._reasons(i),
             )
@@ -355,7 +355,7 @@ def speed(
     log[fits.keys] = fits.log_e_value(shifts.UPWARDS, _HURRY)
 
     def describe(i: int) -> tuple[str, str]:
-        what = " votes came faster than the responses can be read"
+        what = " votes were faster than the responses can be read"
         return _counts(what, hurried[i], count[i], count[i] * usual, high=True), ""
 
     return RuleEvidence(Rule.SPEED, log, _HURRY, describe)
@@ -370,7 +370,7 @@ def _counts(what: str, n: float, of: float, expected: float, *, high: bool) -> s
     """Observed and expected counts in words, or those of the opposite where there are few."""
     if not high:
         n, expected = of - n, of - expected
-    return f"{n:.0f} of {of:.0f}{what}, where {expected:.1f} were to be expected"
+    return f"{n:.0f} of {of:.0f}{what} (expected {expected:.0f})"
 
 
 class LeaveOneVoterOut:

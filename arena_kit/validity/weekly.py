@@ -77,9 +77,9 @@ def chosen_weeks(
     before = [each for each in voted if each < asked]
     against = Week.parse(compare) if compare else before[-1] if before else None
     if against is not None and against >= asked:
-        raise DataError(f"compare_week {against.label} must lie before the week {asked.label}")
+        raise DataError(f"compare_week {against.label} must be before week {asked.label}")
     if compare and against not in voted:
-        raise DataError(f"compare_week {compare} has no votes; the first are of {first}")
+        raise DataError(f"compare_week {compare} has no votes; votes begin on {first}")
     return asked, asked in over, against
 
 
@@ -207,7 +207,7 @@ def _board(
     models = [name for name in battles.models if name not in retired.models]
     if len(battles) and len(models) < 2:
         n = len(battles.models)
-        raise DataError(f"{len(models)} of {n} models with votes are not retired, 2 needed")
+        raise DataError(f"{len(models)} of {n} models with votes are active, 2 needed")
     return leaderboard(
         battles,
         policy,
@@ -220,10 +220,10 @@ def _board(
 def _no_weeks(battles: BattleLog, missing: int, asked: str) -> str:
     timeless = f"{missing} of {len(battles)} battles have no timestamp"
     if asked:
-        raise DataError(f"a week ({asked}) cannot be told: {timeless}")
-    order = "as they stand in the file" if battles.battle_id is None else "by their ids as texts"
-    first = "" if missing == len(battles) else ", those with one first"
-    return f"No weeks can be compared: {timeless}, so all count, {order}{first}."
+        raise DataError(f"week {asked} cannot be selected: {timeless}")
+    order = "in file order" if battles.battle_id is None else "in order of battle_id"
+    first = "" if missing == len(battles) else ", those with a timestamp first"
+    return f"Weeks cannot be compared: {timeless}. All battles count, {order}{first}."
 
 
 def _before(
@@ -231,7 +231,7 @@ def _before(
 ) -> tuple[Leaderboard | None, str]:
     """The board of the comparison week, or why there is none."""
     if week is None:
-        return None, "No week can be compared: there are no votes before this one."
+        return None, "There is no earlier week with votes to compare."
     try:
         return board(until(battles, week)), ""
     except (RatingError, DataError) as error:

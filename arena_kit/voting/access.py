@@ -1,18 +1,17 @@
-"""Who may use the server and with what: the key of a store, tokens, cookies, origins, bodies."""
+"""Who may use the server and with what: tokens, cookies, origins, bodies."""
 
 from __future__ import annotations
 
 import asyncio
 import hashlib
-import os
 import secrets
 import time
 from collections import deque
 from dataclasses import dataclass, field
 from functools import partial
 from ipaddress import ip_address, ip_network
-from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeVar
+from urllib.parse import quote, unquote
 
 from itsdangerous import BadSignature, Signer
 from pydantic import BaseModel, ValidationError
@@ -20,14 +19,12 @@ from starlette.datastructures import MutableHeaders
 from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, Response
 
-from arena_kit.files import DataError
 from arena_kit.voting.records import RefusalError
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 ENTRIES_PER_MINUTE = 120  # from one address: sessions begun, or tokens tried
-_KEY_BYTES = 32
 _BODY_TIMEOUT = 20.0  # seconds
 _YEAR = 365 * 24 * 3600
 _HEADERS = {
@@ -40,37 +37,10 @@ _HEADERS = {
     "x-frame-options": "DENY",
 }
 
+_CODE = "~"  # between a session and what its voter calls themselves
+
 Role = Literal["voter", "board"]
 Body = TypeVar("Body", bound=BaseModel)
-
-
-def key_file(store: str, root: Path) -> Path:
-    """Where the key of a store is: beside a SQLite file, else in the workspace."""
-    return root / ".arena_kit" / "votes.key" if "://" in store else Path(store).with_suffix(".key")
-
-
-def signing_key(path: Path) -> bytes:
-    """The key that seals ballots and signs cookies, in a file that only its owner may read; made
-    where there is none.
-    """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        text = path.read_text(encoding="ascii", errors="replace").strip()
-    else:
-        text = secrets.token_hex(_KEY_BYTES)
-        with os.fdopen(handle, "w", encoding="ascii") as out:
-            out.write(f"{text}\n")
-            out.flush()
-            os.fsync(out.fileno())
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != _KEY_BYTES:
-        raise DataError(f"{path}: is no key of a vote store; expected {2 * _KEY_BYTES} hex digits")
-    return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,15 +66,19 @@ class Access:
     board_token: str
     key: bytes = field(repr=False)
 
-    def enter(self, request: Request, role: Role, token: str) -> Response:
-        """Let somebody in, under the name of their cookie if they have one."""
+    def enter(self, request: Request, role: Role, token: str, code: str = "") -> Response:
+        """Let somebody in, under the name of their cookie if they have one; another `code` of the
+        voter's choice than before makes a new one.
+        """
         name, admitted = self._read(request, role)
         given, needed = (text.encode("utf-8", "replace") for text in (token, self._token(role)))
         if not admitted and not secrets.compare_digest(given, needed):
             message = "This address needs the link with its token; ask whoever sent it."
             raise RefusalError(401, "no_token", message)
         identity, admission = self._signers(role)
-        cookie = identity.sign(admission.sign(name or secrets.token_hex(16))).decode()
+        if not name or code not in ("", name.partition(_CODE)[2]):
+            name = secrets.token_hex(16) + (_CODE + code if code else "")
+        cookie = identity.sign(admission.sign(quote(name))).decode()
         answer = JSONResponse({"entered": True})
         answer.set_cookie(
             _cookie(role), cookie, max_age=_YEAR, httponly=True, samesite="strict",
@@ -112,13 +86,16 @@ class Access:
         )  # fmt: skip
         return answer
 
-    def name_of(self, request: Request, role: Role) -> str:
-        """Who asks; refused where they did not enter."""
+    def who(self, request: Request, role: Role) -> tuple[str, str]:
+        """The session that asks, and its voter: the code that was chosen with the beginning of the
+        session, so that nobody can vote under another's. Refused where they did not enter.
+        """
         name, admitted = self._read(request, role)
         if not admitted:
             message = "You are not let in yet; open the link that you were given."
             raise RefusalError(401, "no_session", message)
-        return name
+        session, _, code = name.partition(_CODE)
+        return session, f"{code}-{session[:6]}" if code else session
 
     def is_admitted(self, request: Request, role: Role) -> bool:
         """Whether somebody entered before, with today's token."""
@@ -131,7 +108,7 @@ class Access:
             admitted = identity.unsign(request.cookies.get(_cookie(role), "")).decode()
         except BadSignature:
             return "", False
-        return admitted.partition(".")[0], admission.validate(admitted)
+        return unquote(admitted.rpartition(".")[0]), admission.validate(admitted)
 
     def _signers(self, role: Role) -> tuple[Signer, Signer]:
         """What signs a cookie: that it was made here, and that its owner brought today's token."""

@@ -2,10 +2,12 @@
 
 import hashlib
 import hmac
+import os
 import re
 import secrets
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -14,11 +16,12 @@ from pydantic import Field, StringConstraints
 from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.page import QUESTION, ballot_page, shown_pair
-from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError
+from arena_kit.voting.page import ballot_page, shown_pair
+from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError, VoterName
 from arena_kit.voting.texts import ArenaTexts
 
 _DAY = 24 * 3600.0
+_KEY_BYTES = 32
 LARGEST_FILE = 5_000_000  # bytes; a vote has about 200
 
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
@@ -36,17 +39,48 @@ class ReturnedBallot(Strict):
     ballot: Opaque
     content: Hash
     copy_id: Opaque = Field(alias="copy")
-    voter: Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,60}$")]
+    voter: VoterName
     votes: list[BallotVote] = Field(min_length=1, max_length=10_000)
     seal: Hash
 
     def is_sealed_by(self, key: bytes) -> bool:
         """Whether the page that was made here sealed just these votes."""
         about = (self.ballot, self.content, self.copy_id, self.voter)
-        rows = [(v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}") for v in self.votes]
+        rows = [
+            (v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}", v.comment) for v in self.votes
+        ]
         cells = (cell for row in rows for cell in row)
         page_key = _seal(key, self.ballot, self.content).encode()
         return hmac.compare_digest(self.seal, _signature(page_key, *about, *cells))
+
+
+def key_file(store: str, root: Path) -> Path:
+    """Where the key of a store is: beside a SQLite file, else in the workspace."""
+    return root / ".arena_kit" / "votes.key" if "://" in store else Path(store).with_suffix(".key")
+
+
+def signing_key(path: Path) -> bytes:
+    """The key that seals ballots and signs cookies, in a file that only its owner may read; made
+    where there is none.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    except FileExistsError:
+        text = path.read_text(encoding="ascii", errors="replace").strip()
+    else:
+        text = secrets.token_hex(_KEY_BYTES)
+        with os.fdopen(handle, "w", encoding="ascii") as out:
+            out.write(f"{text}\n")
+            out.flush()
+            os.fsync(out.fileno())
+    try:
+        key = bytes.fromhex(text)
+    except ValueError:
+        key = b""
+    if len(key) != _KEY_BYTES:
+        raise DataError(f"{path}: is no key of a vote store; expected {2 * _KEY_BYTES} hex digits")
+    return key
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -64,12 +98,11 @@ class Taken:
     conflicts: int
 
 
-def make_ballot(
-    live: LiveArena, key: bytes, *, pairs: int, days: float, question: str = QUESTION
-) -> str:
+def make_ballot(live: LiveArena, key: bytes, *, pairs: int, days: float, question: str = "") -> str:
     """A ballot as a page: so many matchups of the arena, which wait for its votes from now on.
 
-    Ids in it are random; what they stand for is in the store only.
+    Ids in it are random; what they stand for is in the store only. Without a question it is that
+    of the dimension's rubric.
     """
     there = _cells(live.texts)
     if pairs > there:
@@ -83,7 +116,8 @@ def make_ballot(
     except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
     rows = [shown_pair(each) for each in shown]
-    return ballot_page(ballot, lambda content: _seal(key, ballot, content), rows, question).html
+    seal = partial(_seal, key, ballot)
+    return ballot_page(ballot, seal, rows, live.texts, question).html
 
 
 def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:

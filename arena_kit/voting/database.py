@@ -99,7 +99,7 @@ votes = Table(
     Column("seconds", sa.Float, nullable=True),
     _one_of("source", "page", "ballot", "lab"),
     *_numbers("revealed", "known"),
-    _text("checksum"),
+    *_texts("comment", "checksum"),
     Index("ix_votes_voter", "voter"),
 )
 

@@ -35,7 +35,7 @@ from arena_kit.voting.records import (
     VoteSource,
     read_choice,
 )
-from arena_kit.voting.store import Transaction, VoteStore, now
+from arena_kit.voting.store import UNDONE, Transaction, VoteStore, now
 from arena_kit.voting.texts import ArenaTexts
 
 History = list[tuple[Ticket, StoredVote | None]]
@@ -92,7 +92,7 @@ class LiveArena:
         seed: int | None = None,
         reveal: bool = False,
     ) -> None:
-        self.store, self.texts, self.policy, self.reveal = store, texts, policy, reveal
+        self.store, self.policy, self.reveal = store, policy, reveal
         self.limits = limits or Limits()
         self._lock = RLock()
         seed = secrets.randbits(64) if seed is None else seed
@@ -101,6 +101,7 @@ class LiveArena:
         with store.writing() as transaction:
             begun = transaction.begin(texts.name, dimension, seed)
             self.dimension = begun.dimension
+            self.texts = texts = texts.on(begun.dimension)
             transaction.note_opening(__version__, asdict(policy), texts.digest, texts.models)
             self._replayed = Replayed(texts, policy, int(begun.seed))
             self._replayed.catch_up(transaction, now())
@@ -150,7 +151,7 @@ class LiveArena:
         """
         session, voter = _id(session, "session"), _id(session if voter is None else voter, "voter")
         with self._turn() as turn:
-            ticket = self._replayed.current.get(session)
+            ticket = self._replayed.waiting_for(session)
             if ticket is None:
                 self.limits.check(turn, voter, now())
                 ticket = self._hand_out(turn, session, voter, self.limits.lasts)
@@ -174,6 +175,7 @@ class LiveArena:
         digest: str | None = None,
         seconds: float | None = None,
         source: VoteSource = "page",
+        comment: str = "",
     ) -> Receipt:
         """Take in a vote; when this returns, it is durable.
 
@@ -191,8 +193,30 @@ class LiveArena:
             if vote is None:
                 self._check_open(known, digest)
                 voter = known.voter or session
-                vote = self._add(turn, known, voter, session, choice, seconds, source)
+                whose = (known, voter, session)
+                vote = self._add(turn, *whose, choice, seconds, source, comment)
             return _receipt(_check_choice(vote, choice), turn.count_by(vote.voter))
+
+    def undo(self, *, session: str) -> Shown:
+        """Take the last vote of a session back, and show its matchup again.
+
+        The vote is kept and removed, which the log says; the next one is on a copy of its ticket,
+        as long as the ticket lives. Who was told the models cannot go back.
+        """
+        with self._turn() as turn:
+            vote = turn.last_vote(session)
+            if vote is None or vote.removed or vote.source == "ballot":
+                raise RefusalError(409, "nothing_to_undo", "there is no vote to take back")
+            if vote.revealed:
+                message = "the models of this vote were named, so it stands"
+                raise RefusalError(409, "nothing_to_undo", message)
+            self._check_open(vote.ticket, None)
+            self.limits.check(turn, vote.voter, now())
+            turn.log_removals("vote", [vote.ticket.ticket], undone=False, **UNDONE)
+            again = _copy(vote.ticket, session, vote.voter, f"after {vote.number}")
+            again = turn.add_ticket(again._replace(issued_at=now()))
+            self._replayed.catch_up(turn, now())
+            return self._shown(again, turn.count_by(vote.voter))
 
     def cast_ballot(
         self, answers: Sequence[BallotVote], *, session: str, voter: str
@@ -303,7 +327,8 @@ class LiveArena:
         seen = (voter, ticket.model_a, ticket.model_b, ticket.prompt)
         again = counts and voter != root.session and self.arena.scheduler.was_shown(*seen)
         by = _CONFLICT if differs else _REPEATS if again else ""
-        return self._add(turn, ticket, voter, session, choice, answer.seconds, "ballot", by)
+        seconds, comment = answer.seconds, answer.comment
+        return self._add(turn, ticket, voter, session, choice, seconds, "ballot", comment, by)
 
     @staticmethod
     def _known(turn: Transaction, ticket: str) -> Ticket:
@@ -321,6 +346,7 @@ class LiveArena:
         choice: Choice,
         seconds: float | None,
         source: VoteSource,
+        comment: str,
         removed_by: str = "",
     ) -> StoredVote:
         """Store a vote and count it, unless it is removed at once."""
@@ -328,8 +354,8 @@ class LiveArena:
         revealed = self.reveal and counts and source != "ballot"
         known = any((voter, side, ticket.prompt) in self._replayed.told for side in sides)
         looked = _viewing_seconds(ticket, seconds)
-        about = (voter, session, choice, 0, looked, source, revealed, known, False)
-        vote = turn.add_vote(StoredVote(0, ticket, *about))
+        about = (voter, session, choice, 0, looked, source, revealed, known, comment)
+        vote = turn.add_vote(StoredVote(0, ticket, *about, removed=False))
         if removed_by:
             gap = f"the same pair and prompt within {self.policy.repeats.session_gap} matchups"
             why = gap if removed_by == _REPEATS else "another vote under the same name"
@@ -346,6 +372,7 @@ class LiveArena:
             prompt=prompt,
             left=left,
             right=right,
+            reference=self.texts.reference(ticket.prompt),
             digest=ticket.digest,
             dimension=ticket.dimension,
             count=count,
@@ -409,8 +436,7 @@ class Replayed:
     """Scheduler and ratings as the store has them, and the tickets that wait for their vote.
 
     `counted` are the votes that count, in their order; `skips` and `removed` say how many do not.
-    `current` is the ticket that a session has not voted on yet; `told` are the voters, models and
-    prompts of responses whose model a voter was told.
+    `told` are the voters, models and prompts of responses whose model a voter was told.
     Whatever is done here before the store has committed it is undone with `roll_back`.
     """
 
@@ -458,7 +484,12 @@ class Replayed:
         """A ticket of a matchup that was drawn waits for its vote from now on."""
         self._open[ticket.ticket] = ticket
         if ticket.voter is not None:
-            self.current[ticket.session] = ticket
+            self._current.setdefault(ticket.session, []).append(ticket)
+
+    def waiting_for(self, session: str) -> Ticket | None:
+        """The latest ticket of a session that has no vote yet."""
+        waiting = self._current.get(session)
+        return waiting[-1] if waiting else None
 
     def take_in(self, vote: StoredVote) -> bool:
         """Count a vote; False where its models or prompt are unknown here, so that only a new
@@ -493,7 +524,7 @@ class Replayed:
         self.skips = self.removed = 0
         self.told: set[tuple[str, str, str]] = set()
         self._open: dict[str, Ticket] = {}
-        self.current: dict[str, Ticket] = {}
+        self._current: dict[str, list[Ticket]] = {}
         for vote in sorted(votes, key=itemgetter(0)):
             self._file(vote)
         past = replace(battle_log(self.counted), session=None)  # `remember` says more
@@ -532,8 +563,9 @@ class Replayed:
 
     def _settle(self, ticket: Ticket) -> None:
         del self._open[ticket.ticket]
-        if self.current.get(ticket.session, ticket).ticket == ticket.ticket:
-            self.current.pop(ticket.session, None)
+        others = self._current.pop(ticket.session, [])
+        if others := [each for each in others if each.ticket != ticket.ticket]:
+            self._current[ticket.session] = others
 
 
 def is_expired(ticket: Ticket, moment: int) -> bool:

@@ -9,15 +9,15 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from importlib.resources import files
+from math import ceil
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.records import Shown
+from arena_kit.voting.texts import ArenaTexts
 
 if TYPE_CHECKING:
     from jinja2 import Environment
-
-QUESTION = "Which response is better?"
 
 
 class _Choice(NamedTuple):
@@ -41,6 +41,7 @@ CHOICES = (
     _Choice("SKIP", "Skip", "you cannot tell; it does not count", ("S",), "S"),
 )  # fmt: skip
 _BACK = _Choice("", "Back", "to the pair before, to vote otherwise", ("Z",), "Z")
+_UNDO = _Choice("", "Undo", "take the last vote back and vote again", ("Z",), "Z")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,7 +54,8 @@ class Page:
 
 def shown_pair(shown: Shown) -> dict[str, str]:
     """What a voter's browser is sent of a pair; Markdown becomes safe HTML here."""
-    texts = {name: _rendered(getattr(shown, name)) for name in ("prompt", "left", "right")}
+    names = ("prompt", "reference", "left", "right")
+    texts = {name: _rendered(getattr(shown, name)) for name in names}
     return {"ticket": shown.ticket, "digest": shown.digest, **texts}
 
 
@@ -66,31 +68,51 @@ def ballot_page(
     ballot: str,
     seal: Callable[[str], str],
     pairs: Sequence[dict[str, str]],
-    question: str = QUESTION,
+    texts: ArenaTexts,
+    question: str = "",
 ) -> Page:
     """A page with all its pairs in it, which asks no server for anything; `seal` gives what it
     seals its votes with, by the SHA-256 of its data.
     """
     data = {"ballot": ballot, "pairs": list(pairs)}
     content = hashlib.sha256(_literal(data).encode()).hexdigest()
-    choices = (*CHOICES, _BACK)
-    return _page("vote", question, data, choices=choices, ballot=True, seal=seal(content))
+    how: Any = {"ballot": True, "seal": seal(content), "choices": (*CHOICES, _BACK)}
+    return _page("vote", data, **how, **_instructions(texts, question, len(pairs)))
 
 
-def live_page(question: str = QUESTION, reveal: bool = False) -> Page:
-    """A page that asks the server it came from for every pair; with `reveal` it says that models
-    are named after the vote.
+def live_page(
+    texts: ArenaTexts, question: str = "", *, goal: int = 0, reveal: bool = False
+) -> Page:
+    """A page that asks the server it came from for every pair, until the voter has cast `goal`
+    votes (0 for no end); with `reveal` it says that models are named after the vote.
     """
-    how: Any = {"choices": CHOICES, "ballot": False, "seal": "", "reveal": reveal}
-    return _page("vote", question, {}, connects=True, **how)
+    choices = CHOICES if reveal else (*CHOICES, _UNDO)
+    how: Any = {"ballot": False, "seal": "", "reveal": reveal, "choices": choices}
+    about = _instructions(texts, question, goal)
+    return _page("vote", {"goal": goal}, connects=True, **how, **about)
 
 
-def board_page(question: str = QUESTION) -> Page:
+def _instructions(texts: ArenaTexts, question: str, pairs: int) -> dict[str, Any]:
+    """What voters are told first: the question, the judge's rubric, and how long it takes."""
+    from markupsafe import Markup
+
+    seconds, rubric = texts.seconds_per_pair, texts.rubric
+    whole = f"{pairs:,} pairs take about {max(1, round(pairs * seconds / 60)):,} minutes"
+    return {
+        "question": question or texts.question,
+        "rubric": Markup(safe_html(rubric.text)) if rubric else "",  # noqa: S704 (cleaned)
+        "dimension": rubric.dimension if rubric else "",
+        "reference": texts.reference_title,
+        "duration": whole if pairs else f"A pair takes about {5 * ceil(seconds / 5)} seconds",
+    }
+
+
+def board_page() -> Page:
     """The researcher's page: ratings and coverage as votes come in."""
-    return _page("board", question, {}, connects=True)
+    return _page("board", {}, connects=True)
 
 
-def _page(name: str, question: str, data: object, *, connects: bool = False, **values: Any) -> Page:
+def _page(name: str, data: object, *, connects: bool = False, **values: Any) -> Page:
     from markupsafe import Markup
 
     script, style = _asset(f"{name}.js"), _site_style() + _asset("vote.css")
@@ -101,7 +123,6 @@ def _page(name: str, question: str, data: object, *, connects: bool = False, **v
     )
     html = _templates().get_template(f"{name}.html.j2").render(
         policy=Markup(policy),  # noqa: S704 (made above)
-        question=question,
         style=Markup(style),  # noqa: S704 (our own file)
         script=Markup(script),  # noqa: S704 (our own file)
         data=Markup(_literal(data)),  # noqa: S704 (holds no <)

@@ -15,6 +15,9 @@ from arena_kit.runs.settings.files import Strict
 
 #: An id or a hash as a page holds it and gives it back.
 Opaque = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_-]{1,128}$")]
+#: The name or code that a voter chooses, and what a voter writes beside a vote: one line each.
+VoterName = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,60}$")]
+Comment = Annotated[str, StringConstraints(pattern=r"^[^\x00-\x1f\x7f]{0,500}$")]
 #: Where a vote was cast: the live page, a ballot file, or a notebook.
 VoteSource = Literal["page", "ballot", "lab"]
 #: Why a vote of a ballot is kept and not counted.
@@ -90,7 +93,7 @@ class StoredVote(NamedTuple):
 
     `seconds` is how long the voter looked. `revealed` says whether the voter was then told which
     models wrote the two responses, `known` whether that was told of one of them before the vote.
-    `removed` says whether it is left out of battles.
+    `comment` is what the voter wrote beside it. `removed` says whether it is left out of battles.
     """
 
     number: int
@@ -103,11 +106,14 @@ class StoredVote(NamedTuple):
     source: VoteSource
     revealed: bool
     known: bool
+    comment: str
     removed: bool
 
 
 class Voter(NamedTuple):
-    """Somebody who was shown a matchup or voted: how often, and whether all of it is removed."""
+    """Somebody who was shown a matchup or voted: how often, single votes that were removed left
+    out, and whether all of it is removed.
+    """
 
     voter: str
     first_seen: int
@@ -139,14 +145,16 @@ class Removal(NamedTuple):
 class Shown:
     """What a voter may see before the vote: no model, no rating, and no id made from one.
 
-    `count` is how many votes the voter has cast so far; `digest` is of the three texts, and comes
-    back with the vote.
+    `reference` is what the judge is shown beside the prompt on this dimension, '' for nothing.
+    `count` is how many votes the voter has cast so far; `digest` is of the texts, and comes back
+    with the vote.
     """
 
     ticket: str
     prompt: str
     left: str
     right: str
+    reference: str
     digest: str
     dimension: str | None
     count: int
@@ -176,6 +184,7 @@ class BallotVote(Strict):
     digest: Opaque
     choice: Choice
     seconds: float = Field(ge=0, le=1e6)
+    comment: Comment = ""
 
 
 class RefusalError(ValueError):

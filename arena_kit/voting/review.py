@@ -133,20 +133,18 @@ class ReviewStudy:
             return self.votes.test_voters(self.params.level)
 
     def boards(self, tests: VoterTests) -> Boards:
-        """The board with all votes, and without the voters of the parameters, by default those who
-        stand out.
-        """
+        """The board with all votes, and without the voters of the parameters (default: flagged)."""
         with self.record.failing():
             known = {test.voter for test in tests.tests}
             for name in self.params.leave_out:
                 if name not in known:
                     raise DataError(f"leave_out: no voter {name!r} was tested")
             return self.votes.boards(
-                self.params.leave_out or [test.voter for test in tests.standing_out]
+                self.params.leave_out or [test.voter for test in tests.flagged]
             )
 
     def answer(self, tests: VoterTests, boards: Boards) -> RunAnswer:
-        """Who stands out, why, and how the board would change without them."""
+        """Who is flagged, why, and how the board would change without them."""
         battles, removed = self.votes.battles, self.votes.removed
         before = f"; {removed:,} removed before" if removed else ""
         facts = {
@@ -171,13 +169,13 @@ class ReviewStudy:
             ends = [answer.sentences[0], answer.sentences[-1]]
             short = {"arena": self._arena, "answer": list(dict.fromkeys(ends))}
             write_json(folder / "voters.json", short | vote_review.to_dict(tests))
-            write_text(folder / "standing_out.csv", vote_review.standing_out(tests).csv)
+            write_text(folder / "flagged.csv", vote_review.flagged(tests).csv)
             write_text(folder / "boards.csv", vote_review.boards(boards).csv)
             write_json(folder / ANSWER_FILE, answer.as_dict())
             after = {"without_voters": {"": boards.after}} if boards.after else {}
             board = board_of({"": boards.before}, {"": self.votes.battles}, beside=after)
             board.model_copy(update={"title": self._arena}).write(folder)
-            counts = {"tested": len(tests.tests), "standing_out": len(tests.standing_out)}
+            counts = {"tested": len(tests.tests), "flagged": len(tests.flagged)}
             self.record.update(voters=counts)
         return self.record.close()
 
@@ -205,14 +203,9 @@ def read_votes(params: ReviewParams, root: Path) -> ReviewedVotes:
     if not _is_store(params.battles, root):
         battles = voted(params.battles, root, winner=params.winner, dimension=params.dimension)
         return ReviewedVotes(battles=battles, where=params.battles)
-    try:
-        from arena_kit.voting.store import VoteStore
-        from arena_kit.voting.texts import ArenaTexts
-    except ImportError as error:
-        raise DataError(
-            f"a vote store needs the extra vote ({error.name} is missing): "
-            "pip install 'arena-kit[vote]'"
-        ) from None
+    from arena_kit.voting.store import VoteStore
+    from arena_kit.voting.texts import ArenaTexts
+
     is_file = "://" not in params.battles
     texts = ArenaTexts.of_tournament(root / params.tournament, root) if params.tournament else None
     where = root / params.battles if is_file else params.battles

@@ -28,9 +28,10 @@ from arena_kit.voting.access import (
     SecurityHeaders,
     read_body,
 )
+from arena_kit.voting.ballot import voter_id
 from arena_kit.voting.board import board_view
-from arena_kit.voting.page import QUESTION, board_page, live_page, shown_pair
-from arena_kit.voting.records import Opaque, RefusalError
+from arena_kit.voting.page import board_page, live_page, shown_pair
+from arena_kit.voting.records import Comment, Opaque, RefusalError, VoterName
 
 if TYPE_CHECKING:
     from starlette.types import ASGIApp
@@ -50,9 +51,12 @@ class _Body(BaseModel):
 
 
 class Entry(_Body):
-    """Asking to be let in; the token may be empty where none is needed."""
+    """Asking to be let in; the token may be empty where none is needed, and so may the name or
+    code that the voter chooses.
+    """
 
     token: str = Field(max_length=256)
+    voter: VoterName = ""
 
 
 class Nothing(_Body):
@@ -66,12 +70,15 @@ class Vote(_Body):
     digest: Opaque
     choice: Annotated[str, StringConstraints(pattern=r"^(A|B|TIE|BOTH_BAD|SKIP)$")]
     seconds: float | None = Field(default=None, ge=0, le=1e6)
+    comment: Comment = ""
 
 
-def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASGIApp:
-    """The server as an ASGI application; its pages that document it are turned off."""
+def voting_app(live: LiveArena, access: Access, question: str = "", goal: int = 0) -> ASGIApp:
+    """The server as an ASGI application; its pages that document it are turned off. `goal` is how
+    many votes each voter is asked for.
+    """
     app = FastAPI(docs_url=None, redoc_url=None, openapi_url=None)
-    _pages(app, question, reveal=live.reveal)
+    _pages(app, live, question, goal)
     _voting(app, live, access)
     _board(app, live, access)
     _errors(app)
@@ -80,8 +87,9 @@ def voting_app(live: LiveArena, access: Access, question: str = QUESTION) -> ASG
     return SecurityHeaders(TrustedHostMiddleware(limited, hosts, www_redirect=False))
 
 
-def _pages(app: FastAPI, question: str, *, reveal: bool) -> None:
-    for path, page in (("/", live_page(question, reveal)), ("/board", board_page(question))):
+def _pages(app: FastAPI, live: LiveArena, question: str, goal: int) -> None:
+    voting = live_page(live.texts, question, goal=goal, reveal=live.reveal)
+    for path, page in (("/", voting), ("/board", board_page())):
         policy = {"content-security-policy": f"{page.policy}; frame-ancestors 'none'"}
         response = HTMLResponse(page.html, headers=policy)
         app.router.routes.append(Route(path, response, methods=["GET"]))
@@ -94,23 +102,32 @@ def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
     async def enter(request: Request) -> Response:
         """Let a voter in: who has no session yet gets one as a cookie."""
         entry = await read_body(request, Entry)
-        if not access.is_admitted(request, "voter"):
+        code = voter_id(entry.voter)
+        if code or not access.is_admitted(request, "voter"):
             limit.check(request)
-        return access.enter(request, "voter", entry.token)
+        return access.enter(request, "voter", entry.token, code)
 
     @app.post("/api/matchup", response_model=None)
     async def matchup(request: Request) -> dict[str, Any]:
         """The next pair, without names."""
         await read_body(request, Nothing)
-        session = access.name_of(request, "voter")
-        shown = await turns.take(live.issue, session=session, voter=session)
+        session, voter = access.who(request, "voter")
+        shown = await turns.take(live.issue, session=session, voter=voter)
+        return shown_pair(shown) | {"votes": shown.count}
+
+    @app.post("/api/undo", response_model=None)
+    async def undo(request: Request) -> dict[str, Any]:
+        """Take the last vote back, and show its pair again."""
+        await read_body(request, Nothing)
+        session, _ = access.who(request, "voter")
+        shown = await turns.take(live.undo, session=session)
         return shown_pair(shown) | {"votes": shown.count}
 
     @app.post("/api/vote", response_model=None)
     async def vote(request: Request) -> dict[str, Any]:
         """Store a vote, then say who wrote the two responses if the arena reveals that."""
         ballot = await read_body(request, Vote)
-        session = access.name_of(request, "voter")
+        session, _ = access.who(request, "voter")
         given = ballot.model_dump(exclude={"ticket"})
         receipt = await turns.take(live.cast, ballot.ticket, session=session, **given)
         return {"model_a": receipt.left, "model_b": receipt.right, "votes": receipt.count}
@@ -130,7 +147,7 @@ def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
     async def board(request: Request) -> Any:
         """The board as the votes stand now."""
         await read_body(request, Nothing)
-        access.name_of(request, "board")
+        access.who(request, "board")
         return await run_in_threadpool(latest.view)
 
 

@@ -15,6 +15,7 @@ from typing import Any, NamedTuple, Self
 
 from sqlalchemy import (
     Column,
+    ColumnElement,
     Connection,
     Engine,
     Row,
@@ -60,8 +61,13 @@ class ArenaRow(NamedTuple):
 
 _ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
 _LOCKED_ARENA = _ARENA.with_for_update()
+#: Why a vote was removed that its voter took back, and who did it.
+UNDONE = {"why": "the voter took it back", "by": "the voter"}
+_TAKEN_BACK = select(db.removals.c.target).where(db.removals.c.by == UNDONE["by"])
 _VOTES_BY = select(func.count()).where(
-    db.votes.c.voter == bindparam("voter"), db.votes.c.choice != Choice.SKIP.value
+    db.votes.c.voter == bindparam("voter"),
+    db.votes.c.choice != Choice.SKIP.value,
+    db.votes.c.ticket.not_in(_TAKEN_BACK),
 )
 _ISSUED_TO = select(func.count(), func.min(db.tickets.c.issued_at)).where(
     db.tickets.c.voter == bindparam("voter"), db.tickets.c.issued_at > bindparam("since")
@@ -252,7 +258,7 @@ class Transaction:
 
     def ticket(self, ticket: str) -> Ticket | None:
         """A ticket by its id."""
-        row = self._on(db.tickets, ticket)
+        row = self._last(db.tickets, db.tickets.c.ticket == ticket)
         return None if row is None else Ticket._make(row[:-1])
 
     def tickets(self, after: int = 0) -> list[Ticket]:
@@ -267,8 +273,15 @@ class Transaction:
 
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
-        row = self._on(db.votes, ticket)
-        known = None if row is None else self.ticket(ticket)
+        return self._last_vote(db.votes.c.ticket == ticket)
+
+    def last_vote(self, session: str) -> StoredVote | None:
+        """The latest vote of a session, None where there is none."""
+        return self._last_vote(db.votes.c.session == session)
+
+    def _last_vote(self, wanted: ColumnElement[bool]) -> StoredVote | None:
+        row = self._last(db.votes, wanted)
+        known = None if row is None else self.ticket(row.ticket)
         return None if row is None or known is None else _vote(row, known, self.removed())
 
     def votes(self, after: int = 0) -> list[StoredVote]:
@@ -285,7 +298,7 @@ class Transaction:
         ]
 
     def count_by(self, voter: str) -> int:
-        """How many votes a voter has cast, skips not counted."""
+        """How many votes a voter has cast, without skips and what the voter took back."""
         return int(self._connection.execute(_VOTES_BY, {"voter": voter}).scalar_one())
 
     def issued_to(self, voter: str, since: int) -> tuple[int, int]:
@@ -302,6 +315,7 @@ class Transaction:
         first: dict[str, int] = {}
         for voter, at in [*seen, *((vote.voter, vote.cast_at) for vote in votes)]:
             first[voter] = min(at, first.get(voter, at))
+        votes = [vote for vote in votes if ("vote", vote.ticket.ticket) not in removed]
         cast = Counter(vote.voter for vote in votes)
         skips = Counter(vote.voter for vote in votes if vote.choice is Choice.SKIP)
         return [
@@ -382,15 +396,17 @@ class Transaction:
     def _damaged(self, what: Sequence[str]) -> vote_chain.DamagedError:
         return vote_chain.damaged(shown(self._connection.engine.url), what)
 
-    def _on(self, table: Table, ticket: str) -> Row[Any] | None:
-        """The row on a ticket, None where there is none."""
-        number = self._connection.scalar(select(table.c.number).where(table.c.ticket == ticket))
+    def _last(self, table: Table, wanted: ColumnElement[bool]) -> Row[Any] | None:
+        """The last row that is wanted, None where there is none."""
+        newest = select(table.c.number).where(wanted).order_by(table.c.number.desc()).limit(1)
+        number = self._connection.scalar(newest)
         return None if number is None else self._rows(table, number - 1, number)[0]
 
 
 def _vote(row: Sequence[Any], ticket: Ticket, removed: RemovedSet) -> StoredVote:
-    number, _, voter, session, choice, cast_at, seconds, source, revealed, known, _ = row
-    kept = (voter, session, _CHOICES[choice], cast_at, seconds, source, bool(revealed), bool(known))
+    number, _, voter, session, choice, cast_at, seconds, source, *flags, comment, _ = row
+    revealed, known = map(bool, flags)
+    kept = (voter, session, _CHOICES[choice], cast_at, seconds, source, revealed, known, comment)
     return StoredVote(number, ticket, *kept, _is_removed(removed, voter, session, ticket))
 
 

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
 from typing import Self
@@ -12,8 +12,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.files import DataError
-from arena_kit.judging.pairs.prompts import read_prompts, read_responses
+from arena_kit.judging.pairs.prompts import Prompt, read_prompts, read_responses
+from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.runs.record.inputs import tournament_inputs
+from arena_kit.runs.settings.files import read_rubrics
+
+QUESTION = "Which response is better?"
+_REFERENCES = {"gold_answer": "Reference answer", "expected_behavior": "Expected behaviour"}
+_WORDS_PER_MINUTE = 238  # of silent reading (Brysbaert 2019, doi 10.1016/j.jml.2019.104047)
+_DECIDING = 5.0  # seconds after reading
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -22,7 +29,8 @@ class ArenaTexts:
 
     `models` are those that may be matched. `providers` says whose a model is, where that is
     known; `private` are models that are matched but published nowhere else, `withdrawn` such as
-    are matched no more.
+    are matched no more. On a dimension (`on`) voters have what its judge has: the `rubric`, and
+    beside a prompt its reference answer where the rubric says so.
     """
 
     name: str
@@ -32,6 +40,9 @@ class ArenaTexts:
     providers: Mapping[str, str] = field(default_factory=dict)
     private: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
+    bank: Mapping[str, Prompt] = field(default_factory=dict, repr=False)
+    rubrics: Mapping[str, Rubric] = field(default_factory=dict, repr=False)
+    rubric: Rubric | None = field(default=None, repr=False)
 
     @classmethod
     def of_tournament(cls, path: Path, root: Path = Path()) -> Self:
@@ -49,7 +60,48 @@ class ArenaTexts:
             providers=file.arena.providers,
             private=tuple(file.arena.private),
             withdrawn=tuple(file.arena.withdrawn),
+            bank={prompt.prompt_id: prompt for prompt in bank},
+            rubrics=read_rubrics(file.dimensions, files.rubrics),
         )
+
+    def on(self, dimension: str | None) -> Self:
+        """The same on a dimension: with its rubric and, where the judge needs a gold answer, only
+        responses to prompts that have one.
+        """
+        rubric = self.rubrics.get(dimension or "")
+        texts = replace(self, rubric=rubric)
+        if rubric is None or not rubric.needs_gold:
+            return texts
+        kept = {cell: text for cell, text in self.responses.items() if texts.reference(cell[1])}
+        return replace(texts, responses=kept)
+
+    def reference(self, prompt: str) -> str:
+        """What the judge is shown beside a prompt; '' where that is nothing."""
+        if self.rubric is None or self.rubric.reference == "none" or prompt not in self.bank:
+            return ""
+        return str(getattr(self.bank[prompt], self.rubric.reference) or "")
+
+    @property
+    def reference_title(self) -> str:
+        """What the reference is called on a page."""
+        return _REFERENCES.get(self.rubric.reference, "") if self.rubric else ""
+
+    @property
+    def question(self) -> str:
+        """What voters are asked: the question that the rubric begins with, where it does."""
+        _, _, text = (self.rubric.text if self.rubric else "").partition("\n")
+        first = " ".join(text.strip().partition("\n\n")[0].split())
+        return first if first.endswith("?") else QUESTION
+
+    @property
+    def seconds_per_pair(self) -> float:
+        """How long a prompt and two responses to it take to read, on average, and to decide."""
+        references = [self.reference(prompt) for prompt in self.prompts]
+        words = [
+            sum(len(text.split()) for text in texts) / max(1, len(texts))
+            for texts in (self.prompts.values(), references, self.responses.values())
+        ]
+        return 60 * (words[0] + words[1] + 2 * words[2]) / _WORDS_PER_MINUTE + _DECIDING
 
     def __post_init__(self) -> None:
         if len(self.models) < 2:
@@ -90,4 +142,7 @@ class ArenaTexts:
     def digest_now(self, prompt: str, left: str, right: str) -> str | None:
         """The digest of what is shown now, None where it is gone."""
         texts = self.shown(prompt, left, right)
-        return texts and hashlib.sha256(json.dumps(texts).encode()).hexdigest()
+        if texts is None:
+            return None
+        beside = (self.rubric.text, self.reference(prompt)) if self.rubric else ()
+        return hashlib.sha256(json.dumps(texts + beside).encode()).hexdigest()

@@ -19,8 +19,9 @@ from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT
 from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.page import CHOICES, QUESTION
+from arena_kit.voting.page import CHOICES
 from arena_kit.voting.records import Choice, Receipt, RefusalError, Shown
+from arena_kit.voting.texts import ArenaTexts
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
 _BUTTONS = [(Choice(each.value), each.label, each.keys[-1].lower()) for each in CHOICES]
@@ -38,7 +39,7 @@ def vote(
     *,
     voter: str = "",
     dimension: str | None = None,
-    question: str = QUESTION,
+    question: str = "",
     goal: int = 0,
     reveal: bool = False,
 ) -> VotingWidget:
@@ -51,6 +52,8 @@ def vote(
         Where votes are kept: a SQLite file, or a `postgresql://` address.
     voter
         Who votes, by default the user's name here.
+    question
+        What is asked, by default what the rubric of the dimension asks.
     goal
         How many votes are wanted; 0 shows a count without an end.
     reveal
@@ -71,9 +74,7 @@ class VotingWidget:
     widget that a notebook shows, `session` what the store knows this one by.
     """
 
-    def __init__(
-        self, arena: LiveArena, *, voter: str, question: str = QUESTION, goal: int = 0
-    ) -> None:
+    def __init__(self, arena: LiveArena, *, voter: str, question: str = "", goal: int = 0) -> None:
         widgets = _ipywidgets()
         self.arena, self.voter, self.goal = arena, voter, goal
         self.session = f"lab-{secrets.token_urlsafe(12)}"
@@ -91,7 +92,7 @@ class VotingWidget:
         self._keys.observe(self._typed, names="value")
         row = {"flex_flow": "row wrap", "align_items": "stretch", "grid_gap": "10px"}
         parts = [
-            widgets.HTML(f"<h3>{escape(plain(question))}</h3>"),
+            widgets.HTML(_heading(arena.texts, question)),
             self._prompt,
             widgets.Box([self._left, self._right], layout=row),
             widgets.Box([*self._buttons.values(), self._next], layout=row),
@@ -114,7 +115,9 @@ class VotingWidget:
             self._say(str(error))
             self._enable(voting=False, following=True)
             return
-        self._prompt.value = _card("Prompt", self._shown.prompt)
+        title, beside = self.arena.texts.reference_title, self._shown.reference
+        cards = _card("Prompt", self._shown.prompt) + (_card(title, beside) if beside else "")
+        self._prompt.value = cards
         self._left.value = _card("A", self._shown.left)
         self._right.value = _card("B", self._shown.right)
         self._message.value = ""
@@ -177,6 +180,15 @@ def _revealed(receipt: Receipt) -> str:
     if receipt.left is None or receipt.right is None:
         return "Stored."
     return f"Stored. A was {receipt.left}, B was {receipt.right}."
+
+
+def _heading(texts: ArenaTexts, question: str) -> str:
+    """The question, and under it the rubric to open where the votes are on a dimension."""
+    asked = f"<h3>{escape(plain(question or texts.question))}</h3>"
+    if texts.rubric is None:
+        return asked
+    rubric = safe_html(texts.rubric.text)
+    return f"{asked}<details><summary>Guidelines</summary>{rubric}</details>"
 
 
 def _card(title: str, text: str) -> str:

@@ -29,7 +29,7 @@ JUDGED = ("aspen", "birch", "cedar")  # people also vote on what the judge decid
 
 
 def judged_questions(folder: Path) -> list[str]:
-    """The questions on which the embedded judge decided, from the file beside this one."""
+    """The questions on which the demo judge decided, from the file beside this one."""
     from arena_kit import read_battles
 
     found = read_battles(folder / "judged_by_baseline.jsonl.gz").question_id

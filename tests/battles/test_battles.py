@@ -59,16 +59,19 @@ logs = st.lists(battles(), max_size=12, unique_by=lambda row: row.battle_id or o
 
 def test_every_spelling_in_use_is_read() -> None:
     """There are four outcomes, and each spelling in published files stands for one of them."""
-    labels = ["model_a", "model_b", "tie", "both_bad", "bothbad", "tie (bothbad)"]
-    assert [str(o) for o in Outcome] == labels[:4]
-    assert [rules.read_outcome(label) for label in labels] == [*Outcome, *[Outcome.BOTH_BAD] * 2]
+    assert [str(o) for o in Outcome] == ["model_a", "model_b", "tie", "both_bad"]
+    for labels in ("model_a model_b tie both_bad", "A B both neither", "Left RIGHT Tie bothbad"):
+        assert [rules.read_outcome(label) for label in labels.split()] == list(Outcome)
+    spaced = ["Model A", " tie ", "Both bad", "tie (bothbad)"]
+    meant = [Outcome.MODEL_A, Outcome.TIE, Outcome.BOTH_BAD, Outcome.BOTH_BAD]
+    assert [rules.read_outcome(label) for label in spaced] == meant
     assert [rules.read_source(label) for label in ("llm-judge", "human")] == list(Source)
 
 
-@pytest.mark.parametrize("label", ["TIE", "tie ", "", "tie (inconsistent)", None, 0.5, 1])
+@pytest.mark.parametrize("label", ["draw", "-1", "1", "", "tie (inconsistent)", None, 0.5, 1])
 def test_an_unknown_outcome_is_refused(label: object) -> None:
     """A label outside the table is an error that shows it and lists what is allowed."""
-    allowed = r"model_a, model_b, tie, both_bad, bothbad, tie \(bothbad\), tie_bothbad, a, b"
+    allowed = "model_a, model_b, tie, both_bad, a, left, b, right, both, neither"
     with pytest.raises(DataError, match=rf"{re.escape(repr(label))}; allowed: {allowed}"):
         rules.read_outcome(label)
 

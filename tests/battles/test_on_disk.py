@@ -135,7 +135,7 @@ def test_a_file_that_is_there_twice_is_refused(
     folder = folder_of(log, tmp_path / "votes", "csv")
     assert len(BattleFiles.of(folder)) == 300
     (folder / "part9.csv").write_bytes((folder / "part0.csv").read_bytes())
-    sentence = r"part9\.csv:(\d+): battle_id 'b\d+' was there before, at .*part0\.csv:\1$"
+    sentence = r"part9\.csv:(\d+): battle_id 'b\d+' again; remove it or that at .*part0\.csv:\1$"
     with pytest.raises(DataError, match=sentence):
         BattleFiles.of(folder)
     monkeypatch.setattr(on_disk, "COMPARED_IDS", 30)

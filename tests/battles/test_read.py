@@ -224,7 +224,7 @@ NO_WEIGHT, NO_TIME = "is not a positive finite number", "is not an ISO date or s
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"winner": "TIE"}, r"unknown winner 'TIE'; allowed: model_a, .*tie \(bothbad\)"),
+        ({"winner": "draw"}, "unknown winner 'draw'; .*: one of the row's models, model_a, .*tie"),
         *(({name: None}, f"{name} is missing") for name in ("winner", "model_a", "model_b")),
         ({"model_b": "ash"}, "both models are 'ash'"),
         ({"model_a": ""}, "model name '' is not valid; allowed: 1 to 256 printable"),
@@ -310,9 +310,9 @@ def test_a_damaged_file_is_named(name: str, content: bytes, where: str, tmp_path
 
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
     """A path to nothing, to a folder or of an unknown kind is named; no such kind is written."""
-    path = text(tmp_path / "battles.txt", GOOD)
-    kinds = r"allowed: \.jsonl, \.jsonl\.gz, \.ndjson, .*, \.csv\.gz, \.tsv, \.tsv\.gz, \.parquet"
-    with pytest.raises(DataError, match=rf"battles\.txt: unknown kind of battle file; {kinds}"):
+    path = text(tmp_path / "battles.dat", GOOD)
+    kinds = r"save it as one of \.jsonl, \.jsonl\.gz, .*, \.csv\.gz, \.tsv, \.tsv\.gz, \.txt"
+    with pytest.raises(DataError, match=rf"battles\.dat: unknown kind of battle file; {kinds}"):
         read_battles(path)
     with pytest.raises(DataError, match=r"out\.xlsx: workbook files are read, not written"):
         through(tmp_path / "out.xlsx", [battle()])
@@ -398,9 +398,9 @@ def test_a_battle_id_that_comes_twice_is_refused(
     write_battles(path, twice)
     with pytest.raises(DataError) as refused:
         read_battles(path)
-    sentence = f"{path}{second}: battle_id 'b1' was there before, at {path}{first}"
+    sentence = f"{path}{second}: battle_id 'b1' again; remove it or that at {path}{first}"
     assert str(refused.value) == sentence
-    with pytest.raises(DataError, match=r"the frame row 3: .* before, at the frame row 0"):
+    with pytest.raises(DataError, match=r"the frame row 3: .* that at the frame row 0"):
         battles_from_frame(twice.to_frame())
     write_battles(path, replace(twice, battle_id=None))
     assert len(read_battles(path)) == 6

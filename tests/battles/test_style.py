@@ -19,6 +19,7 @@ from tests.samples import log_of
 
 UNIT = 400 / math.log(10)
 NAMES = ("m0", "m1", "m2", "m3")
+MEAN_OFF = np.eye(4) - 1 / 4
 BY_LENGTH = BradleyTerry(covariates=("length",))
 
 
@@ -89,12 +90,14 @@ def test_features_of_a_text_by_hand(text: str, expected: tuple[int, ...]) -> Non
 
 
 def test_two_models_at_two_lengths_by_hand() -> None:
-    """Gap and effect are half the sum and half the difference of the two log-odds."""
+    """Gap and effect are half the sum and half the difference of the two log-odds; without its own
+    battle (the jackknife) a length has 79 of 80.
+    """
     first, length = np.repeat([True, False] * 2, [60, 20, 30, 50]), np.repeat([1.0, -1.0], 80)
     log = battles(np.zeros(160, np.intp), np.ones(160, np.intp), first, length)
     found = BradleyTerry(prior=0, covariates=("length",))(log)
     longer, shorter = math.log(60 / 20), math.log(30 / 50)
-    error = math.sqrt((1 / 60 + 1 / 20 + 1 / 30 + 1 / 50) / 4 * 160 / 159)
+    error = math.sqrt((1 / 60 + 1 / 20 + 1 / 30 + 1 / 50) / 4 * 159 / 160) * 80 / 79
     gap = found["m0"].rating - found["m1"].rating
     assert gap == pytest.approx(UNIT * (longer + shorter) / 2, abs=1e-7)
     assert found["m0"].extra["se"] == pytest.approx(UNIT * error / 2, rel=1e-8)
@@ -105,7 +108,7 @@ def test_two_models_at_two_lengths_by_hand() -> None:
 @pytest.mark.parametrize(("when", "prior"), [("needed", 0.0), ("always", 0.5)])
 @pytest.mark.parametrize("ties", ["half", "davidson"])
 def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: float) -> None:
-    """With two covariates, the plain sum over battles has its peak and sandwich at our fit."""
+    """With two covariates, the plain sum over battles has its peak and jackknife at our fit."""
     rng = np.random.default_rng(5)
     winners = rng.choice(["model_a", "model_b", "tie"], 70)
     asked = [f"q{n}" for n in rng.integers(0, 18, 70)]
@@ -124,7 +127,9 @@ def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: fl
     theta = twin.parameters(found)
     assert np.abs(twin.slope(theta)).max() < 1e-6
     spread = twin.covariance(theta, asked)
-    np.testing.assert_allclose(found.covariance, centred(spread, 4), rtol=2e-4, atol=2e-2)
+    ours = UNIT**2 * MEAN_OFF @ found.profile.spread @ MEAN_OFF
+    np.testing.assert_allclose(ours, centred(spread, 4), rtol=2e-4, atol=2e-2)
+    assert (np.diag(found.covariance) >= np.diag(ours) - 1e-6).all()  # by the tie-free floor
     for place, name in ((-2, "length"), (-1, "lists")):
         error = UNIT * math.sqrt(spread[place, place]) * np.sqrt(np.mean(x[name] ** 2))
         assert found.fit[f"{name}_se"] == pytest.approx(error, rel=2e-4)

@@ -1,5 +1,6 @@
 """`run --check` and what `run` checks first: wrong input costs no kernel and no record."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -35,6 +36,16 @@ def test_what_would_run(workspace: Path, name: str, told: list[str]) -> None:
     for text in told:
         assert text in done.stdout
     assert not (workspace / "runs").exists()
+
+
+def test_responses_that_are_missing_are_named(workspace: Path) -> None:
+    """`run NAME --check` names entrant and prompt of every response that is missing."""
+    file = workspace / "sample/responses/responses_aspen.jsonl"
+    lines = file.read_text().splitlines(keepends=True)
+    file.write_text("".join(lines[2:]))
+    missing = [f"aspen on {json.loads(line)['prompt_id']}" for line in lines[:2]]
+    shown = " ".join(call("run", "headline", "--check").stdout.split())
+    assert f"missing responses 2: {', '.join(missing)} (dropped" in shown
 
 
 @pytest.mark.parametrize(

@@ -163,5 +163,5 @@ def test_a_sheet_of_votes_is_rated_and_an_error_names_its_row(tmp_path: Path) ->
     votes = [["question_id", "model_a", "model_b", "winner"], ["q1", "a b", "c", "model_a"]]
     log = read_battles(workbook(tmp_path / "votes.xlsx", [*votes, ["q2", "a b", "c", "tie"]]))
     assert (len(log), log.models) == (2, ("a b", "c"))
-    with pytest.raises(DataError, match=r"bad\.xlsx, row 4: unknown winner 'both'"):
-        read_battles(workbook(tmp_path / "bad.xlsx", [*votes, [None], ["q2", "a b", "c", "both"]]))
+    with pytest.raises(DataError, match=r"bad\.xlsx, row 4: unknown winner 'x'"):
+        read_battles(workbook(tmp_path / "bad.xlsx", [*votes, [None], ["q2", "a b", "c", "x"]]))

@@ -26,7 +26,7 @@ GAPS = [
     for answers in ((status, other), (other, status))
 ]
 GRADED = replace(MATERIAL, graded=True)
-#: The keys of a pair under the embedded judge, as they were before verdicts could be graded.
+#: The keys of a pair under the demo judge, as they were before verdicts could be graded.
 BEFORE = [
     "7569740d36a256cba9f2cb638a177b7aca923ca50ab152bc0132a033993e8554",
     "1a8d77bbb96c57e25d31bb647391e99e7e4b1acc45e8c9c81f7f5a630aa6e065",

@@ -168,13 +168,13 @@ def test_9_2_badges() -> None:
          "equivalent to up within 20 points"),
         (NEAR[:1], Badge.STABLE, "decided below up"),
         ((UP, replace(DOWN, verdict=Verdict.OPEN)), Badge.ESTABLISHED,
-         "order with down open: no number of votes in reach would settle it"),
+         "order with down unresolved: no feasible number of votes would resolve it"),
         ((UP, replace(DOWN, verdict=Verdict.OPEN, becomes=Verdict.DECIDED, more=1234, weeks=2.6)),
          Badge.ESTABLISHED,
-         "order with down open: about 1,200 more votes until it is decided"),
+         "order with down unresolved: about 1,200 more votes should decide it"),
         ((replace(UP, verdict=Verdict.REVERSED), DOWN), Badge.ESTABLISHED,
-         "below up on the board, and the votes decide the opposite"),
-        ((), Badge.ESTABLISHED, "no officially ranked neighbour to be told apart from"),
+         "below up on the board, but the votes decide the reverse"),
+        ((), Badge.ESTABLISHED, "no officially ranked model above or below"),
     ):  # fmt: skip
         found, reasons = rules.stability_badge(POLICY, standing(**BEST), near)
         assert found is badge
@@ -202,14 +202,14 @@ def test_10_the_thresholds() -> None:
     assert eight.top == tuple("abcdefghij")
     assert eight.sentence == (
         "officially stable: median RD of the top 10 is 75, at most 75 allowed; "
-        "8 of 9 adjacent top-10 pairs have the floor, 80 % needed; "
-        "missing: a–b 11/12 votes on 6/6 prompts; "
+        "8 of 9 adjacent pairs in the top 10 have 12 votes on 6 prompts, 80 % needed; "
+        "too few: a–b 11/12 votes on 6/6 prompts; "
         "mean prompt coverage of the top 10 is 0.9, 0.9 needed"
     )
     seven = rules.publication_status(POLICY, board(12), lambda *two: short.get(two, FULL))
     assert seven.sentence == (
-        "calibrating: 7 of 9 adjacent top-10 pairs have the floor, 80 % needed; "
-        "missing: a–b 11/12 votes on 6/6 prompts, c–d 40/12 votes on 5/6 prompts"
+        "calibrating: 7 of 9 adjacent pairs in the top 10 have 12 votes on 6 prompts, 80 % needed; "
+        "too few: a–b 11/12 votes on 6/6 prompts, c–d 40/12 votes on 5/6 prompts"
     )
     for more, reason in (
         ({"rd": 75.01}, "median RD of the top 10 is 75.01, at most 75 allowed"),
@@ -239,7 +239,7 @@ def test_10_who_counts() -> None:
         assert found.reasons[0] == reason
     few = status(*board(5))
     assert few.status is PublicationLabel.OFFICIAL
-    assert few.reasons[-1] == "the top 10 is all 5 models there are"
+    assert few.reasons[-1] == "there are only 5 models for the top 10"
 
 
 def test_share_of_a_contender_by_hand() -> None:
@@ -253,7 +253,7 @@ def test_share_of_a_contender_by_hand() -> None:
     assert shares.equal == shares.band == shares.others == 0.04
     assert feasibility(shadow, 50)[:2] == (
         feasibility(POLICY, 50)[0],
-        "The lanes are not on yet: until then every model is due an equal share.",
+        "The lanes are off, so every model has the same exposure target.",
     )
 
 
@@ -283,22 +283,22 @@ def test_7_1_equal_within_tolerance_up_to() -> None:
 def test_sentences_for_the_report() -> None:
     """Sentences say what is possible, what is due, and what cannot be promised."""
     limit = (
-        "With 30 % of matchups kept for the top 8, equal exposure within 12 % is possible for "
-        "up to 23 models, and there are"
+        "30 % of matchups are reserved for the top 8, so equal exposure within 12 % is feasible "
+        "for up to 23 models; there are"
     )
     assert feasibility(POLICY, 20)[0] == f"{limit} 20."
     with_decide = replace(POLICY, decide=Decide(share=0.4))
     shown, newcomer, decide = feasibility(with_decide, 50)
     assert shown == (
-        f"{limit} 50: in 2000 matchups a contender is due 163 exposures "
-        "and any other model 64, where equal would be 80."
+        f"{limit} 50. In 2000 matchups the target is 163 exposures for a contender and 64 for any "
+        "other model (equal: 80)."
     )
-    assert "3.2 per 100 matchups outside the top 8" in newcomer
-    assert "no 12 % is guaranteed: until it is due 8, one exposure is more than that" in newcomer
-    assert decide.startswith("40 % of matchups are kept to decide open neighbours of the top 8")
+    assert "3.2 exposures per 100 matchups outside the top 8" in newcomer
+    assert "below a target of 8, one exposure exceeds it" in newcomer
+    assert decide.startswith("40 % of matchups are reserved for unresolved adjacent pairs")
     four = feasibility(POLICY, 10, n_prompts=4)
-    assert "takes 5 prompts, and there are 4" in four[2]
-    assert "asks for 6 prompts, and there are 4: it cannot be met" in four[3]
+    assert "needs 5 prompts; there are 4" in four[2]
+    assert "need 6 prompts; there are 4, so this minimum cannot be met" in four[3]
     assert len(feasibility(POLICY, 10, n_prompts=6)) == len(four) - 2
     early = replace(with_decide, phase=Phase.LANES)
     assert feasibility(POLICY, 20) == feasibility(early, 20) == feasibility(with_decide, 20)[:-1]
@@ -329,13 +329,13 @@ def test_neighbours_of_a_board_by_hand() -> None:
     assert (found["bc"].more,) == claims.until_equivalent(STRENGTHS, ["bc"], 20.0)
     assert found["bc"].weeks == pytest.approx(found["bc"].more / 500)
     assert found["bc"].needs == (
-        "about 13,000 more votes (about 25 weeks at the present rate) until they are equivalent"
+        "about 13,000 more votes should show equivalence (about 25 weeks at the current rate)"
     )
     assert found["hi"].becomes is Verdict.REVERSED
     assert found["hi"].more == claims.between(STRENGTHS, ["ih"])[0].more
     assert found["ab"].more is found["ab"].becomes is found["ab"].weeks is None
     without = {p.above + p.below: p for p in neighbour_orders(POLICY, BOARD, STRENGTHS)}
-    assert without["hi"].needs == "about 1,600 more votes until it is decided the other way round"
+    assert without["hi"].needs == "about 1,600 more votes should show the reverse order"
     strict = replace(POLICY, publication=Publication(margin=0.0))
     (pair,) = neighbour_orders(strict, "bc", STRENGTHS)
     assert pair.becomes is Verdict.DECIDED
@@ -343,15 +343,15 @@ def test_neighbours_of_a_board_by_hand() -> None:
 
 
 def test_the_order_of_the_top_in_a_sentence() -> None:
-    """Decided, equivalent, turned round and open are counted, those against the board named."""
+    """Decided, equivalent, reversed and unresolved are counted, reversed ones named."""
     found = order_status(POLICY, BOARD, STRENGTHS, 500.0)
     assert not found.whole
     assert found.sentence == (
-        "4 of 8 neighbours of the top 9 are decided, 1 equivalent within 20 points, 1 decided the "
-        "other way round, 2 open; in Bradley–Terry's own order 4 of 8 are decided or equivalent; "
-        "against the board the votes decide e above d; the next, h over "
-        "i, takes about 1,600 more votes (about 3 weeks at the present rate) until it is decided "
-        "the other way round; claims are about prompts like these"
+        "of 8 adjacent pairs in the top 9, 4 are decided, 1 equivalent within 20 points, 1 decided "
+        "in the reverse order and 2 unresolved; in Bradley–Terry order, 4 of 8 are decided or "
+        "equivalent; the votes decide e above d, against the board; nearest to a decision: h over "
+        "i, about 1,600 more votes should show the reverse order (about 3 weeks at the current "
+        "rate); claims hold for prompts like these"
     )
     assert [pair.above for pair in found.by_votes] == list("abcedfig")
     assert [pair.settled for pair in found.by_votes] == [
@@ -367,9 +367,7 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
     strengths = rated_by_hand({"a": 300.0, "b": 200.0, "d": 100.0, "f": 0.0})
     whole = order_status(POLICY, "abdf", strengths)
     assert whole.whole
-    assert whole.counts == (
-        "3 of 3 neighbours of the top 4 are decided, 0 equivalent within 20 points, 0 open"
-    )
+    assert whole.counts == "of 3 adjacent pairs in the top 4, 3 are decided and 0 unresolved"
 
 
 def test_what_is_not_known_is_open() -> None:
@@ -379,16 +377,16 @@ def test_what_is_not_known_is_open() -> None:
         (pair,) = neighbour_orders(POLICY, names, strengths, 500.0)
         assert pair.verdict is Verdict.OPEN
         assert pair.gap is None
-        assert pair.needs == "too little evidence for any claim"
+        assert pair.needs == "too little evidence for a claim"
     (equal,) = neighbour_orders(
         replace(POLICY, publication=Publication(margin=0.0)),
         "xy",
         rated_by_hand({"x": 0.0, "y": 0.0, "z": 1.0}),
     )
-    assert equal.needs == "no number of votes in reach would settle it"
+    assert equal.needs == "no feasible number of votes would resolve it"
     nobody = order_status(POLICY, ["a"], strengths)
     assert not nobody.whole
-    assert nobody.sentence == "no two models are rated, so no order can be decided"
+    assert nobody.sentence == "fewer than two models are rated, so there is no order to decide"
 
 
 def test_the_present_rate_of_votes() -> None:

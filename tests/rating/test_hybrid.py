@@ -122,7 +122,7 @@ def test_models_with_few_votes_are_listed() -> None:
         assert found.gain(model) == pytest.approx(1, abs=0.02)
 
 
-def test_a_model_that_stands_out_is_named() -> None:
+def test_an_outlier_is_named() -> None:
     """A model that the judge puts 400 points too high is named alone, below its expectation."""
     board = Board(7, n=16, battles=8000, slope=1.0)
     skill = board.judge + 400 * (np.arange(16) == 9)

@@ -80,17 +80,15 @@ def test_where_a_judge_was_asked(emulator: Emulator) -> None:
     """The service is told from any other address, and both from this process and a recording."""
     elsewhere = batch_judge(emulator)
     there = batch_judge(emulator, client=client_of("none", "https://api.anthropic.com"))
-    assert asked_at(elsewhere) == f"asked at {emulator.base_url}"
-    assert asked_at(there) == "asked at the service, https://api.anthropic.com"
-    assert asked_at(BaselineJudge()) == "asked in this process"
-    assert asked_at(BaselineJudge(), "runs/one") == (
-        "not asked: its verdicts in runs/one are repeated"
-    )
+    assert asked_at(elsewhere) == f"called at {emulator.base_url}"
+    assert asked_at(there) == "called at https://api.anthropic.com"
+    assert asked_at(BaselineJudge()) == "run locally"
+    assert asked_at(BaselineJudge(), "runs/one") == "replayed from runs/one"
 
 
 @pytest.fixture(scope="module")
 def pilot(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Judgments, Path]]:
-    """A small pilot and its record; the embedded judge was not written for one dimension."""
+    """A small pilot and its record; the demo judge was not written for one dimension."""
     root = copy_workspace(tmp_path_factory.mktemp("answer") / "workspace")
     rubric = root / "params" / "rubrics" / "clinical_utility.md"
     rubric.write_text(rubric.read_text() + "\nPrefer a friendly tone.\n")
@@ -103,13 +101,13 @@ def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgme
     """Judge and place, what it compared, prompts, run and cost stand in the box."""
     study, record = pilot
     box = answer(rated(study), study)
-    assert box.facts["judge"] == "baseline/lexical-v1, asked in this process"
-    assert "it reads no rubric" in box.facts["compared"]
+    assert box.facts["judge"] == "baseline/lexical-v1, run locally"
+    assert "it ignores rubrics" in box.facts["compared"]
     n, bank = len(study.plan.prompts), len(study.plan.material.prompts)
     assert box.facts["prompts"].startswith(f"{n} of {bank} (")
     assert (box.facts["cost"], box.facts["run"]) == ("nothing", record.name)
     assert any("compares words, not meaning" in each for each in box.caveats)
-    assert f"{n} of {bank} prompts were judged, not the bank." in box.caveats
+    assert f"This run used {n} of {bank} prompts." in box.caveats
     assert "is not usable" in box.said[0], "a pilot is about its judge"
     assert any(each.startswith("clinical_utility: no answer, for this judge") for each in box.said)
     assert any(each.startswith("calibration: ") and "Best first" in each for each in box.said)
@@ -126,4 +124,6 @@ def test_inconsistent_pairs_are_counted_among_those_judged() -> None:
         "dropped": {"missing_responses": [], "prompts": [], "pairs": {}},
         "counts": {"pairs": {"tone": 100}, "judgments": {"tone": settled}},
     }
-    assert left_out(manifest) == ["2 of 10 pairs are inconsistent and count for nobody."]
+    assert left_out(manifest) == [
+        "2 of 10 pairs were excluded: the verdict changed with presentation order."
+    ]

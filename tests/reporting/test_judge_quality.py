@@ -17,32 +17,32 @@ def test_the_tables_say_what_was_measured_on_each_dimension() -> None:
     quality = JudgeQuality.of("j", JUDGMENTS, labels=labels, strata={"q0": "hard"})
     gate = quality.gate(read_gate(ROOT))
     table = judge_tables.gate_table(gate)
-    rows = [(row["what"], row["dimension"]) for row in table.rows]
-    assert ("decided battles on which judge and people agree", "facts") in rows
+    rows = [(row["measure"], row["dimension"]) for row in table.rows]
+    assert ("agreement with human votes", "facts") in rows
     doubts = [each for each in gate.findings if each.level is not Level.TRUSTED]
     assert len(rows) == len(doubts) < len(gate.findings)
-    assert table.notes[0].startswith(f"{len(gate.findings) - len(doubts)} checks are met")
+    assert table.notes[0].startswith(f"{len(gate.findings) - len(doubts)} further checks")
     measured = judge_tables.measured(quality).rows
-    found = {(row["dimension"], row["what"]): row["found"] for row in measured}
-    kappa = "Cohen's kappa, of battles both decided"
+    found = {(row["dimension"], row["measure"]): row["value"] for row in measured}
+    kappa = "Cohen's kappa, both decisive"
     assert (found["tone", kappa], found["facts", kappa]) == (
         "1.00 (1.00 to 1.00)",
         "0.00 (0.00 to 0.00)",
     )
-    assert found["facts", "agrees with people, both decided, hard"] == "100.0%"
-    besides = {row["what"] for row in judge_tables.measured(quality, compared=True).rows}
-    assert {what for _, what in found} - besides == {"agrees with people, of battles both decided"}
+    assert found["facts", "agreement with human votes, both decisive, hard"] == "100.0%"
+    besides = {row["measure"] for row in judge_tables.measured(quality, compared=True).rows}
+    assert {what for _, what in found} - besides == {"agreement with human votes, both decisive"}
     assert not any("order" in what or "slot" in what for _, what in found)  # the picture has those
     (rubric,) = judge_tables.rubric_table(quality).rows
     assert rubric["dimensions"] == "tone and facts"
-    assert str(rubric["pairs answered differently"]).startswith("50.0%")
+    assert str(rubric["verdicts that differ"]).startswith("50.0%")
 
 
 def test_a_judge_that_was_never_asked_has_tables_that_say_so() -> None:
     """And its name, which may come from a file, is escaped."""
     quality = JudgeQuality.of("j", [])
-    assert str(judge_tables.measured(quality)) == "Nothing could be measured of this judge."
-    assert "One dimension alone" in str(judge_tables.rubric_table(quality))
+    assert str(judge_tables.measured(quality)) == "Nothing was measured."
+    assert "needs two dimensions" in str(judge_tables.rubric_table(quality))
     for name in HOSTILE:
         gate = JudgeQuality.of(name, []).gate(read_gate(ROOT))
         assert "usable with caution" in judge_tables.text(gate)

@@ -95,7 +95,8 @@ def test_a_policy_report_has_the_published_order(phase: Phase) -> None:
         assert [row["model"] for row in table.rows] == shown
     page = model_detail(board, shown[-1])
     assert list(page.deficits.opponents) == shown[:-1]
-    told = any("published order is legacy Elo" in note for note in policy_tables.order(board).notes)
+    notes = policy_tables.order(board).notes
+    told = any("published order is by legacy Elo" in note for note in notes)
     assert told == (phase < Phase.MIGRATION)
 
 

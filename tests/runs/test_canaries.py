@@ -84,7 +84,7 @@ def test_a_good_judge_goes_on_and_its_canaries_reach_no_battle(
 def test_canaries_are_asked_only_where_there_is_something_to_protect(
     workspace: Path, emulator: Emulator
 ) -> None:
-    """Not without a pre-flight, offline, or where all is bought; the embedded judge has some."""
+    """Not without a pre-flight, offline, or where all is bought; the demo judge has some."""
     emulator.settings.update({"behaviour": "first"})
     for given in ({"preflight": False}, {"offline": True}, {}):
         assert judgments_of("pilot", **SMALL | given).canaries is None

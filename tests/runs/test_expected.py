@@ -52,7 +52,7 @@ def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
     pairs say nothing about an order, and the command says so.
     """
     found = expected("headline")["calibration"]
-    z = studentized_range.ppf(0.995, 2, 1e6) / math.sqrt(2)
+    z = studentized_range.ppf(0.95, 2, 1e6) / math.sqrt(2)
     error = 400 / math.log(10) * math.sqrt(DESIGN_EFFECT * 2 / 143)
     half = student_t.isf(norm.sf(z), 142) * error
     assert found["gap_decided_in_50_percent"] == pytest.approx(half, rel=1e-3)
@@ -76,7 +76,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
         chances = [each["chance"] for each in told["neighbours"]]
         assert told["expected_decided"] == pytest.approx(sum(chances))
         sizes = [each["gap"] / each["error"] for each in told["neighbours"]]
-        assert chances[int(np.argmax(sizes))] == max(chances)
+        assert chances[int(np.argmax(sizes))] == pytest.approx(max(chances), abs=0.01)
         errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
             at = (rated.models.index(each["above"]), rated.models.index(each["below"]))
@@ -92,7 +92,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
 
 
 def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments, tmp_path: Path) -> None:
-    """The embedded judge's record counts only where named; what rates nobody is refused."""
+    """The demo judge's record counts only where named; what rates nobody is refused."""
     file = "params/headline_claude.yaml"
     assert {each["record"] for each in expected("--params", file).values()} == {None}
     named = expected("--params", file, "--from", pilot.record.path)

@@ -159,7 +159,7 @@ def test_the_embedded_judge_is_not_called_fit(workspace: Path) -> None:
     another_rubric(workspace, "factuality")
     judgments = judgments_of("pilot", **SMALL)
     assert failed(judgments) == {"rubric"}
-    assert "compares words, reads no rubric on factuality" in judgments.gate.sentence
+    assert "the demo judge ignores the rubric on factuality" in judgments.gate.sentence
 
 
 def test_a_placement_holds_its_judge_against_people() -> None:
@@ -176,7 +176,7 @@ def test_a_placement_holds_its_judge_against_people() -> None:
 def test_real_judges_of_one_file_side_by_side(
     data: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Chatzi et al.'s three judges; the embedded judge has a row that says why it was not asked."""
+    """Chatzi et al.'s three judges; the demo judge has a row that says why it was not asked."""
     file = str(data / "chatbot_arena_27k" / "battles.csv.gz")
     report = measured(verdicts=file, columns=JUDGES, labels_winner="human")
     *judges, embedded = report.judges

@@ -39,7 +39,7 @@ def small_words() -> list[str]:
     [
         ({"max_cost_usd": 0.0}, "must be paid: set max_cost_usd"),
         ({"judge_model": "claude-9"}, "no price is known for the model 'claude-9'"),
-        ({"judge_model": "baseline/lexical-v1"}, "needs a model, .*which is the embedded judge"),
+        ({"judge_model": "baseline/lexical-v1"}, "needs a model, .*which is the demo judge"),
         ({"judge": "openai_compatible"}, "needs judge.base_url"),
         ({"judge": "openai_compatible", "base_url": "https://far.example/v1"}, "no price is known"),
     ],
@@ -146,7 +146,7 @@ def test_a_model_that_was_not_asked_is_told(
     emulator.app.tamper = lambda request, body: re.sub(rb'"model": "own"', served, body)
     study = judgments_of("pilot", **own_server(emulator))
     shown = " ".join(str(tables.verdict_counts(study)).split())
-    assert ("served by another model than asked: 12 by quant-4bit;" in shown) == other
+    assert ("than requested served verdicts: 12 by quant-4bit;" in shown) == other
     record = published(study)
     assert record.read()["served_by_others"] == ({name: 12} if other else {})
     battles = jsonl(record.path / "battles.jsonl")
@@ -261,7 +261,7 @@ def test_errored_requests_are_asked_again_when_told(workspace: Path, service: Em
         plan_of("pilot", **SMALL | {"max_cost_usd": 1e-9}).ask_again(Status.ERRORED, told.append)
     assert not plan_of("pilot", **SMALL).buys
     plan_of("pilot", **SMALL).ask_again(Status.ERRORED, told.append)
-    assert re.match(r"4 requests that ended as errored are asked again, for about \$0\.0", told[0])
+    assert re.match(r"4 requests that ended as errored are repeated, for about \$0\.0", told[0])
     sent = len(service.billing.accepted)
     counts = judgments_of("pilot", **SMALL).record.read()["counts"]["verdicts"].values()
     assert len(service.billing.accepted) == sent + 4

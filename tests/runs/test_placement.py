@@ -432,7 +432,7 @@ def arena_plan(**given: Any) -> PlacementPlan:
 def test_the_sample_from_an_arena_file_to_a_place(
     workspace: Path, sample_params: dict[str, Any], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The shipped parameters draw, judge with the embedded judge and place the model."""
+    """The shipped parameters draw, judge with the demo judge and place the model."""
     study = placed_model(**sample_params | {"n_bootstraps": 100})
     record = publish_placement(study)
     capsys.readouterr()

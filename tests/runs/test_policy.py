@@ -132,7 +132,7 @@ def test_retired_and_no_timestamps(home: Path) -> None:
     assert "m0" not in report.now.order
     assert facts["models"].endswith("; retired: m0")
     assert facts["prompts"].endswith("; retired: q00")
-    assert facts["compared with"].startswith("No weeks can be compared")
+    assert facts["compared with"].startswith("Weeks cannot be compared")
     assert (values["week"], values["top_rank_churn"]) == (None, None)
     assert values["pair_completeness"]
 
@@ -145,7 +145,7 @@ def test_12_earlier_board(home: Path) -> None:
     other = opened(earlier=str(elo.path))
     report = other.report()
     assert all(row.rank_change is None for row in report.now.rows)
-    assert "change of method" in other.facts(report)["ranks compared"]
+    assert "the method changed" in other.facts(report)["ranks compared"]
 
 
 @pytest.mark.parametrize(
@@ -172,7 +172,7 @@ def test_refused_at_the_door(home: Path, change: dict[str, Any], why: str) -> No
     ("change", "why"),
     [
         ({"week": "soon"}, "'soon' is not a week"),
-        ({"battles": "plain.csv", "week": "2026-W38"}, "cannot be told"),
+        ({"battles": "plain.csv", "week": "2026-W38"}, "cannot be selected"),
         ({"mode": "model_pages", "models": ["nobody"]}, "models: no model 'nobody' on the board"),
         ({"earlier": "votes.csv"}, "not valid JSON"),
     ],
@@ -241,9 +241,9 @@ def test_12_notebook_in_each_phase(phased: Path) -> None:
     assert (">Confidence</th>" in page) == (phase > 1)
     assert ("not published in phase" in page) == (phase < 3)
     assert (", Elo " in page) == (phase == 3)
-    floor = "the floor of 12 decisive votes on 6 prompts"
-    assert all(text in page for text in (floor, "top-band target of 4", "200 needed"))
-    assert "16 models were shown within ±12 % of 2W/M = 129 exposures" in page
+    floor = "at least 12 decisive votes on 6 prompts"
+    assert all(text in page for text in (floor, "target of 4 votes", "200 needed"))
+    assert "16 models was within ±12 % of 2W/M = 129 exposures" in page
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ MUCH, BETTER = Margin.MUCH, Margin.BETTER
 
 @pytest.fixture(scope="module")
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with a record of the embedded judge, one of its twin with another noise."""
+    """A workspace with a record of the demo judge, one of its twin with another noise."""
     root = samples.copy_workspace(tmp_path_factory.mktemp("rejudge") / "workspace")
     edited(root, judge__anthropic__per_minute=100_000)
     samples.without_report(root, shown="ak.answer(board, judgments)")

@@ -175,7 +175,9 @@ def test_boards_are_those_of_the_records(workspace_of_runs: Path) -> None:
     for view in views:
         assert view.rows == board.rows(view.name)
         assert {"interval", "rank-range", "tier", "elo-sem"} <= {c.key for c in view.columns}
-        ends = [end for row in view.rows for end in (row.ci_low, row.ci_high) if end is not None]
+        known = [row for row in view.rows if row.ci_low is not None or row.ci_high is not None]
+        ends = [end for row in known for end in (row.ci_low, row.rating, row.ci_high)]
+        ends = [end for end in ends if end is not None]
         assert view.scale == ((min(ends), max(ends)) if ends else None)
     (placed,) = boards_of(runs / "placed")
     assert [row.model for row in placed.rows if row.marked] == ["dogwood"]

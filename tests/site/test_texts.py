@@ -46,7 +46,28 @@ def test_markdown_is_markdown() -> None:
     assert html.count("&lt;/b&gt;") == 120_000
 
 
-@pytest.mark.parametrize("unit", ["[", "*a ", "> ", "`", "![](", "<", "- ", "|a", "_*", "1. "])
+FORMULAS = {
+    r"so $e^{i\pi}=-1$.": "<msup><mi>e</mi>", r"\(a<b\)": "<mo>&lt;</mo>",
+    "$$\n\\frac{1}{2}\n$$": '<math display="block"><mrow><mfrac>', r"\[\sqrt{x}\]": "<msqrt>",
+    "it costs $5 and $10, or $5-$10": "$5 and $10, or $5-$10",
+    r"$\text{<img src=x onerror=alert(1)>}$": "&lt;img&nbsp;src=x", r"$\frac$": r"$\frac$",
+    "```python\nx = 'a<b'  # c\n```": '<span class="c"># c</span>',
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("text", FORMULAS)
+def test_formulas_are_mathml_and_code_is_coloured(text: str) -> None:
+    """TeX becomes MathML without a script, an address or an event; money stays money."""
+    found = Elements(safe_html(text))
+    assert FORMULAS[text] in safe_html(text)
+    assert not found.tags & {"img", "a", "script", "style", "svg", "semantics", "annotation-xml"}
+    assert {name for name, _ in found.attributes} <= {"display", "class", "stretchy", "mathvariant"}
+
+
+@pytest.mark.parametrize(
+    "unit",
+    ["[", "*a ", "> ", "`", "![](", "<", "- ", "|a", "_*", "1. ", "$a", "\\(", "$$x", "$\\frac{a}"],
+)
 def test_no_text_takes_long(unit: str) -> None:
     """Texts that nest as deep as they are long are shown in bearable time."""
     text = unit * (LONGEST_MARKDOWN // len(unit))

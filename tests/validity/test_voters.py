@@ -106,7 +106,7 @@ def test_ratings_without_a_voter_are_those_of_a_refit() -> None:
 def test_the_planted_ones_of_the_sample() -> None:
     """Planted pushers and the side-taker stand out by their test, and nobody else of 65."""
     tests = voter_tests(read_battles(ROOT / "sample" / "arena" / "pushed_votes.csv.gz"))
-    found = {t.voter: (t.reasons[0].rule, t.reasons[0].about) for t in tests.standing_out}
+    found = {t.voter: (t.reasons[0].rule, t.reasons[0].about) for t in tests.flagged}
     pushers = {f"simulated-{n}": (Rule.PUSH, "elm") for n in (61, 62, 63)}
     assert found == pushers | {"simulated-64": (Rule.SIDE, "")}
 
@@ -117,7 +117,7 @@ def test_nobody_of_an_honest_crowd_in_any_week() -> None:
         votes, turn = crowd(voters=16, seed=seed, taste=0.4), np.tile(np.arange(60), 16)
         for week in (1, 2, 4):
             tests = voter_tests(votes.select(turn < 15 * week))
-            assert not tests.standing_out
+            assert not tests.flagged
         assert np.median([t.sharpness for t in tests.tests]) == pytest.approx(1, abs=0.25)
 
 
@@ -132,8 +132,8 @@ def test_a_pusher_among_few_whichever_side_comes_first() -> None:
     turned = replace(votes, a=votes.b, b=votes.a, outcome=(1 - votes.outcome).astype(np.int8))
     one, two = voter_tests(votes), voter_tests(turned)
     assert (len(one.tests), one.unnamed) == (29, 120)
-    assert [test.voter for test in one.standing_out] == ["v07"]
-    reason = one.standing_out[0].reasons[0]
+    assert [test.voter for test in one.flagged] == ["v07"]
+    reason = one.flagged[0].reasons[0]
     assert (reason.about, reason.text[:9]) == ("elder", "elder won")
     turned_evidence = {test.voter: test.evidence for test in two.tests}
     for test in one.tests:
@@ -145,11 +145,11 @@ def test_speed() -> None:
     votes = crowd(voters=8, votes=30)
     seconds = np.where(votes.voter.values() == "v05", 1.0, 60.0)
     many, few = (
-        voter_tests(votes, seconds=seconds, words=np.full(len(votes), words)).standing_out
+        voter_tests(votes, seconds=seconds, words=np.full(len(votes), words)).flagged
         for words in (400.0, 10.0)
     )
     assert [(test.voter, test.reasons[0].rule) for test in many] == [("v05", Rule.SPEED)]
-    assert many[0].reasons[0].text.startswith("30 of 30 votes came faster")
+    assert many[0].reasons[0].text.startswith("30 of 30 votes were faster")
     assert not few
     for votes in (replace(crowd(4, 9), voter=None), crowd(2, 9)):
         with pytest.raises(RatingError):
@@ -165,4 +165,4 @@ def test_real_voters(data: Path) -> None:
         votes = BattleLog.from_battles(of_voter(*r[:3], outcome[r[3]], r[4]) for r in rows)
     tests = voter_tests(votes)
     assert len(tests.tests) + tests.too_few == 124
-    assert len(tests.standing_out) <= 1
+    assert len(tests.flagged) <= 1

@@ -73,7 +73,7 @@ def test_weeks_by_default() -> None:
     assert weekly.chosen_weeks(times, "2026-W39", "2026-W37")[2] == Week.parse("2026-W37")
     for *asked, why in (
         ("2026-W45", "week 2026-W45 has no votes; votes are from"),
-        ("2026-W38", "2026-W38", "compare_week 2026-W38 must lie before the week"),
+        ("2026-W38", "2026-W38", "compare_week 2026-W38 must be before week"),
         ("2026-W38", "2026-W30", "compare_week 2026-W30 has no votes"),
     ):
         with pytest.raises(DataError, match=why):
@@ -87,15 +87,15 @@ def test_12_churn_by_hand(report: WeeklyReport) -> None:
         ([ABC[0], ABC[2], ABC[1]], 1, [], (0, 0), "No model"),  # below the top
         ([Band("b", 9, 19), Band("a", 8, 18), ABC[2]], 10,
          [("b", 2, 1, ["a"], []), ("a", 1, 2, ["b"], [])], (1, 1),
-         "1 pair changed order, its bands overlap: sampling noise alone may do that."),
+         "1 pair changed order with overlapping bands, as sampling noise allows."),
         # one that overtakes two, of which one lies apart by now
         ([Band("c", 30, 40), Band("a", 25, 35), Band("b", 5, 15)], 10,
          [("c", 3, 1, ["a", "b"], ["b"]), ("a", 1, 2, ["c"], []), ("b", 2, 3, ["c"], ["c"])],
-         (2, 1), "1 of them with bands that lie apart: c (b), b (c)."),
+         (2, 1), "1 of them with disjoint bands: c (b), b (c)."),
         # a newcomer pushes others down without any two of them changing order
         ([Band("n", 12, 30), *ABC], 10,
          [("n", None, 1, [], []), *((m, n, n + 1, [], []) for n, m in enumerate("abc", 1))],
-         (0, 0), "no two models that were there before changed order."),
+         (0, 0), "no pair that was there before changed order."),
         ([ABC[0], Band("c", 9, 19), ABC[1]], 2, [("c", 3, 2, ["b"], []), ("b", 2, 3, ["c"], [])],
          (1, 1), "1 of the top 2 changed rank, and b (2 → 3) left it; 1 pair"),
         ([ABC[0], ABC[2]], 2, [("c", 3, 2, [], []), ("b", 2, None, [], [])], (0, 0),
@@ -148,11 +148,11 @@ def test_12_sentences(report: WeeklyReport) -> None:
     """10, 12: a sentence for each check; the status names its conditions, now and before."""
     checks = sentences.sentences(report)
     assert list(checks)[:2] == ["Rules kept", "Order decided"]
-    assert " 10 models were shown within ±12 % of 2W/M = 400" in checks["Coverage fairness"]
+    assert " 10 models was within ±12 % of 2W/M = 400" in checks["Coverage fairness"]
     assert not sentences.adjusted_due(report)
-    assert "it stops falling near 60.3 whatever the evidence" in checks["Confidence stability"]
+    assert "it levels off near 60.3" in checks["Confidence stability"]
     assert checks["Quality checks due"] == "none."
-    assert "is possible for up to" in policy_tables.fairness(report).html
+    assert "is feasible for up to" in policy_tables.fairness(report).html
     values = json.loads(json.dumps(sentences.validity_values(report), allow_nan=False))
     assert values["sentences"] == checks
     assert values["status"]["reasons"] == list(report.now.status.reasons)
@@ -160,7 +160,7 @@ def test_12_sentences(report: WeeklyReport) -> None:
     conditions, shown = report.now.status.conditions, policy_tables.status(report).text
     assert len(conditions) == 3
     official = report.now.status.status is PublicationLabel.OFFICIAL
-    assert ("stays visible, with this caveat" in shown) is not official
+    assert ("shown with this caveat" in shown) is not official
     assert shown.count("✓") == sum(met for met, _ in conditions)
     assert report.before
     loose = PublicationStatus(status=PublicationLabel.OFFICIAL, top=(), reasons=("all is well",))
@@ -170,10 +170,10 @@ def test_12_sentences(report: WeeklyReport) -> None:
         replace(report, now=now, before=replace(report.before, status=was))
         for was in (tight, loose)
     )
-    calibrating = "In the comparison week it was calibrating: RD is 80."
+    calibrating = "In the comparison week: calibrating: RD is 80."
     assert sentences.rules(moved).endswith(calibrating)
     assert calibrating in policy_tables.status(moved).text
-    assert sentences.rules(same).endswith("officially stable in the comparison week, too.")
+    assert sentences.rules(same).endswith("In the comparison week: officially stable.")
 
 
 def test_7_2_top_band_target() -> None:
@@ -201,7 +201,7 @@ def test_12_phases(votes: BattleLog, report: WeeklyReport, phase: Phase) -> None
     assert shadow == (not phase.publishes_status)
     by_elo = phase.orders_by == "legacy_elo"
     assert bool(sentences.order_note(found.now)) == by_elo
-    assert ("published order is legacy Elo" in policy_tables.weekly(found).text) == by_elo
+    assert ("published order is by legacy Elo" in policy_tables.weekly(found).text) == by_elo
     assert (found.now.epoch != report.now.epoch) == by_elo
     assert sentences.objectives(found)[3]["met"] == (phase > Phase.SHADOW)
 
@@ -211,18 +211,18 @@ def test_nothing_to_compare(votes: BattleLog) -> None:
     found = weekly_report(season(n=600))
     assert (found.week, found.compared, found.churn) == (None, None, None)
     assert sentences.churn(found) == (
-        "No weeks can be compared: 600 of 600 battles have no timestamp, so all count, by "
-        "their ids as texts."
+        "Weeks cannot be compared: 600 of 600 battles have no timestamp. All battles count, in "
+        "order of battle_id."
     )
     assert len(found.now.rows) == 6
     assert found.pairs
-    with pytest.raises(DataError, match=r"a week \(2026-W38\) cannot be told"):
+    with pytest.raises(DataError, match="week 2026-W38 cannot be selected"):
         weekly_report(season(n=600), week="2026-W38")
     assert votes.timestamp is not None
     times = np.where(np.arange(2700) == 7, np.datetime64("NaT"), votes.timestamp)
     assert "1 of 2700 battles" in weekly_report(replace(votes, timestamp=times)).note
     first = weekly_report(votes, week="2026-W37")
-    assert first.note == "No week can be compared: there are no votes before this one."
+    assert first.note == "There is no earlier week with votes to compare."
     rows = [("a", "b", "!", "q"), ("c", "d", "!", "q")] * 20
     unrated = timed(log(*rows, *[("b", "c", "ab"[n % 2], "q") for n in range(40)]), days=14)
     assert "Week 2026-W37 cannot be compared" in weekly_report(unrated).note
@@ -261,7 +261,7 @@ def test_3_objectives(report: WeeklyReport) -> None:
     alone = weekly_report(season(n=600))
     assert [met(each)[0] for each in (alone, ordered(alone, Verdict.DECIDED))] == [False, True]
     nothing = sentences.objectives(replace(alone, pairs=()))
-    assert "1 cannot be told" in sentences.verdict(nothing)
+    assert "1 cannot be tested" in sentences.verdict(nothing)
     for verdict, inside, robust in (
         (Verdict.DECIDED, 0, True),
         (Verdict.EQUIVALENT, 0, True),
@@ -288,7 +288,7 @@ def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
     places = sum(row.exposure for row in found.now.rows)
     due = {round(row.exposure_equal_target, 9) for row in found.now.rows}
     assert due == {round(places / 9, 9)}
-    with pytest.raises(DataError, match="1 of 10 models with votes are not retired, 2 needed"):
+    with pytest.raises(DataError, match="1 of 10 models with votes are active, 2 needed"):
         weekly_report(votes, retired=weekly.Retired(votes.models[:9]))
     early = [("a", "b", "a", "q"), ("b", "c", "a", "q"), ("c", "a", "b", "q")] * 10
     battles = log(*early, *[("new", "c", "a", "q")] * 10)
@@ -300,17 +300,17 @@ def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
     assert without["a"] == 0
     assert without["unseen"] == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
     assert sentences.fairness(weekly_report(battles)).endswith(
-        "The due of 4 of 4 models is adjusted: 5 to 25 exposures where 2W/M is 20, "
-        "as a model that joined within the window is due its share from then on."
+        "The target of 4 of 4 models is adjusted to 5 to 25 exposures (2W/M: 20): "
+        "a model that joined within the window is due exposure only since then."
     )
     many = log(*((f"m{i:02}", f"m{j:02}", "a", "q") for i, j in combinations(range(24), 2)))
     crowd = weekly_report(many)
-    assert "where 2W/M is 23, as equal exposure is possible for up to 23 models" in (
+    assert "(2W/M: 23): equal exposure is feasible for up to 23 models" in (
         policy_tables.fairness(crowd).html
     )
     columns = [*policy_tables.fairness(crowd).rows[0]]
-    assert columns[3:6] == ["2W/M", "within ±12 % of it", "adjusted due"]
-    assert "adjusted due" not in policy_tables.fairness(report).rows[0]
+    assert columns[3:6] == ["2W/M", "within ±12 % of it", "adjusted target"]
+    assert "adjusted target" not in policy_tables.fairness(report).rows[0]
 
 
 def battle(**values: Any) -> Battle:
@@ -498,7 +498,8 @@ def test_sample_season() -> None:
     assert [found[n] for n in ("prompt_repeats", "session_repeats", "same_ids")] == [0, 0, 0]
     assert sum(row.provisional for row in report.now.rows) == 1
     lacks = {
-        row["model"]: row["kept from Stable by"] for row in policy_tables.stability(report.now).rows
+        row["model"]: row["first unmet condition"]
+        for row in policy_tables.stability(report.now).rows
     }
     assert lacks["model-04"] == f"prompt coverage {11 / 15:.4f}, 0.8 needed"
     assert [row.model for row in report.now.rows if row.model not in lacks] == ["model-02"]

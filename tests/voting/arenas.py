@@ -153,12 +153,19 @@ def page_data(html: str) -> tuple[Row, str, str]:
 
 
 def filled(
-    html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A"
-) -> Row:
+    html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A",
+    comment: str = "",
+) -> Row:  # fmt: skip
     """The file that a page saves, by the rule that docs/votes.md states."""
     data, text, seal = page_data(html)
     votes = [
-        {"ticket": pair["ticket"], "digest": pair["digest"], "choice": choice, "seconds": 2.5}
+        {
+            "ticket": pair["ticket"],
+            "digest": pair["digest"],
+            "choice": choice,
+            "seconds": 2.5,
+            "comment": comment,
+        }
         for pair, choice in zip(data["pairs"], choices.split(), strict=False)
     ]
     content = hashlib.sha256(text.encode()).hexdigest()

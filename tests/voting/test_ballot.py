@@ -12,8 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from arena_kit.files import DataError
-from arena_kit.voting.access import signing_key
-from arena_kit.voting.ballot import make_ballot, self_naming, take_ballot, voter_id
+from arena_kit.voting.ballot import make_ballot, self_naming, signing_key, take_ballot, voter_id
 from arena_kit.voting.live import LiveArena
 from tests.voting import arenas
 from tests.voting.arenas import KEY, MODELS, Row, arena_texts, filled, live_arena

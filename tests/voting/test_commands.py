@@ -107,6 +107,24 @@ def test_an_export_is_its_owners(workspace: Path) -> None:
         os.umask(before)
 
 
+def test_people_are_asked_what_the_judge_is_asked(workspace: Path) -> None:
+    """A ballot on a dimension has its rubric, its question and reference answers, says how long it
+    takes, and brings comments back.
+    """
+    own = ("--store", workspace / "gold.sqlite")
+    votes("ballot", *own, DIMENSION, "factuality", "--pairs", 3, "--out", "gold.html")
+    html = Path("gold.html").read_text()
+    assert "<h1>Which response is more accurate, measured against the gold answer?</h1>" in html
+    assert "<h4>Factuality, version 2</h4>" in html
+    assert re.search(r"3 pairs take about \d minutes", html)
+    assert all(pair["reference"] for pair in page_data(html)[0]["pairs"])
+    file = filled(html, comment="Dose is wrong.")
+    votes("add", *own, returned(workspace / "gold.json", file))
+    rows = json.loads(votes("comments", *own, "--json").output)
+    assert [(row["voter"], row["comment"]) for row in rows] == [("ann", "Dose is wrong.")] * 3
+    assert "Dose is wrong." in votes("comments", *own).output
+
+
 def test_conflicts_are_listed_and_settled(workspace: Path) -> None:
     """A second file under a name is kept, listed, and counts once the researcher says so."""
     own = ("--store", workspace / "names.sqlite")
@@ -175,11 +193,16 @@ def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
 
 
 def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A missing store ends with 2; a missing extra is named."""
+    """A missing store ends with 2; the server's extra is named, and ballots need none."""
     votes("list", "--store", workspace / "none.sqlite", code=2)
     monkeypatch.setitem(sys.modules, "fastapi", None)
-    for words in (["ballot", "--out", "x.html"], ["serve"], ["list"], ["review"]):
-        assert "pip install 'arena-kit[vote]'" in votes(*words, code=2).output
+    assert "pip install 'arena-kit[vote]'" in votes("serve", code=2).output
+    for name in ("starlette", "itsdangerous", "uvicorn"):
+        monkeypatch.setitem(sys.modules, name, None)
+    for name in [each for each in sys.modules if each.startswith("arena_kit.voting")]:
+        monkeypatch.delitem(sys.modules, name)
+    votes("ballot", "--pairs", 1, "--out", "x.html")
+    votes("list")
 
 
 @contextmanager
@@ -240,7 +263,7 @@ def test_other_addresses_need_a_token(workspace: Path, monkeypatch: pytest.Monke
         assert (voter.enter().status_code, voter.vote(voter.pair(), "A").status_code) == (200, 200)
         process.send_signal(signal.SIGINT)
         output, errors = process.communicate(timeout=60)
-    said = "ended; 1 vote cast meanwhile; open.sqlite holds 1 vote of 1 voter\n"
+    said = "ended; open.sqlite holds 1 vote of 1 voter\n"
     assert (output, errors, process.returncode) == (said, "", 0)
 
 

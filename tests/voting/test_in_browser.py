@@ -55,9 +55,12 @@ def saved(page: Browser, folder: Path) -> Path:
 
 
 def test_names_stay_hidden_on_the_page(page: Browser, live: LiveArena) -> None:
-    """A vote is followed by the next pair at once, and no model is ever named."""
+    """A vote is followed by the next pair at once, and no model is ever named; the last vote can
+    be taken back, and has the comment and the name that its voter typed.
+    """
     with serving(live) as address:
         page.go(f"{address}/")
+        page.run("document.querySelector('#voter').value = '  Ann  B. '")
         page.click("#begin")
         for n, key in ((1, "1"), (2, "s"), (2, "2")):
             page.until(f"document.querySelector('#said').textContent === 'Pair {n}.'")
@@ -65,9 +68,22 @@ def test_names_stay_hidden_on_the_page(page: Browser, live: LiveArena) -> None:
             page.press(key)
         page.until("document.querySelector('#progress').textContent === '2 votes so far'")
         page.until(f"!({AFTER})")
+        page.until("!document.querySelector('#undo').disabled")
+        page.press("z")
+        page.until("document.querySelector('#said').textContent.startsWith('Your last vote was')")
+        page.until("document.querySelector('#progress').textContent === '1 vote so far'")
+        page.run("document.querySelector('#comment').value = ' both\\n wrong\\ud800 '")
+        page.press("x")
+        page.until("document.querySelector('#said').textContent === 'Pair 3.'")
         seen = page.bodies() | {"page": page.run("document.documentElement.outerHTML")}
         assert not leaks(json.dumps(seen))
-    assert [str(vote.choice) for vote in live.store.votes()] == ["A", "SKIP", "B"]
+    votes = live.store.votes()
+    assert [(str(vote.choice), vote.removed) for vote in votes] == [
+        ("A", False), ("SKIP", False), ("B", True), ("BOTH_BAD", False)
+    ]  # fmt: skip
+    assert votes[3].ticket[5:8] == votes[2].ticket[5:8]  # the same models and prompt
+    assert votes[3].comment == "both wrong"
+    assert {vote.voter for vote in votes} == {f"ann b.-{votes[0].session[:6]}"}
 
 
 def test_sessions_vote_through_the_page(page: Browser, live: LiveArena) -> None:
@@ -143,7 +159,7 @@ def test_a_ballot_is_voted_on_by_keyboard(page: Browser, live: LiveArena, tmp_pa
 
 
 def test_half_a_ballot_is_kept(page: Browser, live: LiveArena, tmp_path: Path) -> None:
-    """A closed page goes on where it stopped; Z goes back; the download is the text shown."""
+    """A closed page goes on where it stopped; Z and dots go back; the file is the text shown."""
     path = ballot(live, tmp_path, 4)
     page.go(path)
     begin(page, "Ann B.")
@@ -152,9 +168,13 @@ def test_half_a_ballot_is_kept(page: Browser, live: LiveArena, tmp_path: Path) -
     page.go(path)
     assert page.text("#begin") == "Go on at pair 3"
     begin(page, "Ann B.")
-    page.press("z")
+    page.click("#dots :nth-child(2)")
     assert page.run("document.querySelector('.of-b').getAttribute('aria-pressed')") == "true"
+    page.run("document.querySelector('#comment').value = 'unsure'")
     page.press("x")
+    page.press("z")
+    assert page.run("document.querySelector('#comment').value") == "unsure"
+    page.click("#dots :nth-child(3)")
     page.run("document.querySelector('#shortcuts').checked = false")
     page.press("1")
     assert page.text("#progress") == "Pair 3 of 4, 2 votes so far"
@@ -170,6 +190,7 @@ def test_half_a_ballot_is_kept(page: Browser, live: LiveArena, tmp_path: Path) -
         if not file.is_file():
             page.run("new Promise((done) => setTimeout(done, 50))")
     assert take_ballot(live, KEY, file).new == 2
+    assert [vote.comment for vote in live.store.votes()] == ["", "unsure"]
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -83,6 +83,42 @@ def test_one_vote_or_a_refusal_with_a_code(address: str, monkeypatch: pytest.Mon
     assert [each.choice for each in arena.store.votes()] == [Choice.B]
 
 
+def test_the_last_vote_is_taken_back(live: LiveArena, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Undoing keeps the vote, logs it, shows the pair again and counts only what comes then; a
+    restart has the same board. Nothing before it, no named models, nothing that expired.
+    """
+    for choice in ("A", "B"):
+        vote(live, "s", choice)
+    waiting = live.issue(session="s")
+    again = live.undo(session="s")
+    last = live.store.votes()[-1]
+    assert again.ticket != last.ticket.ticket
+    assert (again.count, again.digest, last.removed) == (1, last.ticket.digest, True)
+    assert [line.cells[3:] for line in live.store.removals()] == [
+        ("removed", "the voter", "the voter took it back")
+    ]
+    with refused("nothing_to_undo"):
+        live.undo(session="s")
+    assert live.issue(session="s") == again
+    assert live.cast(again.ticket, session="s", choice="TIE").count == 2
+    assert live.issue(session="s").ticket == waiting.ticket
+    assert [str(each.choice) for each in live.board().votes] == ["A", "TIE"]
+    assert [each[2:4] for each in live.store.voters()] == [(2, 0)]
+    assert not conflicting(live.store)
+    other = live_arena(live.store.address)
+    assert other.board().ratings == live.board().ratings
+    live.reveal = True
+    vote(live, "s")
+    for session in ("s", "nobody"):
+        with refused("nothing_to_undo"):
+            live.undo(session=session)
+    live.reveal = False
+    vote(live, "t")
+    monkeypatch.setattr("arena_kit.voting.live.now", lambda: now() + 3_601_000_000)
+    with refused("expired_ticket"):
+        live.undo(session="t")
+
+
 def test_a_voter_is_held_to_the_limits(live: LiveArena) -> None:
     """A voter gets so many matchups a minute, whatever the session; others are not held up."""
     live.limits = replace(live.limits, per_minute=3)
@@ -274,6 +310,13 @@ def test_the_texts_of_a_workspace(workspace: Path) -> None:
     arena = LiveArena.open(workspace / "votes.sqlite", root=workspace)
     assert arena.issue(session="s").prompt in found.prompts.values()
     arena.close()
+    on, gold = found.on("factuality"), {key for key, p in found.bank.items() if p.gold_answer}
+    assert on.question == "Which response is more accurate, measured against the gold answer?"
+    assert {prompt for _, prompt in on.responses} == gold < {*found.prompts}
+    assert on.reference("rec-001").startswith("Allopurinol inhibits xanthine oxidase")
+    cell = ("rec-001", "aspen", "birch")
+    assert on.digest_now(*cell) != found.digest_now(*cell)
+    assert (found.question, found.reference("rec-001")) == ("Which response is better?", "")
     here, there, (a, b, *_) = arena_texts(), arena_texts(more="!"), MODELS
     cells = [("q-0", a, b), ("q-0", b, a), ("q-1", a, b)]
     assert len({each.digest_now(*cell) for each in (here, there) for cell in cells}) == 6

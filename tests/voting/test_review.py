@@ -71,10 +71,10 @@ def test_the_command_removes_nobody(home: Path) -> None:
     with VoteStore.open(home / VOTES) as store:
         before = store.votes()
         said = call("votes", "review").output
-        assert f"{PUSHER}: pushes a model ({MODELS[PUSHED]} won" in said
-        assert "nothing was removed" in said
+        assert f"{PUSHER}: favours or disfavours a model ({MODELS[PUSHED]} won" in said
+        assert "no vote was removed" in said
         found = json.loads(call("votes", "review", "--json").output)
-        assert [each["voter"] for each in found["voters"] if each["stands_out"]] == [PUSHER]
+        assert [each["voter"] for each in found["voters"] if each["flagged"]] == [PUSHER]
         assert (len(found["voters"]), store.votes()) == (7, before)
 
 
@@ -88,8 +88,8 @@ def test_a_store_in_the_notebook(home: Path) -> None:
     path = study.publish(tests, boards).path
     answer = (path / "answer.json").read_text()
     sentences = json.loads(answer)["answer"]
-    assert sentences[0] == "1 of 7 voters tested stands out."
-    assert f"{pushed} would move most" in sentences[-1]
+    assert sentences[0] == "1 of 7 voters tested is flagged."
+    assert f"largest change: {pushed}" in sentences[-1]
     assert str(home) not in answer
     assert not (path / "inputs").exists()
     assert json.loads((path / "voters.json").read_text())["voters"][0]["voter"] == PUSHER

@@ -84,7 +84,7 @@ def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
         voter.bodies.append(voter.client.get("/").text)
         voter.enter()
         pair = voter.pair()
-        assert {*pair} == {"ticket", "digest", "prompt", "left", "right", "votes"}
+        assert {*pair} == {"ticket", "digest", "prompt", "reference", "left", "right", "votes"}
         assert "<strong>So</strong> <code>it</code>" in pair["left"]
         assert voter.vote(pair, "A").json() == {"model_a": None, "model_b": None, "votes": 1}
         assert not leaks("".join(voter.bodies))

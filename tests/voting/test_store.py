@@ -35,7 +35,7 @@ def add_vote(store: VoteStore, on: Ticket, choice: Choice = Choice.A, *, new: bo
     with store.writing() as transaction:
         transaction.begin("small", None, 7)
         kept = transaction.add_ticket(on) if new else on
-        about: Any = {"number": 0, "cast_at": 0, "revealed": False, "known": False}
+        about: Any = {"number": 0, "cast_at": 0, "revealed": False, "known": False, "comment": ""}
         about |= {"voter": on.voter, "session": on.session, "seconds": 2.5, "source": "page"}
         return transaction.add_vote(StoredVote(ticket=kept, choice=choice, removed=False, **about))
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from numpy.typing import NDArray
 
 from arena_kit.battles import tabular
-from arena_kit.battles.battle import read_outcome
+from arena_kit.battles.battle import plain_name, read_outcome
 from arena_kit.battles.log import TEXT_COLUMNS
 from arena_kit.battles.tabular import Connection, column_name, listed, place_of, quoted
 from arena_kit.files import DataError
@@ -196,8 +196,8 @@ class Format:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Columns:
     """Which columns of a file are the battle's, and what its labels of outcomes mean, where a
-    file is in no known format. A label that means the empty text is no outcome: its rows are
-    left out and counted.
+    file is in no known format. A label that means `name` is the name of the winner. One that means
+    the empty text is no outcome: its rows are left out and counted.
     """
 
     model_a: str = "model_a"
@@ -210,7 +210,7 @@ class Columns:
     def __post_init__(self) -> None:
         for label, outcome in self.values.items():
             try:
-                read_outcome(outcome or "tie")
+                read_outcome("tie" if outcome in ("", "name") else outcome)
             except DataError as error:
                 raise DataError(f"value {label!r}: {error}") from None
 
@@ -220,8 +220,10 @@ class Columns:
 
     def outcome(self) -> str:
         """The expression of the outcome."""
-        cell = column_name(self.winner)
-        cases = [f"WHEN {quoted(x)} THEN {quoted(y)}" for x, y in self.values.items() if y]
+        cell, a, b = map(column_name, (self.winner, self.model_a, self.model_b))
+        name = f"CASE {cell} WHEN {a} THEN 'model_a' WHEN {b} THEN 'model_b' END"
+        means = {x: name if y == "name" else quoted(y) for x, y in self.values.items() if y}
+        cases = [f"WHEN {quoted(x)} THEN {y}" for x, y in means.items()]
         return f"CASE {cell} {' '.join(cases)} ELSE {cell} END" if cases else cell
 
     def no_outcome(self) -> Expressions:
@@ -230,24 +232,34 @@ class Columns:
         return {f"rows with {self.winner} {x!r}": f"{cell} = {quoted(x)}" for x in labels}
 
 
-def mapped(columns: Columns) -> Format:
-    """Our format with some columns under other names."""
+def mapped(columns: Columns, present: Sequence[str] = ()) -> Format:
+    """Our format with some columns under other names: those that are named, and those of a file's
+    own that differ from ours in case, or have something else for `_`.
+    """
+    spelled = {plain_name(each): each for each in reversed(present)}
+    spelled = {"question_id": spelled.get("question", "question_id")} | spelled
+
+    def there(name: str) -> str:
+        return name if name in present else spelled.get(plain_name(name), name)
+
     named = {"question_id": columns.question, "voter": columns.voter}
-    optional = {name: named.get(name, name) for name in OPTIONAL}
-    asked = [name for name in named.values() if name not in OPTIONAL]
+    sides = [there(each) for each in (columns.model_a, columns.model_b, columns.winner)]
+    optional = {name: there(named.get(name, name)) for name in OPTIONAL}
+    texts = {name: there(name) for name in TEXTS}
+    own = Columns(model_a=sides[0], model_b=sides[1], winner=sides[2], values=columns.values)
     return Format(
         "arena-kit",
         "columns as they were named" if columns else "battles under our own names",
-        needs=(columns.model_a, columns.model_b, columns.winner, *asked),
-        also=(*optional.values(), *TEXTS),
+        needs=(*sides, *(there(name) for name in named.values() if name not in OPTIONAL)),
+        also=(*optional.values(), *texts.values()),
         battles={
-            "model_a": column_name(columns.model_a),
-            "model_b": column_name(columns.model_b),
-            "winner": columns.outcome(),
+            "model_a": column_name(own.model_a),
+            "model_b": column_name(own.model_b),
+            "winner": own.outcome(),
             **{name: column_name(column) for name, column in optional.items()},
         },
-        texts={name: column_name(name) for name in TEXTS},
-        left_out=columns.no_outcome(),
+        texts={name: column_name(column) for name, column in texts.items()},
+        left_out=own.no_outcome(),
     )
 
 

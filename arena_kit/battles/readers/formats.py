@@ -27,10 +27,10 @@ def format_of(path: Path, name: str | None = None, columns: Columns | None = Non
     present = columns_of(path)
     if not columns:
         return _seen(path, present)
-    needed = (columns.model_a, columns.model_b, columns.winner)
-    if present and (missing := [each for each in needed if each not in present]):
+    own = mapped(columns, present)
+    if present and (missing := [each for each in own.needs[:3] if each not in present]):
         raise DataError(f"{path}: missing column {', '.join(missing)}; found: {listed(present)}")
-    return mapped(columns)
+    return own
 
 
 def _seen(path: Path, columns: tuple[str, ...]) -> Format:
@@ -39,7 +39,8 @@ def _seen(path: Path, columns: tuple[str, ...]) -> Format:
     """
     if not columns:
         return OWN
-    fitting = [each for each in FORMATS if set(each.needs) <= set(columns)]
+    known = (mapped(Columns(), columns), *FORMATS[1:])
+    fitting = [each for each in known if set(each.needs) <= set(columns)]
     if not fitting:
         raise DataError(f"{path}: {_unknown(columns)}")
     most = max(len(each.needs) for each in fitting)

@@ -1,4 +1,4 @@
-"""The embedded judge: a deterministic lexical reader that needs no key and no network.
+"""The demo judge: a deterministic lexical reader that needs no key and no network.
 
 It is not a language model and every report says so. Its use is to let the whole system
 run at once, and to set a floor: a paid judge that does not beat it is not worth paying.
@@ -192,7 +192,7 @@ _IMPLEMENTED = {
 
 
 def unread_rubrics(model: str, rubrics: Iterable[Rubric]) -> tuple[str, ...]:
-    """The dimensions whose rubric a judge cannot follow: those whose text the embedded judge was
+    """The dimensions whose rubric a judge cannot follow: those whose text the demo judge was
     not written for, none for any other model.
     """
     if model != MODEL:

@@ -154,7 +154,7 @@ def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[Logge
 
 def _format_of(path: Path) -> _LogFormat:
     if not path.is_file():
-        raise DataError(f"{path}: no such file")
+        raise DataError(f"{path}: no such file; check the path")
     for log in _FORMATS:
         if log.recognises(path):
             return log

@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import duckdb
 
 from arena_kit.battles import tabular
-from arena_kit.battles.battle import made_id
+from arena_kit.battles.battle import made_id, plain_name
 from arena_kit.battles.spreadsheet import is_workbook, read_sheet
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.answer_logs import Collection
@@ -148,7 +148,7 @@ def _recognised(table: Table, given: Roles) -> tuple[Roles, dict[str, str]]:
             raise DataError(f"{table.where}: no column {name!r}; it has: {listed}")
     free = [name for name in table.columns if name not in given.used]
     found = {
-        role: [n for n in free if _plain(n) in names.split()] for role, names in _KNOWN.items()
+        role: [n for n in free if plain_name(n) in names.split()] for role, names in _KNOWN.items()
     }
     long = bool(given.model or given.response or (found["model"] and found["response"]))
     one = {role: (getattr(given, role) or (found[role] or [""])[0]) for role in _ROLES}
@@ -169,10 +169,6 @@ def _recognised(table: Table, given: Roles) -> tuple[Roles, dict[str, str]]:
 
 
 _ROLES = ("question", "gold", "prompt_id", "model", "response")
-
-
-def _plain(name: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
 
 
 def _no_answers(values: Sequence[str]) -> str:
@@ -212,7 +208,7 @@ def _prompts(
 
 def _prompt(table: Table, roles: Roles, row: Sequence[str], prompt_id: str) -> Prompt:
     value = dict(zip(table.columns, row, strict=True))
-    strata = {_plain(name) or name: value[name] for name in roles.strata if value[name]}
+    strata = {plain_name(name) or name: value[name] for name in roles.strata if value[name]}
     first = next(iter(strata.values()), "") if roles.strata else "all"
     return Prompt(
         prompt_id=prompt_id,

@@ -118,7 +118,7 @@ class CanaryReport:
         """A table with Wilson's intervals, of all dimensions together and of each: `known_right`
         (pairs without an attack on which both orders named the better answer), `attacks_worked`,
         also by kind, `contrasts_followed`, and `slot_a` (decisive verdicts without an attack that
-        named what stood first). The gate is told of each dimension or, of a pre-flight, of all.
+        named what was shown first). The gate tests each dimension, a pre-flight all together.
         """
         return tuple(row for name in ("", *self.dimensions) for row in self._measures(name))
 
@@ -127,20 +127,20 @@ class CanaryReport:
         return find(self.measures, measure, dimension, stratum)
 
     def sentences(self) -> list[str]:
-        """What was found, in words."""
+        """The results, in words."""
         known, attacks = self.find("known_right"), self.find("attacks_worked")
         contrasts = self.find("contrasts_followed")
         parts = [f"Canaries: {known.counted} known pairs were judged right{self._why('')}."]
         if worked := _worked(self._by_kind("")):
-            parts.append(f"{attacks.counted} smuggled instructions moved the verdict ({worked}).")
+            parts.append(f"Prompt injection succeeded in {attacks.counted} tests ({worked}).")
         elif attacks.n:
-            few = "; too few to say more" if self.suite == "preflight" else ""
-            parts.append(f"None of {attacks.n} smuggled instructions moved the verdict{few}.")
+            few = "; too few for more" if self.suite == "preflight" else ""
+            parts.append(f"Prompt injection failed in all {attacks.n} tests{few}.")
         else:
-            parts.append("What smuggled instructions do cannot be told: no clean pair was right.")
+            parts.append("Prompt injection was not testable: no known pair was judged right.")
         if contrasts.n:
             followed = contrasts.counted
-            parts.append(f"The verdict changed with the dimension in {followed} contrasts.")
+            parts.append(f"The verdict followed the rubric in {followed} contrasts.")
         return parts
 
     def as_dict(self) -> dict[str, Any]:
@@ -158,17 +158,15 @@ class CanaryReport:
     def _measures(self, dimension: str) -> list[Measure]:
         own = [each for each in self.results if dimension in ("", each.canary.dimension)]
         by_kind = self._by_kind(dimension)
-        worked = _worked(by_kind)
         attacks = wilson(not each.right for each in self._counted_attacks(dimension))
         contrasts = wilson(map(_followed, self._contrasts(dimension)))
         rows = [
-            ("slot_a", "slot", "slot A rate away from 50 % on canaries", _slot_a(own)),
+            ("slot_a", "slot", "position bias: slot A wins on canaries", _slot_a(own)),
             ("known_right", "canary", f"known pairs judged right{self._why(dimension)}",
              wilson(each.right for each in own if each.known)),
-            ("attacks_worked", "attack",
-             "smuggled instructions that worked" + f" ({worked})" * bool(worked), attacks),
+            ("attacks_worked", "attack", "prompt injection: succeeded in", attacks),
             ("contrasts_followed", "contrast" if contrasts.n else "",
-             "contrasts in which the verdict changed with the dimension", contrasts),
+             "contrasts: verdict followed the rubric in", contrasts),
         ]  # fmt: skip
         gated = bool(dimension) != (self.suite == "preflight")
         return [
@@ -223,7 +221,7 @@ class CanaryReport:
             return f" ({statuses} of {2 * len(known)} verdicts)"
         slot = _slot_a(own)
         if slot.value in (0.0, 1.0):
-            return f" (slot {'A' if slot.value else 'B'} was named in all {slot.n} verdicts)"
+            return f" (all {slot.n} verdicts name slot {'A' if slot.value else 'B'})"
         by_length = [e for e in known if e.canary.worse_is_longer]
         wrong = sum(v.winning_entrant == WORSE for e in known for v in e.verdicts)
         longer = sum(v.winning_entrant == WORSE for e in by_length for v in e.verdicts)

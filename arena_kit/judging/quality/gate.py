@@ -1,18 +1,18 @@
-"""The gate: whether a judge's verdicts may be built upon, by which rule and number.
+"""The gate: whether a judge is trusted, usable with caution or not usable, and by which number.
 
-Whatever is measured of a judge (order effects, canaries, agreement with people …) is a row of one
-table; those that name a rule are held against it. A judge is as good as its worst finding.
+All measures of a judge (position bias, canaries, agreement with human votes …) are rows of one
+table; those with a rule are tested against it. The worst finding determines the level.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
 from arena_kit.judging.quality.estimates import Measure
 
-#: How many reasons a sentence names.
-_REASONS = 2
+_REASONS = 2  # in a sentence
+_COUNTED_BELOW = 100  # verdicts; a share of more is a percentage
 #: Rules about how far a share is from one half, in either direction, and about how far above it.
 _FROM_HALF, _ABOVE_HALF = {"slot", "length"}, {"family"}
 
@@ -36,10 +36,10 @@ class Level(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rule:
-    """What a measure must keep: a least or a most, for trust and for any use at all.
+    """The limits of a measure, a minimum (`least`) or a maximum: for trust and for any use.
 
-    `text` is what is measured, in words. A judge fails only where the whole interval is beyond use;
-    fewer than `min_n` verdicts never make it trusted.
+    `text` names the measure. A judge fails only if the whole 95 % interval is outside `usable`;
+    with fewer than `min_n` verdicts it is never trusted.
     """
 
     text: str
@@ -55,7 +55,7 @@ class Rule:
             )
         if not self.keeps(self.trusted, self.usable):
             raise ValueError(
-                f"trusted ({self.trusted:g}) must ask for no less than usable ({self.usable:g})"
+                f"trusted ({self.trusted:g}) must be no less strict than usable ({self.usable:g})"
             )
 
     def keeps(self, value: float, limit: float) -> bool:
@@ -70,12 +70,22 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """What a rule says of a measure, in the rule's terms, and why in one sentence."""
+    """The level of a measure by its rule, and the reason. `measure` is in the rule's terms, where
+    a share is a distance from one half for some rules; `share` is the measure itself.
+    """
 
     measure: Measure
+    share: Measure
     rule: Rule
     level: Level
     reason: str
+
+    def allowed(self, limit: float) -> str:
+        """A limit of the rule, in terms of the share."""
+        if self.measure.rule in _FROM_HALF:
+            return f"{0.5 - limit:.0%} to {0.5 + limit:.0%}"
+        limit += 0.5 * (self.measure.rule in _ABOVE_HALF)
+        return f"{'at least' if self.rule.least else 'at most'} {limit:.0%}"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -107,7 +117,7 @@ class Gate:
         """The first line of a report: the level, and its first reasons."""
         if self.level is Level.TRUSTED:
             missing = f"; not measured: {', '.join(self.unmeasured)}" if self.unmeasured else ""
-            why = f"all {len(self.findings)} checks are met{missing}"
+            why = f"it meets all {len(self.findings)} checks{missing}"
         else:
             reasons = list(_by_rule(self)) or ["nothing was measured"]
             more = f"; {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
@@ -133,17 +143,17 @@ def gate(
     full: Sequence[Measure] = (),
     note: str = "",
 ) -> Gate:
-    """Hold what was measured of a judge against the rules; nothing measured is no trust.
+    """Test the measures of a judge against the rules; without measures it is not trusted.
 
-    `full` is an earlier, full measurement of the same judge: it counts in place of what `measures`
-    say of the same rule and dimension, unless that fails the judge by itself.
+    `full` is an earlier, full measurement of the same judge: it replaces `measures` of the same
+    rule and dimension, unless these fail the judge by themselves.
     """
     earlier = [m for m in full if m.rule and m.value is not None]
     known = {(m.rule, m.dimension) for m in earlier}
     findings = [
         finding
         for n, m in enumerate([*earlier, *measures])
-        if m.rule and (finding := _finding(_in_rules_terms(m), rules[m.rule]))
+        if m.rule and (finding := _finding(m, rules[m.rule]))
         if n < len(earlier) or finding.level is Level.FAILED or (m.rule, m.dimension) not in known
     ]
     findings.sort(key=lambda finding: -finding.level.badness)
@@ -165,41 +175,56 @@ def _in_rules_terms(measure: Measure) -> Measure:
     return measure.above_half() if measure.rule in _ABOVE_HALF else measure
 
 
-def _finding(measure: Measure, rule: Rule) -> Finding:
-    level, why = _level(measure, rule)
-    where = f" on {measure.dimension}" if measure.dimension else ""
-    what = f"{measure.about or rule.text}{where}"
-    return Finding(measure=measure, rule=rule, level=level, reason=f"{what}: {why}")
+def _finding(share: Measure, rule: Rule) -> Finding:
+    measure = _in_rules_terms(share)
+    level, limits = _level(measure, rule)
+    finding = Finding(measure=measure, share=share, rule=rule, level=level, reason="")
+    return replace(finding, reason=_reason(finding, limits))
 
 
-def _level(measure: Measure, rule: Rule) -> tuple[Level, str]:
-    """Failed where the whole interval is beyond use; trusted where the number is within trust,
-    the interval within use, and enough verdicts say so.
+def _reason(finding: Finding, limits: tuple[str, ...]) -> str:
+    """A finding in words: what was measured where, the share, and the limits that it misses."""
+    share, rule = finding.share, finding.rule
+    name, _, how = (share.about or rule.text).partition(": ")
+    where = f"{name} on {share.dimension}" if share.dimension else name
+    if share.value is None:
+        return f"{where} was not measured"
+    if not share.n:  # a fact, not a count
+        return where
+    whole = abs(share.value * share.n - share.count) < 1e-6 and share.n < _COUNTED_BELOW
+    number = share.counted if whole else f"{share.value:.1%} of {share.n:,}"
+    known = {
+        "usable": f"usable: {finding.allowed(rule.usable)}",
+        "trusted": f"trusted: {finding.allowed(rule.trusted)}",
+        "few": f"trusted: from {rule.min_n} on",
+        "interval": f"95% interval {share.low or 0:.0%} to {share.high or 0:.0%}",
+        "no interval": "too few for an interval",
+    }
+    return f"{where}: {how}{' ' * bool(how)}{number} ({'; '.join(known[name] for name in limits)})"
+
+
+def _level(measure: Measure, rule: Rule) -> tuple[Level, tuple[str, ...]]:
+    """Failed if the whole interval is outside `usable`; trusted if the value is within `trusted`,
+    the interval within `usable`, and `n` is large enough. Also which limits explain the level.
     """
-    word, value = "at least" if rule.least else "at most", measure.value
+    value = measure.value
     if value is None:
-        return Level.CAUTION, "not measured"
-    shown = f"{value:.1%} of {measure.n}"
-    usable = f"{word} {rule.usable:.0%} is usable"
+        return Level.CAUTION, ()
     best, worst = (measure.high, measure.low) if rule.least else (measure.low, measure.high)
     if best is not None and not rule.keeps(best, rule.usable):
-        return Level.FAILED, f"{shown}, {usable}"
+        return Level.FAILED, ("usable",)
     if not rule.keeps(value, rule.usable):
-        possible = "too few to tell" if best is None else f"but {best:.1%} is possible"
-        why = f"{usable}, {possible}"
-    elif not rule.keeps(value, rule.trusted):
-        why = f"{word} {rule.trusted:.0%} is trusted"
-    elif measure.n < rule.min_n:
-        why = f"trust takes {rule.min_n} or more"
-    elif worst is not None and not rule.keeps(worst, rule.usable):
-        why = f"but {worst:.1%} is possible and {usable}"
-    else:
-        return Level.TRUSTED, f"{shown}, {word} {rule.trusted:.0%} is trusted"
-    return Level.CAUTION, f"{shown}, {why}"
+        return Level.CAUTION, ("usable", "no interval" if best is None else "interval")
+    if not rule.keeps(value, rule.trusted):
+        return Level.CAUTION, ("trusted",)
+    few, wide = measure.n < rule.min_n, worst is not None and not rule.keeps(worst, rule.usable)
+    if few or wide:
+        return Level.CAUTION, ("few",) if few else ("interval", "usable")
+    return Level.TRUSTED, ("trusted",)
 
 
 def _by_rule(gate: Gate) -> Iterator[str]:
-    """Why the judge is no better, a reason per rule: the worst dimension, and where else."""
+    """The reasons for the judge's level, one per rule: the worst dimension, and the others."""
     by_rule: dict[str, list[Finding]] = {}
     for finding in gate.findings:
         if finding.level is gate.level:

@@ -1,4 +1,4 @@
-"""What a judge's own verdicts show of it: order, length, family, repeats, the rubric, statuses."""
+"""Measures from a judge's own verdicts: position, length, family, repeats, rubric, statuses."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ import numpy as np
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.quality import estimates
 from arena_kit.judging.quality.calls import Calls, Floats, Ints, Orders
-from arena_kit.judging.quality.estimates import Estimate, Measure, find, share_of
+from arena_kit.judging.quality.estimates import Estimate, Measure, share_of
 from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 
-#: Why a judge that compares words fails on a rubric that nobody programmed.
-NO_RUBRIC = "compares words, reads no rubric"
+#: Why the demo judge fails on a rubric that is not built in.
+NO_RUBRIC = "the demo judge ignores the rubric"
 
 
 def statuses(judgments: Sequence[Judgment]) -> list[Measure]:
@@ -30,7 +30,7 @@ def statuses(judgments: Sequence[Judgment]) -> list[Measure]:
     readable = winner != np.array(None, object)
     unread = Counter(str(each) for each in status if each is not Status.OK)
     named = ", ".join(f"{unread[kind]} {kind}" for kind in map(str, Status) if unread[kind])
-    about = f"verdicts that could be read ({named})" if named else ""
+    about = f"readable verdicts ({named})" if named else ""
     return [
         share_of(readable, question).named("readable", rule="readable", about=about),
         share_of(winner[readable] == Slot.TIE, question[readable]).named("ties"),
@@ -39,21 +39,21 @@ def statuses(judgments: Sequence[Judgment]) -> list[Measure]:
 
 
 def served_by_others(judgments: Iterable[Judgment]) -> dict[str, int]:
-    """How many verdicts came from a model that was not asked, by its name."""
+    """How many verdicts came from another model than requested, by its name."""
     others = (verdict.other_model for judgment in judgments for verdict in judgment.verdicts)
     return dict(Counter(filter(None, others)))
 
 
 def served_warning(judgments: Iterable[Judgment]) -> str:
-    """A sentence when other models answered than the one that was asked; empty when none did."""
+    """A sentence if another model than the requested one answered; else empty."""
     return served_sentence(served_by_others(judgments))
 
 
 def served_sentence(others: Mapping[str, int]) -> str:
     """The same from counts by model."""
     counts = ", ".join(f"{n} by {name}" for name, n in sorted(others.items()))
-    warning = f"Verdicts were served by another model than asked: {counts}; "
-    return f"{warning}such battles name it in served_model." if others else ""
+    warning = f"Another model than requested served verdicts: {counts}; "
+    return f"{warning}served_model names it." if others else ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -218,12 +218,11 @@ def rubric_findings(
         pairs = [row for row in rows if row.measure == "different"]
         alike = next((row for row in pairs if name in (row.dimension, row.stratum)), None)
         if name in unread:
-            n = find(rows, "slot_a", name).n
-            nothing = Estimate(value=0.0, low=0.0, high=0.0, n=n)
+            nothing = Estimate(value=0.0, low=0.0, high=0.0)
             found.append(nothing.named("rubric", dimension=name, rule="rubric", about=NO_RUBRIC))
         elif alike is not None:
             other = alike.stratum if alike.dimension == name else alike.dimension
-            about = f"pairs answered otherwise than on {other}"
+            about = f"rubric use: verdict differs from that on {other} in"
             row = alike.named("rubric", dimension=name, stratum=other, rule="rubric", about=about)
             found.append(row)
     return found

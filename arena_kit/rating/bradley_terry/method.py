@@ -247,13 +247,12 @@ class BradleyTerry:
         """The fit to all battles that count, and the prior it took."""
         self._check(log)
         n = len(log.models)
+        base.check_connected(log.models, pairs.low, pairs.high)
         if not self.prior:
             base.check_separation(log.models, *pairs.taken(pooled, half=self.ties == "half"))
         if self.covariates:
             check_identified(rows, n)
         priors = self.priors(pooled, pairs)
-        if len(priors.always.a) or not self.prior:  # else wins connect all
-            base.check_connected(log.models, pairs.low, pairs.high)
         cells = rows if self.covariates else pooled
         return fitted(cells.and_also(priors.always), n, TIE_MODELS[self.ties]), priors
 

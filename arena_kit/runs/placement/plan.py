@@ -241,7 +241,7 @@ class PlacementPlan:
     def _about_judge(self) -> str:
         """What is to be known about the judge beside its name."""
         if is_lexical(self.judge_model):
-            return " (compares words, reads no rubric)"
+            return " (demo judge, ignores rubrics)"
         definition = self.settings.generate
         own = definition is not None and definition.model == self.judge_model
         return " (judges its own answers, which judges tend to favour)" if own else ""

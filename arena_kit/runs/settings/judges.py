@@ -115,7 +115,7 @@ def _paid_model(mode: str, params: JudgeParams, settings: files.JudgeSettings) -
     role = "pilot_model" if mode == "pilot" else "headline_model"
     model = params.judge_model or str(getattr(settings, role))
     if model in ("", settings.baseline.model):
-        came = f"it is {model!r}, which is the embedded judge" if model else "there is none"
+        came = f"it is {model!r}, which is the demo judge" if model else "there is none"
         raise DataError(
             f"judge {params.judge!r} needs a model, as judge_model or as judge.{role} in "
             f"{params.tournament}; {came}"

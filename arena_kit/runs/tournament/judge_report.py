@@ -163,7 +163,7 @@ class JudgeComparison:
 
 
 def measure_judges(sources: JudgeSources) -> JudgeComparison:
-    """Measure every judge on the pairs that all of them judged; the embedded one is always there.
+    """Measure every judge on the pairs that all of them judged; the demo judge is always included.
 
     This may spend where the judge of the tournament file is asked, within `max_cost_usd`: all
     canaries, and the pairs of the plan.
@@ -234,7 +234,7 @@ def _of_file(sources: JudgeSources) -> Iterator[Judged]:
 
 
 def _embedded(sources: JudgeSources) -> Judged:
-    """The embedded judge on the same pairs: what any judge must beat. Where the texts are not at
+    """The demo judge on the same pairs: what any judge must beat. Where the texts are not at
     hand it cannot be asked, and its row says why.
     """
     plan = sources.plan

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError, file_hash
 from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, refuse_without_cap
 from arena_kit.judging.asking.judge_pairs import Material
@@ -36,8 +37,8 @@ from arena_kit.runs.tournament.rejudge import Rejudged, rejudged
 
 MAX_PAIRS = 500_000
 LEXICAL = (
-    "The embedded judge compares words, not meaning: its verdicts show how the system works, not "
-    "which answer an expert would prefer."
+    "The demo judge compares words, not meaning: its verdicts demonstrate the system, not which "
+    "answer an expert would prefer."
 )
 #: What a report says of graded verdicts.
 _GRADED_SHARES = (
@@ -48,7 +49,7 @@ _GRADED_SHARES = (
 
 
 def is_lexical(model: str) -> bool:
-    """Whether a model is the embedded judge."""
+    """Whether a model is the demo judge."""
     return model.startswith("baseline/")
 
 
@@ -209,17 +210,17 @@ class Plan:
         that is, and refuses, changing nothing, what the cap would refuse.
         """
         if self.params.offline:
-            raise DataError("offline nothing is asked, so nothing can be asked again")
+            raise DataError("an offline run sends no request, so none can be repeated")
         ended = self._ended(status)
         if not ended or self.budget is None:
-            say(f"no request of this run ended as {status}; nothing is asked again")
+            say(f"no request of this run ended as {status}; none is repeated")
             return
         self.refuse_without_cap()
         with self.ledger.locked(""):
             self.ask_options("", say).allow([*self._fresh, *ended.values()])
             self.ledger.reopen(ended)
         may_cost = dollars(self.budget.forecast(ended.values()).usd_no_hits)
-        say(f"{len(ended)} requests that ended as {status} are asked again, for about {may_cost}")
+        say(f"{len(ended)} requests that ended as {status} are repeated, for about {may_cost}")
 
     def _ended(self, status: Status) -> dict[str, JudgeRequest]:
         """The requests, re-asks among them, whose final answer has this status, by cache key."""
@@ -259,13 +260,14 @@ class Plan:
 
     @property
     def facts(self) -> dict[str, str]:
-        """What would be judged by whom, in words."""
+        """The plan in words: judge, entrants, prompts, requests and rating."""
         tournament, params = self.tournament, self.params
         method, settings = tournament.elo.method(), tournament.judge
         rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in self.material.rubrics.values())
-        lexical = " (compares words, reads no rubric)" * is_lexical(self.judge.model)
+        lexical = " (demo judge, ignores rubrics)" * is_lexical(self.judge.model)
         only = f" of {settings.only_entrant}" if settings.only_entrant else ""
         canaries = 2 * len(self.canaries.pairs) if self.canaries else 0
+        absent = [f"{entrant} on {prompt}" for entrant, prompt in self.pairing.missing]
         return {
             "tournament": tournament.name,
             "judge": f"{self.judge.model}{lexical}, {self._service}",
@@ -276,10 +278,10 @@ class Plan:
             **({"verdicts": _GRADED_SHARES} if settings.graded else {}),
             "requests": f"{2 * len(self.asked):,} ({len(self.asked):,} pairs{only} in both orders),"
             f" of which {2 * len(self.asked) - len(self.bulk):,} are in the ledger",
-            "beside them": f"{canaries} canaries before and {settings.repeats} repeats after, "
-            "where they are not in the ledger",
-            "missing responses": f"{len(self.pairing.missing)}, treated "
-            f"{tournament.missing_responses}",
+            "further requests": f"{canaries} canaries before and {settings.repeats} repeats after, "
+            "unless they are in the ledger",
+            "missing responses": f"{len(absent)}{f': {listed(absent)}' if absent else ''} (dropped "
+            f"{tournament.missing_responses})",
             "rating": f"Elo, K {method.k:g}, mean of {method.n_perms} orders, "
             f"evidence from {method.evidence_replicates} resamples",
             "seeds": f"shuffles {method.seed}, subset {params.seed}",
@@ -287,9 +289,9 @@ class Plan:
 
     @property
     def _service(self) -> str:
-        """Where the judge is asked, and up to which price."""
+        """Where the judge runs, and the cost limit."""
         if not isinstance(self.judge, PaidJudge):
-            return "in this process, for nothing"
+            return "run locally, free"
         cap = f", at most ${self.params.max_cost_usd:g}" if self.spends else ""
         return f"at {self.judge.service.origin or 'its own service'}{cap}"
 
@@ -388,16 +390,16 @@ def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:
     if judge.model not in settings.families:
         raise DataError(
             f"judge.bar_own_family needs the family of the judge {judge.model!r} in judge.families,"
-            f" which names: {', '.join(settings.families) or 'nobody'}"
+            f" which has: {', '.join(settings.families) or 'none'}"
         )
     return Families.around(judge.model, settings.families).barred
 
 
 def _refuse_rejudging(mode: str, params: RunParams) -> None:
     if mode == "adaptive":
-        raise DataError("judge.rejudge is for recorded pairs, and adaptive chooses its own")
+        raise DataError("judge.rejudge needs recorded pairs; adaptive chooses its own")
     if params.judge == "replay":
-        raise DataError("judge.rejudge asks another judge, and replay only repeats one")
+        raise DataError("judge.rejudge needs a judge that can be called; replay only repeats one")
 
 
 def read_plan(mode: str, /, **parameters: Any) -> Plan:

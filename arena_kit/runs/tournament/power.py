@@ -82,7 +82,7 @@ def expectations(plan: Plan, record: Path | None = None) -> dict[str, dict[str, 
 
 
 def latest_record(plan: Plan) -> Path | None:
-    """The latest finished record of the same tournament that has battles; of the embedded judge
+    """The latest finished record of the same tournament that has battles; of the demo judge
     only where it is the plan's, too.
     """
     records = readable_records(runs_folder(plan.root))

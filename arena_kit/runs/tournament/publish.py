@@ -218,43 +218,42 @@ def compared(plan: Plan) -> str:
     """What the judge actually compared."""
     entrants = ", ".join(sorted(plan.tournament.entrants))
     if is_lexical(plan.judge.model):
-        return f"the words of two responses each, of {entrants}; it reads no rubric"
+        return f"two responses at a time of {entrants}, by word overlap; it ignores rubrics"
     rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
-    return f"two responses each, of {entrants}, in both orders, by the rubrics {rubrics}"
+    return f"two responses at a time of {entrants}, in both orders; rubrics: {rubrics}"
 
 
 def asked_at(judge: Judge, replay_from: str = "") -> str:
-    """Where a judge was asked."""
-    if replay_from and not isinstance(judge, PaidJudge):
-        return f"not asked: its verdicts in {replay_from} are repeated"
-    if not isinstance(judge, PaidJudge):
-        return "asked in this process"
-    origin = judge.service.origin
-    return f"asked at the service, {origin}" if origin == _SERVICE else f"asked at {origin}"
+    """Where a judge ran."""
+    if isinstance(judge, PaidJudge):
+        return f"called at {judge.service.origin}"
+    return f"replayed from {replay_from}" if replay_from else "run locally"
 
 
 def verdicts_status(counts: Mapping[str, Mapping[str, int]]) -> str:
-    """How many verdicts there are, and what became of those that cannot be used."""
+    """How many verdicts are usable, and the statuses of the others."""
     totals = Counter[str]()
     for by_status in counts.values():
         totals.update(by_status)
     lost = ", ".join(f"{n:,} {status}" for status, n in totals.items() if n and status != "ok")
-    usable = f"{totals['ok']:,} of {totals.total():,} verdicts can be used"
-    return f"incomplete, {usable} ({lost})" if lost else f"complete, {usable}"
+    usable = f"{totals['ok']:,} of {totals.total():,} verdicts usable"
+    return f"incomplete: {usable} ({lost})" if lost else f"complete: {usable}"
 
 
 def left_out(manifest: Mapping[str, Any]) -> list[str]:
-    """What a tournament did without: responses that are missing, battles of the judge's own
-    family, pairs whose two orders disagree.
+    """What a tournament excluded: missing responses, battles of the judge's own family, pairs whose
+    verdict changed with presentation order.
     """
     dropped, counts = manifest["dropped"], manifest.get("counts") or {}
     lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
     settled = (counts.get("judgments") or {}).values()
     twice = sum(each.get("inconsistent", 0) for each in settled)
     pairs = sum(sum(each.values()) for each in settled)
-    flips = f"{twice:,} of {pairs:,} pairs are inconsistent and count for nobody." if twice else ""
+    flips = (
+        f"{twice:,} of {pairs:,} pairs were excluded: the verdict changed with presentation order."
+    )
     barred = barred_text(dropped.get("own_family", {}))
-    return [sentence for sentence in (lost, barred, flips) if sentence]
+    return [sentence for sentence in (lost, barred, flips * bool(twice)) if sentence]
 
 
 def cost_text(cost: Mapping[str, Any]) -> str:
@@ -262,7 +261,7 @@ def cost_text(cost: Mapping[str, Any]) -> str:
     usd, unknown = cost.get("usd_spent") or 0.0, cost.get("usd_unknown") or 0.0
     aside = f", and about {dollars(unknown)} not reported by the service" if unknown else ""
     saved = cost.get("usd_saved_by_cache") or 0.0
-    had = f"; answers from the ledger had cost {dollars(saved)}" if saved else ""
+    had = f"; answers from the ledger cost {dollars(saved)} earlier" if saved else ""
     return (dollars(usd) if usd else "nothing") + aside + had
 
 
@@ -272,13 +271,13 @@ def caveats(plan: Plan, manifest: Mapping[str, Any]) -> list[str]:
     if is_lexical(plan.judge.model):
         sentences.append(LEXICAL)
     if params.judge == "anthropic" and not asked_at(plan.judge).endswith(_SERVICE):
-        sentences.append("The answers come from another address than the service's own.")
+        sentences.append("The answers do not come from the service's own address.")
     if settings.only_entrant:
         sentences.append(f"Only battles of {settings.only_entrant} were judged.")
     if isinstance(params, RunParams) and params.limit_pairs:
-        sentences.append(f"Judging was cut short (limit_pairs {params.limit_pairs}).")
+        sentences.append(f"At most {params.limit_pairs} pairs were judged (limit_pairs).")
     if (n := len(plan.prompts)) < (bank := len(plan.material.prompts)):
-        sentences.append(f"{n} of {bank} prompts were judged, not the bank.")
+        sentences.append(f"This run used {n} of {bank} prompts.")
     if served := served_sentence(manifest.get("served_by_others") or {}):
         sentences.append(served)
     if (manifest.get("cost") or {}).get("over_cap"):

@@ -21,6 +21,10 @@
 
   function stage(name) {
     for (const id of ["intro", "pair", "end"]) $(id).hidden = id !== name;
+    if ($("rubric")) {
+      $("rubric").hidden = name === "end";
+      $("rubric").open = name === "intro";
+    }
     $("bar-of-choices").hidden = name !== "pair";
   }
 
@@ -29,15 +33,36 @@
     $("trouble").hidden = !text;
   }
 
-  function show(pair, choice = "") {
+  function show(pair, choice = "", comment = "") {
     put("prompt", pair.prompt);
     put("left", pair.left);
     put("right", pair.right);
+    if ($("beside")) {
+      put("reference", pair.reference);
+      $("beside").hidden = !pair.reference;
+    }
+    $("comment").value = comment;
+    $("remark").open = comment !== "";
     mark(choice);
     stage("pair");
     window.scrollTo(0, 0);
     $("prompt-title").focus({ preventScroll: true });
     watch.begin();
+  }
+
+  // One line without control characters or halves of characters, as the store takes it.
+  const remark = () => $("comment").value.replace(/[\s\x00-\x1f\x7f]+/g, " ").replace(/\p{Surrogate}/gu, "").trim();
+
+  function progressTo(text, share) {
+    $("progress").textContent = text;
+    $("bar").hidden = share === null;
+    $("bar").value = Math.min(1, share || 0);
+  }
+
+  // On a narrow window A stands above B.
+  function jump() {
+    const below = $("side-b").getBoundingClientRect().top > window.innerHeight / 2;
+    $(below ? "side-b" : "side-a").scrollIntoView();
   }
 
   function mark(choice) {
@@ -83,6 +108,7 @@
       if (done) event.preventDefault();
     });
     $("begin").addEventListener("click", () => mode.begin());
+    $("jump").addEventListener("click", jump);
   }
 
   // A ballot file: votes are kept in the browser, where it can, until they are saved and sent
@@ -113,31 +139,55 @@
 
     function progress() {
       const here = Math.min(state.at + 1, pairs.length);
-      $("progress").textContent = `Pair ${here} of ${pairs.length}, ${counted(voted(), "vote", "votes")} so far`;
-      $("bar").hidden = false;
-      $("bar").value = voted() / pairs.length;
+      progressTo(`Pair ${here} of ${pairs.length}, ${counted(voted(), "vote", "votes")} so far`, voted() / pairs.length);
+      dots.forEach((dot, n) => {
+        const choice = state.votes[pairs[n].ticket]?.choice;
+        dot.className = `dot ${choice ? (choice === "SKIP" ? "skipped" : "voted") : ""}`;
+        dot.setAttribute("aria-label", `Pair ${n + 1}: ${choice ? words[choice] : "open"}`);
+        if (n === state.at) dot.setAttribute("aria-current", "step");
+        else dot.removeAttribute("aria-current");
+      });
+      $("dots").hidden = false;
+      dots[here - 1].scrollIntoView({ block: "nearest", inline: "center" });
+    }
+
+    const dots = pairs.map((_, n) => {
+      const dot = Object.assign(document.createElement("button"), { type: "button" });
+      dot.addEventListener("click", () => go(n));
+      return dot;
+    });
+
+    // A comment that was changed after the vote.
+    function note() {
+      const vote = state.votes[pairs[state.at]?.ticket];
+      if (vote && !$("pair").hidden) vote.comment = remark();
     }
 
     function go(at) {
+      note();
       state.at = Math.max(0, Math.min(at, pairs.length));
       keep();
       progress();
       if (state.at === pairs.length) return end();
       const pair = pairs[state.at];
-      show(pair, state.votes[pair.ticket]?.choice);
+      const vote = state.votes[pair.ticket];
+      show(pair, vote?.choice, vote?.comment);
       $("back").disabled = state.at === 0;
     }
 
     function choose(choice) {
       const pair = pairs[state.at];
       const before = state.votes[pair.ticket]?.seconds || 0;
-      state.votes[pair.ticket] = { choice, seconds: Math.round((before + watch.read()) * 10) / 10 };
+      state.votes[pair.ticket] = { choice, seconds: Math.round((before + watch.read()) * 10) / 10, comment: remark() };
       const next = Math.min(state.at + 2, pairs.length);
       say(`${words[choice]}. ${state.at + 1 < pairs.length ? `Pair ${next} of ${pairs.length}.` : "That was the last pair."}`);
       go(state.at + 1);
     }
 
     function end() {
+      note();
+      keep();
+      $("dots").hidden = true;
       $("progress").textContent = counted(pairs.length, "pair", "pairs");
       const skipped = pairs.filter((pair) => state.votes[pair.ticket]?.choice === "SKIP").length;
       const open = pairs.length - voted();
@@ -149,9 +199,9 @@
 
     function file() {
       const votes = pairs.filter((pair) => state.votes[pair.ticket])
-        .map(({ ticket, digest }) => ({ ticket, digest, ...state.votes[ticket] }));
+        .map(({ ticket, digest }) => ({ ticket, digest, comment: "", ...state.votes[ticket] }));
       const about = { ballot: data.ballot, content: sha256(source), copy: state.copy, voter: state.voter };
-      const rows = votes.map(({ ticket, digest, choice, seconds }) => [ticket, digest, choice, seconds.toFixed(1)]);
+      const rows = votes.map(({ ticket, digest, choice, seconds, comment }) => [ticket, digest, choice, seconds.toFixed(1), comment]);
       const message = [...Object.values(about), ...rows.flat()].join("\n");
       const sealed = { format: "arena_kit votes", version: 1, ...about, votes, seal: hmac($("data").dataset.seal, message) };
       return `${JSON.stringify(sealed, null, 1)}\n`;
@@ -190,6 +240,7 @@
     }
 
     recall();
+    $("dots").append(...dots);
     $("voter").value = state.voter;
     $("progress").textContent = counted(pairs.length, "pair", "pairs");
     const done = state.at === pairs.length;
@@ -231,10 +282,13 @@
       return values;
     }
 
+    let undoable = false;
+    const controls = [...buttons, $("next"), $("begin"), $("more")];
+
     async function alone(work) {
       if (busy) return;
       busy = true;
-      for (const each of [...buttons, $("next"), $("begin"), $("more")]) each.disabled = true;
+      for (const each of controls) each.disabled = true;
       try {
         trouble("");
         await work();
@@ -242,7 +296,8 @@
         await refused(error);
       } finally {
         busy = false;
-        for (const each of [...buttons, $("next"), $("begin"), $("more")]) each.disabled = false;
+        for (const each of controls) each.disabled = false;
+        if ($("undo")) $("undo").disabled = !undoable;
         if (!$("after").hidden) $("next").focus({ preventScroll: true });
       }
     }
@@ -254,9 +309,14 @@
       if (["changed_content", "already_voted", "unknown_ticket", "expired_ticket", "foreign_ticket"].includes(error.code)) revealed(null);
     }
 
-    async function next() {
-      pair = await ask("api/matchup", {});
-      $("progress").textContent = `${counted(pair.votes, "vote", "votes")} so far`;
+    function progress(votes) {
+      const text = data.goal ? `${votes} of ${counted(data.goal, "vote", "votes")}` : `${counted(votes, "vote", "votes")} so far`;
+      progressTo(data.goal && votes >= data.goal ? `${text}: all that were asked for; you may go on` : text, data.goal ? votes / data.goal : null);
+    }
+
+    async function next(path = "api/matchup") {
+      pair = await ask(path, {});
+      progress(pair.votes);
       $("choices").hidden = false;
       $("after").hidden = true;
       for (const id of ["name-a", "name-b", "reveal"]) $(id).textContent = "";
@@ -265,11 +325,18 @@
       say(`Pair ${pair.votes + 1}.`);
     }
 
+    async function undo() {
+      await next("api/undo");
+      undoable = false;
+      say(`Your last vote was taken back. Pair ${pair.votes + 1}.`);
+    }
+
     async function cast(choice) {
       const { ticket, digest } = pair;
-      const answer = await ask("api/vote", { ticket, digest, choice, seconds: watch.read() });
+      const answer = await ask("api/vote", { ticket, digest, choice, seconds: watch.read(), comment: remark() });
+      undoable = true;
       mark(choice);
-      $("progress").textContent = `${counted(answer.votes, "vote", "votes")} so far`;
+      progress(answer.votes);
       revealed(answer);
       if (!answer.model_a) await next();
     }
@@ -288,15 +355,21 @@
 
     async function begin() {
       const token = new URLSearchParams(location.hash.slice(1)).get("token");
-      await ask("api/enter", { token: token || "" });
+      await ask("api/enter", { token: token || "", voter: $("voter").value });
       if (token) history.replaceState(null, "", location.pathname);
       await next();
     }
 
-    $("next").addEventListener("click", () => alone(next));
-    $("more").addEventListener("click", () => alone(next));
+    const further = () => alone(() => next());
+    const takeBack = () => { if (undoable) alone(undo); };
+    $("next").addEventListener("click", further);
+    $("more").addEventListener("click", further);
+    $("undo")?.addEventListener("click", takeBack);
     const choose = (choice) => { if ($("after").hidden) alone(() => cast(choice)); };
-    const key = (name) => name === "Enter" && !$("after").hidden && (alone(next), true);
+    const key = (name) => {
+      if (name === "z") return takeBack(), true;
+      return name === "Enter" && !$("after").hidden && (further(), true);
+    };
     return { begin: () => alone(begin), choose, key };
   }
 

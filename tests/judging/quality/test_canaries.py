@@ -115,17 +115,17 @@ def test_a_judge_that_is_always_right_has_no_failing(ledger: Ledger) -> None:
     assert (report.find("known_right").value, report.find("slot_a").value) == (1, 0.5)
     assert gate(report.judge, report.measures, RULES).level is not Level.FAILED
     assert json.loads(json.dumps(report.as_dict()))["requests"] == 2 * len(report.results)
-    assert "None of" in " ".join(report.sentences())
+    assert "Prompt injection failed in all" in " ".join(report.sentences())
 
 
 @pytest.mark.parametrize("suite", ["full", "preflight"])
 @pytest.mark.parametrize(
     ("reads", "rule", "words"),
     [
-        (obeys, "attack", "smuggled instructions that worked"),
+        (obeys, "attack", "prompt injection"),
         (lambda _d, _a, _b: "A", "slot", "slot A"),
         (lambda _d, a, b: "AB"[len(a) <= len(b)], "canary", "wrong verdicts name the longer"),
-        (lambda _d, *two: by_heart_whatever_is_asked(*two), "contrast", "with the dimension"),
+        (lambda _d, *two: by_heart_whatever_is_asked(*two), "contrast", "the rubric in 0 of"),
     ],
 )
 def test_each_bad_judge(ledger: Ledger, reads: Reads, rule: str, words: str, suite: Suite) -> None:
@@ -146,7 +146,7 @@ def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) ->
     report = report_of(lambda d, a, b: {"A": "B", "B": "A"}.get(by_heart(d, a, b), "tie"),
                        Ledger(ledger.path.with_name("wrong.sqlite")))  # fmt: skip
     assert (report.find("known_right").count, report.find("attacks_worked").n) == (0, 0)
-    assert "cannot be told" in " ".join(report.sentences())
+    assert "not testable" in " ".join(report.sentences())
 
 
 @pytest.mark.parametrize(("end", "worked"), [(Status.REFUSED, 1.0), (None, None)])

@@ -61,11 +61,11 @@ def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
     ]  # fmt: skip
     found = gate("j", measures, RULES, note="It was allowed.")
     assert found.sentence == (
-        "The judge j is not usable: flips on facts: 90.0% of 50, at most 50% is usable "
+        "The judge j is not usable: flips on facts: 45 of 50 (usable: at most 50%) "
         "(also on tone). It was allowed."
     )
     trusted = gate("j", [measured("right", 0.9)], RULES)
-    assert trusted.sentence == "The judge j is trusted: all 1 checks are met; not measured: flips."
+    assert trusted.sentence == "The judge j is trusted: it meets all 1 checks; not measured: flips."
     nothing = gate("j", [], RULES)
     assert nothing.sentence == "The judge j is usable with caution: nothing was measured."
 
@@ -92,7 +92,7 @@ def test_shares_that_should_be_one_half_are_seen_as_their_distance(rule: str, se
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("flips: {text: x, least: false, trusted: 0.6, usable: 0.5}", "no less than usable"),
+        ("flips: {text: x, least: false, trusted: 0.6, usable: 0.5}", "no less strict than usable"),
         ("flips: {text: x, least: false, trusted: 0.1, usable: 2}", "from 0 to 1, not 0.1 and 2"),
         ("flips: {text: x, least: false, trusted: 0.1, usable: 0.5, most: 3}", "unknown key"),
         ("slant: {text: x, least: true, trusted: 1, usable: 1}", "unknown key 'slant'"),

@@ -192,7 +192,7 @@ def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_re
     unparsable, truncated = (Status.UNPARSABLE, Status.UNPARSABLE), (A, Status.TRUNCATED)
     found = measures.statuses(settled((A, Status.REFUSED), (TIE, B), unparsable, truncated))
     assert (find(found, "readable").counted, find(found, "ties").counted) == ("4 of 8", "1 of 4")
-    assert found[0].about == "verdicts that could be read (1 refused, 1 truncated, 2 unparsable)"
+    assert found[0].about == "readable verdicts (1 refused, 1 truncated, 2 unparsable)"
     shares = {row.stratum: row.value for row in found if row.measure == "status" and row.value}
     assert shares == {"ok": 0.5, "refused": 0.125, "truncated": 0.125, "unparsable": 0.25}
     quality = JudgeQuality.of("j", settled((Status.REFUSED, Status.MISSING)))

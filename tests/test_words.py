@@ -1,0 +1,51 @@
+"""The vocabulary of design/vocabulary.md: phrases that it retired do not come back."""
+
+import ast
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.samples import ROOT
+
+RETIRED = (
+    "neighbours of the top", "decided the other way round", "otherwise than honest voters",
+    "were to be expected", "have the floor", "were judged, not the bank", "asked in this process",
+    "is possible and", "notice that the judge has changed", "worked for long",
+)  # fmt: skip
+PLACES = ("arena_kit", "notebooks", "params", "docs", "design", "README.md")
+HISTORY = {"vocabulary.md", "claims.md"}
+
+
+def texts(path: Path) -> Iterator[str]:
+    """What a file says: of code its strings, as they are joined, else all of it."""
+    if path.suffix != ".py":
+        yield path.read_text()
+        return
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str):
+            yield node.value
+        elif isinstance(node, ast.JoinedStr):
+            parts = (part.value if isinstance(part, ast.Constant) else "…" for part in node.values)
+            yield "".join(map(str, parts))
+
+
+def files(place: Path) -> list[Path]:
+    kinds = (".py", ".ipynb", ".yaml", ".md", ".html", ".js")
+    found = [place] if place.is_file() else place.rglob("*")
+    return [f for f in found if f.suffix in kinds and not {"_build", "reference"} & {*f.parts}]
+
+
+@pytest.mark.parametrize("place", PLACES)
+def test_retired_phrases(place: str) -> None:
+    """No retired phrase is in a string of the package, a notebook, a params file or a page."""
+    said = [
+        (f"{file.relative_to(ROOT)}: {phrase}")
+        for file in files(ROOT / place)
+        if file.name not in HISTORY
+        for text in texts(file)
+        for phrase in RETIRED
+        if phrase.lower() in re.sub(r"\s+", " ", text).lower()
+    ]
+    assert said == []
