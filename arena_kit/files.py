@@ -9,11 +9,14 @@ import stat
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from pathlib import Path
 from typing import IO, Any, AnyStr
 
 #: The longest line of a text file, in bytes.
 LONGEST_LINE = 67_108_864
+#: Whether the limits on what is read are lifted, as `rate --no-limits` does.
+limits_lifted: ContextVar[bool] = ContextVar("limits_lifted", default=False)
 
 
 class DataError(ValueError):
@@ -62,21 +65,18 @@ def file_in(folder: Path, name: str) -> Path:
     return folder / name
 
 
-def limit(variable: str, usual: int) -> int:
-    """A limit on what is read, which an environment variable may change."""
-    text = os.environ.get(variable) or str(usual)
-    if not text.isdecimal():
-        raise DataError(f"{variable} must be a whole number, not {text[:60]!r}")
-    return int(text)
+def limit(usual: int) -> int:
+    """A limit on what is read; lifted, it is the most that DuckDB allows for a row of JSON."""
+    return 2**32 - 1 if limits_lifted.get() else usual
 
 
 def bounded_lines(file: IO[AnyStr]) -> Iterator[AnyStr]:
     """The lines of an open file; one that would fill memory is refused."""
-    most, number = limit("ARENA_KIT_MAX_LINE", LONGEST_LINE), 0
+    most, number = limit(LONGEST_LINE), 0
     while line := file.readline(most + 1):
         number += 1
         if len(line) > most:
-            why = f"a line has over {most:,} bytes; ARENA_KIT_MAX_LINE=BYTES allows longer ones"
+            why = f"a line has over {most:,} bytes; `arena-kit rate --no-limits` reads longer ones"
             raise DataError(f"{file.name}:{number}: {why}")
         yield line
 

@@ -391,3 +391,8 @@ def test_the_site_is_built_without_a_warning(tmp_path: Path) -> None:
     for page in pages:
         fetched = r'<[^>]+ src="http|<link [^>]*href="http'
         assert not re.search(fetched, page.read_text()), page
+    index = json.loads((tmp_path / "searchindex.js").read_text().partition("(")[2].rstrip(");\n"))
+    for word in ("excel", "semicolon", "heatmap"):  # what people look for
+        found = index["terms"][word]
+        names = [index["docnames"][n] for n in (found if isinstance(found, list) else [found])]
+        assert {"docs/index", "docs/rating"} <= {*names}, word

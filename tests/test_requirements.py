@@ -62,3 +62,12 @@ def test_what_a_row_names_exists(row: list[str]) -> None:
     links = re.findall(r"\]\(([^)#]+)", state)
     assert all((PAGE.parent / link).is_file() for link in links)
     assert state.startswith("as written") or ("departs: " in state and links)
+
+
+def test_what_is_promised_names_tests_that_exist() -> None:
+    """Every test and file of tests that docs/safety.md names is there."""
+    named = re.findall(r"`tests/([\w/.]+?)(?:::(\w+))?`", (ROOT / "docs/safety.md").read_text())
+    assert len(named) > 30
+    for path, name in named:
+        file = ROOT / "tests" / path
+        assert name in names_in(file) if name else file.exists(), path

@@ -66,7 +66,8 @@ def battle_files(path: Path) -> tuple[Path, ...]:
 
 def _is_battles(path: Path) -> bool:
     suffixes = sum((tabular.SUFFIXES[kind] for kind in tabular.STREAMED), ())
-    return path.name.lower().endswith(suffixes) and not path.name.startswith((".", "_"))
+    other = path.name.startswith((".", "_")) or path.suffix.lower() == ".txt"  # as notes may be
+    return path.name.lower().endswith(suffixes) and not other
 
 
 def _one_kind(path: Path, files: Sequence[Path]) -> tuple[Path, ...]:
@@ -272,6 +273,26 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
     raise DataError(f"{places[1]}: battle_id {name[:60]!r} again; remove it or that at {places[0]}")
 
 
+def _repeated(query: _Query, holds: frozenset[str], n: int) -> int:
+    """How many rows without an id are the same as an earlier one, as in a file that is held; of
+    more than are compared, those of every n-th question (or time) by its hash are.
+    """
+    named = sorted({"question_id", "timestamp"} & holds)
+    if "battle_id" in holds or not named:
+        return 0
+    every = max(1, -(-n // COMPARED_IDS))
+    names = dict.fromkeys(name for file in query.files for name in tabular.columns_of(file))
+    some = f"({query.battles()}) WHERE hash({named[0]}) % {every} = 0"
+
+    def repeats(table: str, every: int) -> int:
+        hashes = f"SELECT hash(whole) AS h FROM {table} AS whole"
+        rows = f"SELECT count(*) - count(DISTINCT h) FROM ({hashes}) WHERE h % {every} = 0"
+        return every * int(query.con.execute(rows).fetchall()[0][0])
+
+    whole = tabular.table_of(query.files, tuple(names))
+    return repeats(f"(SELECT {', '.join(sorted(holds))} FROM {some})", 1) and repeats(whole, every)
+
+
 def _warn_left_out(query: _Query, path: str | Path) -> None:
     """Warn of rows that the format leaves out, with their number."""
     for reason, condition in query.format.left_out.items():
@@ -338,12 +359,13 @@ class BattleFiles:
                 holds = query.holding()
                 cells, hashes = _count_cells(query, holds)
                 _refuse_repeats(query, holds, int(cells.count.sum()))
+                repeated = _repeated(query, holds, int(cells.count.sum()))
             except duckdb.Error as error:
                 for each in files:
                     tabular.check_text(each)
                 raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
             _warn_left_out(query, path)
-            warn_of_reading(con, cells.log, str(path))
+            warn_of_reading(con, cells.log, str(path), repeated)
         return cls(files, fmt, holds, cells, hashes, meter or Meter())
 
     def __len__(self) -> int:

@@ -7,6 +7,7 @@ codes. Only when something is wrong is the file walked again, to name the line.
 from __future__ import annotations
 
 import json
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -37,7 +38,7 @@ from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.style import FEATURES, style_differences
 from arena_kit.battles.tabular import Connection, column_name, connection, quoted
-from arena_kit.files import DataError
+from arena_kit.files import LONGEST_LINE, DataError, limit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -175,7 +176,7 @@ def _laid_out(
         raise DataError(_about(path, str(error))) from None
     except duckdb.Error as error:
         if tabular.is_too_long(error) and not longest:
-            return _laid_out(con, path, fmt, chosen, tabular.LONGEST)
+            return _laid_out(con, path, fmt, chosen, limit(LONGEST_LINE))
         tabular.check_text(path)
         told = str(error).splitlines()[0]
         with suppress(duckdb.Error):
@@ -230,12 +231,9 @@ def _log(con: Connection, path: Path | None, covariates: Sequence[str]) -> Battl
             log = replace(log, covariates=_covariates(con, covariates, name))
     except RowError as error:
         raise DataError(error.sentence(path, _file_rows(con, error.rows))) from None
-    warn_of_reading(con, log, name)
     if path and _has_constants(log):
         tabular.check_text(path)  # refuses a bare NaN, which DuckDB reads as a name
-    if n := _repeated(con, log, path):
-        told = f"rows that repeat an earlier row: {n:,}; without a battle_id, each counts"
-        warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=4)
+    warn_of_reading(con, log, name, _repeated(con, log, path))
     return log
 
 
@@ -324,30 +322,43 @@ def _outcomes(con: Connection) -> NDArray[np.int8]:
     if spelled := ", ".join(quoted(label) for label in labels if label not in OUTCOMES):
         both = f"winner IN ({spelled}) AND {_NAMED} NOT IN (-1, {code})"
         _refuse(con, "winner", both, "winner {0!r} may be a side or the model of that name; say "
-                "which with --value {0}=model_a (a side) or --value {0}=name")  # fmt: skip
+                f"which with {_meaning('model_a')} (a side) or {_meaning('name')}")  # fmt: skip
     codes = _values(con, f"{code}::TINYINT")
     if np.any(codes < 0):
         numbers = f"{code} < 0 AND winner IN ('0', '1', '2')"
         _refuse(con, "winner", numbers, "winner {0!r} is ambiguous in a column without both 1 and "
-                "2; say what each number means, as in --value {0}=model_a")  # fmt: skip
+                f"2; say what each number means, as in {_meaning('model_a')}")  # fmt: skip
         _refuse(con, "winner", f"{code} < 0", "unknown winner {0!r}; allowed: one of the row's "
-                f"models, {', '.join(OUTCOME_LABELS)}; say what it means with --value '{{0}}=tie', "
-                "or leave such rows out with --value '{0}='")  # fmt: skip
+                f"models, {', '.join(OUTCOME_LABELS)}; say what it means with {_meaning('tie')}, "
+                f"or exclude such rows with {_meaning('')}")  # fmt: skip
     return codes
+
+
+def _meaning(outcome: str, label: str = "{0}") -> str:
+    """How a label is given a meaning: as an option where a command runs, else in Python."""
+    if "click" in sys.modules and sys.modules["click"].get_current_context(silent=True):
+        return f"--value '{label}={outcome}'"
+    return f"Columns(values={{{{'{label}': '{outcome}'}}}})"
 
 
 def _distinct_labels(con: Connection) -> list[str]:
     return [label for (label,) in con.execute("SELECT DISTINCT winner FROM raw").fetchall()]
 
 
-def warn_of_reading(con: Connection, log: BattleLog, name: str) -> None:
-    """Warn of names that look alike, and of labels of outcomes that others may mean otherwise."""
+def warn_of_reading(con: Connection, log: BattleLog, name: str, repeated: int) -> None:
+    """Warn of names that look alike, of labels of outcomes that others may mean otherwise, and of
+    rows that repeat others.
+    """
     if sentence := look_alikes(log.models):
         warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=5)
     labels = outcome_labels(_distinct_labels(con))
     if read := ", ".join(f"{x} is {y}" for x, y in sorted(labels.items()) if x.lower() in _UNSURE):
-        told = f"winners were read so: {read}; --value LABEL=OUTCOME changes that"
+        other = _meaning("OUTCOME", "LABEL").format()
+        told = f"winners were read so: {read}; {other} changes that"
         warnings.warn(f"{name}: {told}", LabelWarning, stacklevel=5)
+    if repeated:
+        told = f"rows that repeat an earlier row: {repeated:,}; without a battle_id, each counts"
+        warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=5)
 
 
 def _hashed(

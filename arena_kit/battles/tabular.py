@@ -40,10 +40,10 @@ from arena_kit.files import (
 )
 
 Connection = duckdb.DuckDBPyConnection
-#: The longest row of JSON, in bytes.
-LONGEST = LONGEST_LINE
 #: The most rows of a Parquet file that are held in memory, some 80 bytes each.
 MOST_ROWS = 20_000_000
+#: The most characters of JSON that are parsed in one piece.
+MOST_JSON = 4 * LONGEST_LINE
 #: An apostrophe, as SQL spells it.
 APOSTROPHE = "''''"
 #: What a damaged text file raises.
@@ -120,7 +120,7 @@ def named_kind(path: Path) -> str:
 
 
 def table_of(
-    path: Path | Sequence[Path], columns: Sequence[str], *, names: str = "", longest: int = LONGEST
+    path: Path | Sequence[Path], columns: Sequence[str], *, names: str = "", longest: int = 0
 ) -> str:
     """The DuckDB table function that reads a file as text; JSON needs to know the columns and how
     many bytes its longest row may have. Several files are one table, whatever columns each has, and
@@ -148,7 +148,7 @@ def table_of(
         raise DataError(f"{paths[0]}: a database is not one table")
     layout = "newline_delimited" if kind == "jsonl" else "array"
     kinds = ", ".join(f"{quoted(column)}: 'VARCHAR'" for column in columns)
-    form = f"columns = {{{kinds}}}, {_BOUND} = {longest}"
+    form = f"columns = {{{kinds}}}, {_BOUND} = {longest or limit(LONGEST_LINE)}"
     return f"read_json({file}, format = '{layout}', {form})"
 
 
@@ -157,11 +157,11 @@ def check_rows(con: Connection, path: Path) -> None:
     if kind_of(path) != "parquet" or not path.is_file():
         return
     query = f"SELECT sum(num_rows) FROM parquet_file_metadata({_literal(path)})"
-    rows, most = con.execute(query).fetchall()[0][0], limit("ARENA_KIT_MAX_ROWS", MOST_ROWS)
+    rows, most = con.execute(query).fetchall()[0][0], limit(MOST_ROWS)
     if rows > most:
         raise DataError(
             f"{path}: has {rows:,} rows, and at most {most:,} are held in memory; "
-            "`arena-kit rate --stream` reads it in parts, ARENA_KIT_MAX_ROWS=ROWS allows more"
+            "`arena-kit rate --stream` reads it in parts, `arena-kit rate --no-limits` as a whole"
         )
 
 
@@ -170,7 +170,7 @@ def usual_row(path: Path) -> int:
     parts of twice the bound, and this gives every core two of them.
     """
     size = path.stat().st_size if path.is_file() else 0
-    return min(max(size // (4 * (os.cpu_count() or 1)), _USUAL), LONGEST)
+    return min(max(size // (4 * (os.cpu_count() or 1)), _USUAL), LONGEST_LINE)
 
 
 def is_too_long(error: duckdb.Error) -> bool:
@@ -237,13 +237,14 @@ def check_text(path: Path) -> None:
     if kind != "json":
         return
     try:
+        json.loads(_whole_json(path), parse_constant=refuse_constant)
         with _opened(path) as text:
-            json.loads(text.read(), parse_constant=refuse_constant)
-            text.seek(0)
             strangers = ((n, row) for n, row in _elements(text) if not isinstance(row, dict))
             line, row = next(strangers, (0, {}))
     except json.JSONDecodeError as error:
         raise DataError(f"{path}:{error.lineno}: not valid JSON ({error.msg})") from None
+    except DataError:
+        raise
     except _BROKEN as error:
         raise DataError(f"{path}: not valid JSON ({error})") from None
     if line:
@@ -286,7 +287,7 @@ def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
     longest = csv.field_size_limit(2**31 - 1)
     try:
         with _opened(path) as text:
-            rows, line = csv.reader(text, delimiter=_delimiter(path), strict=True), 1
+            rows, line = csv.reader(bounded_lines(text), delimiter=_delimiter(path), strict=True), 1
             for cells in rows:
                 if cells:
                     yield line, cells
@@ -302,9 +303,9 @@ def _check_csv(path: Path) -> None:
     for line, cells in _csv_rows(path):
         width = width or len(cells)
         if len(cells) != width:
+            told = f"{len(cells)} cells under a header of {width}"
             raise DataError(
-                f"{path}:{line}: {len(cells)} cells under a header of {width}; put quotation marks "
-                "around a cell that holds the delimiter, or add what is missing"
+                f"{path}:{line}: {told}; put quotation marks around text with a delimiter"
             )
         if any("\ufffd" in cell for cell in cells):
             raise DataError(f"{path}:{line}: not UTF-8; save the file as CSV UTF-8")
@@ -326,8 +327,7 @@ def _json_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of a table as pandas writes them: `{column: {row: value}}`, `{column: [value]}`
     or `{"columns": [...], "data": [[...]]}`; none where a file is something else.
     """
-    with _opened(path) as text:
-        whole = json.load(text, parse_constant=refuse_constant)
+    whole = json.loads(_whole_json(path), parse_constant=refuse_constant)
     if {"columns", "data"} <= whole.keys() <= {"columns", "index", "data"}:
         names, rows = whole["columns"], whole["data"]
         return {name: [row[n] for row in rows] for n, name in enumerate(names)}
@@ -424,13 +424,13 @@ def _first_keys(path: Path, *, array: bool) -> tuple[str, ...]:
 def _elements(text: IO[str]) -> Iterator[tuple[int, Any]]:
     """The elements of a JSON array, each with the line it begins on; read piece by piece."""
     decoder, line, rest, between = json.JSONDecoder(), 1, "", "[, \t\r\n"
-    while piece := text.read(1 << 20):
+    while piece := text.read(max(1 << 20, len(rest))):  # twice as much for a long element
         rest += piece
         while (skipped := len(rest) - len(rest.lstrip(between))) < len(rest):
             try:
                 element, end = decoder.raw_decode(rest, skipped)
             except ValueError:
-                if len(rest) > LONGEST:
+                if len(rest) > limit(LONGEST_LINE):
                     raise
                 break
             if end == len(rest):
@@ -446,6 +446,17 @@ def _opened(path: Path) -> IO[str]:
     reader: Any = gzip.open if path.suffix == ".gz" else open
     text: IO[str] = reader(path, "rt", encoding=_encoding(path), errors="replace", newline="")
     return text
+
+
+def _whole_json(path: Path) -> str:
+    """The text of a file that is parsed in one piece."""
+    most = limit(MOST_JSON)
+    with _opened(path) as text:
+        whole = text.read(most + 1)
+    if len(whole) > most:
+        why = f"over {most:,} characters in one piece; `arena-kit rate --no-limits` parses them"
+        raise DataError(f"{path}: {why}, and JSONL has no such limit")
+    return whole
 
 
 def _encoding(path: Path) -> str:

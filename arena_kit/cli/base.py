@@ -153,22 +153,17 @@ def cluster_option(command: Callable[P, R]) -> Callable[P, R]:
             return command(*args, **kwargs)
 
     described = (
-        "Do the work on a Dask cluster, whose scheduler this is (default: $DASK_SCHEDULER_ADDRESS)."
+        "Compute on the Dask cluster with this scheduler (default: $DASK_SCHEDULER_ADDRESS)."
     )
     return click.option("--cluster", metavar="tcp://HOST:PORT", help=described)(wrapped)
 
 
 def record_folder(name: str) -> Path:
-    """A record by its folder or, in a workspace, by its name in runs/: a type of arguments."""
-    from arena_kit.runs.record.record import find_root, runs_folder
+    """A record by its folder or by its name in runs/: a type of arguments."""
+    from arena_kit.runs.record.record import near_runs
 
     path = Path(name)
-    if path.exists() or path.name != name:
-        return path
-    try:
-        named = runs_folder(find_root()) / name
-    except DataError:
-        return path
+    named = path if path.exists() or path.name != name else near_runs(Path()) / name
     return named if named.is_dir() else path
 
 
@@ -197,10 +192,10 @@ class Commands(click.Group):
 COMMANDS = {
     "Judge": {
         "run": ("runs", "Run a notebook into a new record."),
-        "resume": ("runs", "Go on with a record that did not finish."),
+        "resume": ("runs", "Resume a record that did not finish."),
         "cost": ("runs", "Forecast requests, tokens and dollars; sends nothing."),
-        "generate": ("runs", "Make the responses of entrants."),
-        "rejudge": ("runs", "Have another judge judge the pairs of a record."),
+        "generate": ("runs", "Generate the responses of entrants."),
+        "rejudge": ("runs", "Judge the pairs of a record with another judge."),
     },
     "Rate": {
         "rate": ("rate", "Rate a file of battles, or a record."),
@@ -211,7 +206,7 @@ COMMANDS = {
         "runs": ("records", "List, show, compare, export and prune records."),
         "site": ("records", "Make a static site of records."),
         "ledger": ("ledger", "Check ledger and votes (or: check), back up, list batches."),
-        "votes": ("votes", "Collect, list, review and export people's votes."),
+        "votes": ("votes", "Collect, list, review and export human votes."),
     },
     "Start": {
         "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),

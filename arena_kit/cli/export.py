@@ -41,8 +41,7 @@ _RELATIONSHIPS = get_args(exports.Relationship)
 @click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
               help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
 @click.option("--developer", "developers", multiple=True, metavar="[MODEL=]NAME",
-              help="For every-eval-ever: who made the models whose names do not say so, or one of "
-              "them; may be repeated.")  # fmt: skip
+              help="For every-eval-ever: developer of models whose names lack one.")  # fmt: skip
 @reading_options
 def export(
     source: Path,
@@ -57,7 +56,7 @@ def export(
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
 
-    What the other format cannot hold is said on stderr; what a record does not know is left out.
+    Losses of the other format are reported on stderr; unknown fields are omitted.
     """
     if target == "fastchat":
         _export_battles(source, out, dimension, how)
@@ -65,7 +64,7 @@ def export(
     if target == "every-eval-ever" and not (organization and relationship):
         raise DataError(
             "every-eval-ever needs --organization (who publishes these ratings) and "
-            f"--relationship ({', '.join(_RELATIONSHIPS)}), which no record knows"
+            f"--relationship ({', '.join(_RELATIONSHIPS)}), which records do not have"
         )
     rows, provenance = _ratings(source, dimension, methods, how)
     if relationship is None or target == "csv":

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import wraps
+from functools import partial, wraps
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +16,12 @@ from arena_kit.battles.readers.formats import FORMATS, format_of
 from arena_kit.battles.tabular import SUFFIXES
 from arena_kit.battles.write import write_battles
 from arena_kit.cli.base import PATH, echo, main
-from arena_kit.files import DataError
+from arena_kit.files import DataError, limits_lifted
+
+
+def _lift_limits(context: click.Context, _option: click.Parameter, given: bool) -> None:
+    context.call_on_close(partial(limits_lifted.reset, limits_lifted.set(given)))
+
 
 _OPTIONS = (
     click.option("--format", "format_name", metavar="NAME",
@@ -31,6 +36,8 @@ _OPTIONS = (
                  help="What a label of the outcome means: model_a, model_b, tie, both_bad, name "
                  "(the model that is called so), or nothing where its rows are to be left out; may "
                  "be repeated."),
+    click.option("--no-limits", is_flag=True, expose_value=False, callback=_lift_limits,
+                 help="Read lines of over 64 MB, and hold Parquet of over 20 million rows."),
 )  # fmt: skip
 
 
@@ -78,8 +85,8 @@ def _label(text: str) -> tuple[str, str]:
 def import_(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> None:
     """Convert another tool's battles or answers.
 
-    Battles: one FILE, whose format is seen from its columns or named with --format; columns of a
-    file in none are named with --model-a, --model-b and --winner. Says what FILE does not say.
+    Battles: one FILE. Its format is recognised from its columns or given with --format; for other
+    files name the columns with --model-a, --model-b and --winner.
 
     Answers, where --out is a folder: logs of Inspect (.eval or JSON), samples of lm-eval
     (samples_*.jsonl) and answers of Arena-Hard (model_answer) become the prompts and responses of a
@@ -94,7 +101,7 @@ def import_(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> N
 
 def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRead) -> None:
     if len(files) > 1:
-        raise DataError(f"battles are read from one file, and {len(files)} are named")
+        raise DataError(f"battles are imported from one file, not from {len(files)}")
     file = Path(files[0])
     reading = read_file(file, format_of(file, how.format, how.columns), texts=texts)
     write_battles(out, reading.log, reading.texts)
@@ -137,7 +144,7 @@ def _named(word: str) -> tuple[str, Path]:
 def sentences(file: Path, reading: Reading) -> list[str]:
     """What was read, what the file does not say, and what is to be known about its format."""
     log, fmt = reading.log, reading.format
-    weight = "" if log.weight is None else f", which weigh {log.weight.sum():,.0f}"
+    weight = "" if log.weight is None else f", total weight {log.weight.sum():,.0f}"
     read = f"{len(log):,} battles of {len(log.models):,} models{weight}"
     told = [f"read {read}, from {file}: {fmt.title} ({fmt.name})"]
     return [*told, *(text for text in (_unsaid(log), fmt.note) if text)]
@@ -151,4 +158,4 @@ def _unsaid(log: BattleLog) -> str:
     unsaid = [f"no {word}" for column, word in names.items() if getattr(log, column) is None]
     alone = log.question_id is None and log.voter is None
     so = ": intervals treat every battle as independent" if alone else ""
-    return f"the file gives {', '.join(unsaid)}{so}" if unsaid else ""
+    return f"the file has {', '.join(unsaid)}{so}" if unsaid else ""

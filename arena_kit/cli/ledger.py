@@ -12,7 +12,7 @@ import click
 from arena_kit.cli.base import FILE, WRONG_INPUT, echo, echo_json, json_option, main
 
 with_tournament = click.option(
-    "--tournament", type=FILE, help="Tournament file whose ledger is meant."
+    "--tournament", type=FILE, help="Tournament file that names the ledger."
 )
 
 
@@ -27,8 +27,8 @@ def ledger() -> None:
 def backup(file: Path, tournament: Path | None) -> None:
     """Copy the ledger to a new FILE, also while a run is writing to it, and verify the copy.
 
-    To restore, put FILE in the ledger's place while no run is going on, and remove what
-    stands beside it under its name with -wal and -shm.
+    To restore, stop all runs, replace the ledger with FILE, and remove the files of the same name
+    that end in -wal and -shm.
     """
     from arena_kit.judging.ledger.ledger import Ledger
 
@@ -40,12 +40,12 @@ def backup(file: Path, tournament: Path | None) -> None:
 @click.argument("files", nargs=-1, metavar="[FILE|URL]...")
 @with_tournament
 @click.option("--forget-damaged", "forget", is_flag=True,
-              help="Remove damaged answers; they are then asked, and paid for, again.")  # fmt: skip
+              help="Remove damaged answers; later runs request and pay them again.")  # fmt: skip
 def check(files: tuple[str, ...], tournament: Path | None, forget: bool) -> None:
     """Verify every checksum of the ledger and of the vote store, or of the files, backups and
     databases that are named.
 
-    Ends with 0 when all is well, with 2 when something is damaged.
+    Exit codes: 0 intact, 2 damaged.
     """
     from arena_kit.battles.tabular import query_columns
     from arena_kit.cli.votes import store_address
@@ -72,21 +72,21 @@ def _forget_damaged(path: Path) -> None:
 
     n, cost = Ledger(path).forget_damaged()
     echo(
-        f"{path}: {n} damaged answers are forgotten; asking them again may cost "
-        f"{dollars(cost)}, as they did before"
+        f"{path}: {n} damaged answers are removed; requesting them again may cost "
+        f"{dollars(cost)}, as before"
     )
 
 
 def _verify_votes(where: str) -> None:
-    """Say that a vote store is as it was kept, or name what is damaged and end with 2."""
+    """Say that a vote store is intact, or name what is damaged and exit with 2."""
     from arena_kit.cli.votes import open_store
 
     with open_store(where) as store:
-        echo(f"{store.address}: {store.check()} votes, all as they were kept")
+        echo(f"{store.address}: {store.check()} votes, all intact")
 
 
 def _verify(path: Path) -> None:
-    """Say that a ledger is as it was kept, or name what is damaged and end with 2."""
+    """Say that a ledger is intact, or name what is damaged and exit with 2."""
     from arena_kit.judging.ledger.ledger import Ledger
 
     findings = Ledger(path).check()
@@ -95,11 +95,11 @@ def _verify(path: Path) -> None:
     for error in findings.structure:
         echo(f"{path}: {error}")
     if findings.sound:
-        echo(f"{path}: {findings.n_answers} answers, all as they were kept")
+        echo(f"{path}: {findings.n_answers} answers, all intact")
         return
     echo(
-        "error: the ledger is damaged: put a backup in its place, or let `arena-kit ledger check "
-        "--forget-damaged` remove damaged answers, which are then asked, and paid for, again",
+        "error: the ledger is damaged: restore a backup, or remove damaged answers with `arena-kit "
+        "ledger check --forget-damaged`; later runs request and pay them again",
         err=True,
     )
     sys.exit(WRONG_INPUT)
@@ -116,11 +116,11 @@ def ledger_path(tournament: Path | None) -> Path:
 
 @ledger.command()
 @with_tournament
-@click.option("--look", is_flag=True, help="Ask the service how far they are.")
+@click.option("--look", is_flag=True, help="Ask the service for their status.")
 @click.option("--cancel", metavar="BATCH",
-              help="Ask the service to stop a batch; what it has answered is billed.")  # fmt: skip
+              help="Ask the service to cancel a batch; finished answers are billed.")  # fmt: skip
 @click.option("--give-up", metavar="BATCH",
-              help="Forget a batch; its requests may then be sent, and paid, again.")  # fmt: skip
+              help="Forget a batch; later runs may send and pay its requests again.")  # fmt: skip
 @click.option("--key-variable", default="", help="Environment variable that holds the key.")
 @json_option()
 def batches(

@@ -32,6 +32,8 @@ METHODS = {
     "glicko2": "Glicko2",
 }
 DEFAULT_METHOD = "bradley-terry"
+#: A board and, where they are held in memory, its battles.
+Rated = tuple[Board, BattleLog | None]
 #: Short names of methods.
 _SHORT = {"elo": "permutation-elo"}
 #: Settings that are several names, separated by commas.
@@ -132,11 +134,8 @@ def rate_command(
     name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
     if given.report and given.report.suffix.lower() != ".html":
         raise DataError(f"--report {given.report}: a report is a page; call it {file.stem}.html")
-    battles = None
-    if given.verdicts is not None:
-        board = _together(file, name, how, given)
-    else:
-        board, battles = _alone(file, name or DEFAULT_METHOD, how, given)
+    together = given.verdicts is not None
+    board, battles = (_together if together else _alone)(file, name, how, given)
     if given.report:
         from arena_kit.runs.record.rate_report import publish_rating
 
@@ -154,9 +153,7 @@ def rate_command(
         cli.echo(f"report: {given.report}")
 
 
-def _alone(
-    file: Path, method: str, how: HowToRead, given: SimpleNamespace
-) -> tuple[Board, BattleLog | None]:
+def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespace) -> Rated:
     """The board of the battles in one or several files, and these, unless they were streamed."""
     named = given.verdicts_winner != Columns().winner
     idle = {"--verdicts-winner": named, "--judge-model": given.judge_model}
@@ -165,7 +162,7 @@ def _alone(
         raise DataError(f"{names}: only with --verdicts, which names a file of verdicts")
     recorded, margin = _recorded(file), given.margin
     looks = (f"looks={given.looks}",) if given.looks else ()
-    spec = _method(recorded, method, given.changes + looks, file)
+    spec = _method(recorded, method or DEFAULT_METHOD, given.changes + looks, file)
     if margin and not isinstance(spec, BradleyTerry):
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     if margin is None:
@@ -298,7 +295,7 @@ def _streamed(
                           margin=margin, meter=meter)  # fmt: skip
 
 
-def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNamespace) -> Board:
+def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNamespace) -> Rated:
     """The board of people's votes and a judge's verdicts together."""
     from arena_kit.reporting.hybrid import hybrid_board
     from arena_kit.runs.record.rate_files import BattlesFile, VotesAndVerdicts, hybrid_method
@@ -317,4 +314,4 @@ def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNames
         judge_model=given.judge_model,
         dimension=given.dimension,
     )
-    return hybrid_board(*both.rated(spec))
+    return hybrid_board(*both.rated(spec)), None

@@ -48,9 +48,9 @@ def list_runs(runs_dir: Path | None, as_json: bool) -> None:
 @click.argument("battle", required=False)
 @cli.json_option("every battle, or BATTLE, with its texts as JSON lines")
 def show(record: Path, battle: str | None, as_json: bool) -> None:
-    """Open a run RECORD: its board or, with the battle_id of a BATTLE, that battle's texts.
+    """Show a run RECORD: its board or, with the battle_id of a BATTLE, that battle's texts.
 
-    Needs nothing but the record's folder; texts need one that kept its inputs.
+    Reads only the record's folder; texts need a record that kept its inputs.
     """
     from arena_kit.runs.record.record import open_record
     from arena_kit.site.overview import reading
@@ -89,10 +89,10 @@ def show_board(record: Path) -> None:
 @click.argument("after", type=cli.record_folder)
 @cli.json_option("JSON instead of tables")
 def compare(before: Path, after: Path, as_json: bool) -> None:
-    """What changed between two run records.
+    """Compare two run records.
 
-    Warns where prompt sets, judges or centers differ. Shows parameters and inputs that differ,
-    verdicts that flipped, how far each entrant's Bradley–Terry gap to the others moved, with the
+    Warns if prompt sets, judges or centers differ. Shows parameters and inputs that differ,
+    verdicts that changed, the change of each entrant's Bradley–Terry gap to the others, with the
     interval of that change, and which decided orders were lost, gained or reversed.
     """
     from arena_kit.cli import terminal
@@ -128,13 +128,13 @@ def open_run(run: Path) -> None:
 @_runs_dir
 @click.option("--older-than", metavar="AGE", default="", help="Such as 12h, 30d or 8w.")
 @click.option("--status", type=click.Choice(["failed", "finished", "running"]), default=None,
-              help="Only these; a running one that nobody runs was cut off.")  # fmt: skip
-@click.option("--yes", is_flag=True, help="Remove them; without it they are only listed.")
+              help="Only these; a running record without a process was cut off.")  # fmt: skip
+@click.option("--yes", is_flag=True, help="Remove them instead of listing them.")
 def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool) -> None:
-    """Remove records that nothing refers to; without --yes only say which.
+    """Remove records that nothing refers to; without --yes only list them.
 
-    Kept are runs that still go on, and records that another one, or a file in params/, names
-    (as what it replays, rates or compares with). Verdicts are in the ledger and stay.
+    Running records are kept, and those that another record or a file in params/ refers to (to
+    replay, rate or compare). Verdicts stay in the ledger.
     """
     from arena_kit.runs.record import pruning
     from arena_kit.runs.record.record import find_root
@@ -157,10 +157,10 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
 @cli.main.command()
 @click.argument("records", metavar="[RUN]...", nargs=-1, type=cli.record_folder)
 @click.option("--out", required=True, type=cli.PATH,
-              help="Folder of the site: new, empty, or a site that is made again.")  # fmt: skip
+              help="Folder of the site: new, empty, or an earlier site.")  # fmt: skip
 @click.option("--people", type=cli.FILE,
-              help="Battles file of people's votes on the same prompts, to find where they and the "
-              "judge disagree.")  # fmt: skip
+              help="Battles file of human votes on the same prompts, to find disagreements "
+              "with the judge.")  # fmt: skip
 @_runs_dir
 def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Path | None) -> None:
     """Make a static site of run records: boards, models, and every battle to read.

@@ -20,12 +20,12 @@ if TYPE_CHECKING:
 
 with_overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
-    help="Set one parameter; may be repeated and wins over the file.",
+    help="Set one parameter; repeatable, overrides the file.",
 )  # fmt: skip
 
 _ask_again = click.option(
     "--ask-again", type=click.Choice(["errored"]),
-    help="Ask again for what ended so for good; says how many and for how much first.",
+    help="Repeat requests that ended with this final status; prints their number and cost first.",
 )  # fmt: skip
 
 Overrides = tuple[tuple[str, str], ...]
@@ -62,7 +62,7 @@ def _notebooks() -> cli.Lists:
 @cli.runs_folder_option("Folder for the record")
 @_ask_again
 @click.option("--check", is_flag=True,
-              help="Only check parameters, data and judge: nothing is sent.")  # fmt: skip
+              help="Only check parameters, data and judge; send nothing.")  # fmt: skip
 @cli.json_option("the manifest instead of the table")
 def run(
     name: str,
@@ -121,10 +121,10 @@ def _check(name: str, params_file: Path | None, overrides: dict[str, str]) -> No
 @_ask_again
 @cli.json_option("the manifest instead of the table")
 def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: bool) -> None:
-    """Go on with a run RECORD that did not finish.
+    """Resume a run RECORD that did not finish.
 
-    Answers that were paid for are in the ledger, and batches that went on without us are
-    collected; only what is still missing is sent. Exit codes as for run.
+    Paid answers are in the ledger, and batches that finished meanwhile are collected; only
+    missing requests are sent. Exit codes as for run.
     """
     from arena_kit.judging.verdicts.records import Status
     from arena_kit.runs.notebook.run import resume_notebook
@@ -154,7 +154,7 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
     except RunFailedError as error:
         cli.echo(f"error: {error}", err=True)
         if error.exit_code != cli.WRONG_INPUT:
-            cli.echo(f"go on with: arena-kit resume {error.record.path}", err=True)
+            cli.echo(f"to resume: arena-kit resume {error.record.path}", err=True)
         if as_json:
             cli.echo_json(error.record.read())
         else:
@@ -166,7 +166,7 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
     show_board(record.path)
     counts = (record.read().get("counts") or {}).get("verdicts") or {}
     if errored := sum(each.get("errored", 0) for each in counts.values()):
-        cli.echo(f"{errored} verdicts are errored; running again asks for them", err=True)
+        cli.echo(f"{errored} verdicts failed; another run requests them again", err=True)
     cli.echo(f"report: {record.path / 'report.html'}")
     cli.echo(record.path)
 
@@ -175,24 +175,22 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
 @click.argument("name", default="")
 @cli.params_option("YAML file of a run's parameters")
 @click.option("--from", "record", type=cli.FOLDER,
-              help="Earlier run record by which to say what is expected to be decided (default: "
-              "the latest of the same tournament).")  # fmt: skip
+              help="Earlier run record from which to predict the decided orders (default: the "
+              "latest of the same tournament).")  # fmt: skip
 @with_overrides
 @cli.json_option()
 def cost(
     name: str, params_file: Path | None, record: Path | None, overrides: Overrides, as_json: bool
 ) -> None:
-    """What a run of notebook NAME with these parameters would send, what that costs, and which
-    orders it is expected to decide.
+    """Forecast the requests and cost of a run of notebook NAME, and which orders it should decide.
 
-    NAME decides between the tournament file's pilot_model and headline_model; without it, a
-    file whose name begins with pilot or adaptive is that notebook's, one that names a model a
-    placement's, and any other the headline's.
-    Tokens are counted by the service where a key is present, else estimated from length.
-    Nothing is spent. Answers that the ledger already has are not counted. A placement that makes
-    its own verdicts has a forecast for the new model's answers and one for the verdicts.
-    What a tournament is expected to decide follows from an earlier record of it; without one, it
-    is told how large a gap must be to be decided.
+    NAME selects the tournament file's pilot_model or headline_model. Without it, a parameter file
+    named pilot… or adaptive… is for that notebook, one with a model for placement, and any other
+    for headline. The service counts tokens if a key is present; else they are estimated from
+    length. Nothing is spent. Answers in the ledger are not counted. A placement that makes its own
+    verdicts has two forecasts, for the new model's answers and for the verdicts. The orders that a
+    tournament should decide follow from an earlier record; without one, the forecast is the gap
+    that it can decide.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.tournament.power import expectations
@@ -202,7 +200,7 @@ def cost(
     file = params_file or Path("params") / f"{name}.yaml"
     parts, cap, values, plan = _forecasts(name, file, dict(overrides))
     if record and not plan:
-        raise click.UsageError("--from is for tournaments: a placement decides no order")
+        raise click.UsageError("--from is for tournaments, not for a placement")
     expected = expectations(plan, record) if plan else {}
     if as_json:
         figures = {"forecast": values, "max_cost_usd": cap}
@@ -237,7 +235,7 @@ def _forecasts(
     plan = run.tournament()
     forecast = plan.forecast
     in_rounds = name == "adaptive"
-    title = "Forecast of judging everything; rounds may end sooner" if in_rounds else "Forecast"
+    title = "Forecast for all pairs; rounds may stop earlier" if in_rounds else "Forecast"
     parts = {title: forecast} if forecast else {}
     return parts, plan.params.max_cost_usd, forecast and forecast.as_dict(), plan
 
@@ -245,14 +243,14 @@ def _forecasts(
 @cli.main.command()
 @click.option("--params", "params_file", required=True, type=cli.FILE,
               help="YAML file: tournament, entrants, max_cost_usd, strata.")  # fmt: skip
-@click.option("--forecast", is_flag=True, help="Only say what it would cost.")
-@click.option("--offline", is_flag=True, help="Write files from the ledger alone.")
+@click.option("--forecast", is_flag=True, help="Only print the forecast cost.")
+@click.option("--offline", is_flag=True, help="Use the ledger only; send nothing.")
 @cli.json_option()
 def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) -> None:
-    """Make the responses of the entrants that a tournament file defines.
+    """Generate the responses of the entrants that a tournament file defines.
 
-    Fills responses_<entrant>.jsonl, appending as answers come. Run it again to go on: what
-    was paid for is in the ledger. Responses of a changed definition are made anew.
+    Appends answers to responses_<entrant>.jsonl as they arrive. Run it again to resume: paid
+    answers are in the ledger. Responses of a changed definition are generated again.
     """
     from arena_kit.cli import terminal
     from arena_kit.files import read_yaml
@@ -281,14 +279,14 @@ _JUDGES = ["baseline", "anthropic", "openai_compatible"]
 
 @cli.main.command()
 @click.argument("record", type=cli.FOLDER)
-@click.option("--judge", required=True, type=click.Choice(_JUDGES), help="Who judges the pairs.")
-@click.option("--judge-model", default="", help="Its model, as the parameter judge_model.")
-@click.option("--max-cost-usd", default="", help="The most that this may cost; refused above it.")
+@click.option("--judge", required=True, type=click.Choice(_JUDGES), help="Kind of judge.")
+@click.option("--judge-model", default="", help="Model of the judge.")
+@click.option("--max-cost-usd", default="", help="Cost limit; a run above it is refused.")
 @click.option("--only-unsure", is_flag=True,
-              help="Ask only about pairs of which the record's judge was unsure; its other "
-              "verdicts stand.")  # fmt: skip
+              help="Judge only pairs of which the record's judge was unsure; keep its other "
+              "verdicts.")  # fmt: skip
 @with_overrides
-@click.option("--forecast", is_flag=True, help="Only say what it would send and cost.")
+@click.option("--forecast", is_flag=True, help="Only print the forecast.")
 @cli.runs_folder_option("Folder for the new record")
 @cli.json_option("rejudge.json instead of sentences")
 def rejudge(
@@ -302,11 +300,11 @@ def rejudge(
     runs_dir: Path | None,
     as_json: bool,
 ) -> None:
-    """Have another judge judge the pairs of a run RECORD, on the inputs that it kept.
+    """Judge the pairs of a run RECORD with another judge, on the inputs that it kept.
 
-    Leaves a new record with a report of its own and rejudge.json: verdicts that agreed and
-    flipped, the rank correlation, which decided orders survive, both judges' slot bias. Judging
-    goes through the ledger, the forecast and the cap of any run; exit codes as for run.
+    Makes a new record with a report and rejudge.json: verdicts that agree and that changed, rank
+    correlation, decided orders that remain, position bias of both judges. Ledger, forecast and
+    cost limit apply as for any run; exit codes as for run.
     """
     from arena_kit.cli import terminal
     from arena_kit.runs.notebook.run import NotebookRun, run_notebook

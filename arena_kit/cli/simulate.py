@@ -23,15 +23,15 @@ from arena_kit.policy.exposure import feasibility
 from arena_kit.runs.settings.files import DEFAULT_POLICY, read_policy, validated
 
 _HELP = {
-    "models": "Models, newcomers among them.",
+    "models": "Models, including newcomers.",
     "prompts": "Prompts.",
-    "matchups": "Votes spent by each system.",
-    "newcomers": "Models that join mid-way.",
-    "skill_sd": "Spread of skills over models, in rating points.",
-    "prompt_sd": "Spread of a model's responses around its skill, in rating points.",
-    "tie_gap": "Responses that appear closer than this are a tie.",
-    "bad_below": "Two responses that appear below this are both bad, on average.",
-    "bad_sd": "Spread of that floor over prompts.",
+    "matchups": "Votes in each system.",
+    "newcomers": "Models that join half-way.",
+    "skill_sd": "SD of skills over models, in rating points.",
+    "prompt_sd": "SD of a model's responses around its skill, in rating points.",
+    "tie_gap": "Responses with a smaller perceived gap tie.",
+    "bad_below": "Mean floor; two responses perceived below it are both bad.",
+    "bad_sd": "SD of that floor over prompts.",
     "noise": "Share of voters who vote at random.",
     "session_length": "Mean number of matchups that a voter sees.",
     "answered": "Share of prompts that a model has a response to.",
@@ -39,15 +39,15 @@ _HELP = {
 
 
 _COUNTS = {  # least, default, help
-    "seeds": (1, 5, "Worlds to draw."),
+    "seeds": (1, 5, "Simulated arenas."),
     "seed": (0, 0, "Seed of the first; others follow."),
     "every": (1, EVERY, "Votes between measurements."),
-    "jobs": (0, 0, "Processes at once; 0: as many as there are cores."),
+    "jobs": (0, 0, "Parallel processes; 0: one per core."),
 }
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
-    """An option for every setting of the world, and for how often it is played."""
+    """An option for every setting of the world, and for the number of simulations."""
     kinds: dict[str, tuple[Any, Any, str]] = {
         field.name: (type(field.default), field.default, _HELP[field.name])
         for field in fields(World)
@@ -69,7 +69,7 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
               "as written).")  # fmt: skip
 @cli.cluster_option
 @click.option("--plot", type=cli.FILE, metavar="FILE.png",
-              help="Also draw what votes buy.")  # fmt: skip
+              help="Also plot the measures against votes.")  # fmt: skip
 @cli.json_option("JSON instead of tables")
 def simulate(
     policy_file: Path | None,
@@ -81,16 +81,14 @@ def simulate(
     as_json: bool,
     **settings: Any,
 ) -> None:
-    """Play an arena with planted skills under the policy and under the scheme before it.
+    """Simulate an arena with known skills under the policy and under the earlier scheme.
 
-    Both meet the same models, prompts and voters, so they are compared seed by seed: how
-    close each order is to the truth, how evenly models and prompts are covered, when the
-    rules are kept, so that the board may be called officially stable, and how often that is
-    false: when neighbours in the declared top truly stand the other way round by more than 20
-    points. Beside it stands which orders of the top are decided, and how often one of them is
-    false by however little, or two equivalent models lie apart by more than the policy's
-    margin. The baseline publishes Elo; its RD and label are what the policy would say of its
-    votes.
+    Both see the same models, prompts and voters and are compared seed by seed: rank correlation
+    with the truth, coverage of models and prompts, when the board is officially stable, and how
+    often that label is false (an adjacent pair of the top in the wrong order by more than 20
+    points). Also which orders of the top are decided, how often such a claim is false, and how
+    often equivalent models differ by more than the margin. The baseline publishes Elo; its RD and
+    label are those that the policy would give.
     """
     world = validated(World, settings, "simulate")
     if plot and plot.suffix.lower() != ".png":
@@ -194,7 +192,7 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
         }
         for row in simulation.promises(policy, duels)
     ]
-    title = "What the policy promises of its matchups, worst seed"
+    title = "Guarantees of the policy, worst seed"
     terminal.show_table(Table(kept, title=title))
     for sentence in (*_limits(policy, world), simulation.sentence(duels, policy)):
         cli.echo(sentence)

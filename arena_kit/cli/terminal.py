@@ -22,8 +22,8 @@ _WHOLE_NAME = 32  # characters, beside the numbers of a board at 80 columns
 
 
 def show_board(board: Board, *, answered: bool = False) -> None:
-    """A board, a table per dimension, and what may be said about each order, unless an answer
-    follows that says it; under all, the orders that are open.
+    """A board: a table per dimension with its claims, unless an answer follows that has them, and
+    the unresolved comparisons.
     """
     for each in board.dimensions:
         if board.rows(each.name):
@@ -62,9 +62,7 @@ def _fitted(fit: Mapping[str, float]) -> list[str]:
 
 
 def _show_open(board: Board) -> None:
-    """The orders that are open, how few battles they rest on and how many more would decide
-    them.
-    """
+    """The unresolved comparisons, with fragility and the further battles needed."""
     waiting = sum(order.state == "open" for each in board.dimensions for order in each.orders)
     if waiting:
         shown = board.orders(only_open=True, most=_SHOWN_ORDERS)
@@ -96,7 +94,7 @@ def show_comparison(comparison: Comparison) -> None:
         echo("Settings and inputs: no difference.")
     _show_flips(comparison)
     _show_moves(comparison.deltas)
-    echo("Who is above whom, by Bradley–Terry (--json lists all orders):")
+    echo("Order by Bradley–Terry (--json lists all pairs):")
     for orders in comparison.orders:
         echo(f"  {orders.sentence}")
 
@@ -124,17 +122,17 @@ def _show_moves(deltas: Sequence[Delta]) -> None:
             "before": f"{delta.before:+.0f}",
             "after": f"{delta.after:+.0f}",
             "change": f"{delta.change:+.1f}",
-            "95% interval of it": span(delta.low, delta.high),
-            "that is": delta.says,
+            "95% interval": span(delta.low, delta.high),
+            "due to": delta.says,
         }
         for delta in deltas
     ]
-    columns = ("dimension", "entrant", "before", "after", "change", "95% interval of it", "that is")
-    title = "Bradley–Terry, as the gap to the mean of the entrants that both have"
-    left = ["entrant", "that is"]
+    columns = ("dimension", "entrant", "before", "after", "change", "95% interval", "due to")
+    title = "Bradley–Terry gap to the mean of the shared entrants"
+    left = ["entrant", "due to"]
     _print(Table(moved, title=title, columns=columns, group="dimension", left=left))
     if any(delta.says == "other battles" for delta in deltas):
-        echo("Other battles: no shared verdict changed; prompts, pairs or settings did.")
+        echo("Other battles: prompts, pairs or settings changed, but no shared verdict.")
 
 
 def show_forecasts(forecasts: Mapping[str, Forecast], cap: float) -> None:
@@ -143,7 +141,7 @@ def show_forecasts(forecasts: Mapping[str, Forecast], cap: float) -> None:
     from arena_kit.reporting.tournament_tables import forecast_rows
 
     if not forecasts:
-        echo("This run costs nothing: nobody is asked over the network.")
+        echo("This run costs nothing: it sends no request.")
         return
     for title, each in forecasts.items():
         _print(replace(facts(forecast_rows(each), name="forecast"), title=title, labels=True))
@@ -157,7 +155,7 @@ def show_forecasts(forecasts: Mapping[str, Forecast], cap: float) -> None:
 
 
 def show_expected(sentences: Mapping[str, str]) -> None:
-    """What a run is expected to decide; dimensions of which the same is said stand together."""
+    """What a run is expected to decide; dimensions with the same sentence are joined."""
     for sentence in dict.fromkeys(sentences.values()):
         names = ", ".join(name for name, each in sentences.items() if each == sentence)
         echo(f"{names}: {sentence}")
@@ -205,7 +203,7 @@ def show_batches(rows: Sequence[Mapping[str, Any]]) -> None:
 def show_runs(runs: Sequence[Overview]) -> None:
     """Records, each with its facts and its answer."""
     if not runs:
-        echo("No record is here; arena-kit run pilot makes one.")
+        echo("No records yet; arena-kit run pilot makes one.")
         return
     shown = [
         {"run": _facts(run), "answer": "\n".join(run.answer) or run.why_not or None} for run in runs

@@ -56,9 +56,8 @@ class OpenPair(NamedTuple):
         """Why the two should meet."""
         known = self.more < _MANY
         votes = f"about {float(f'{self.more:.2g}'):,.0f}" if known else f"over {_MANY:,}"
-        return (
-            f"open neighbours, gap {self.gap:.0f} ± {self.half:.0f}; {votes} more votes decide it"
-        )
+        gap = f"gap {self.gap:.0f} ± {self.half:.0f}"
+        return f"unresolved adjacent pair, {gap}; {votes} more votes decide it"
 
 
 class _Fit(NamedTuple):

@@ -219,10 +219,12 @@ def _opponent_lack(table: Table) -> Floats:
 
 def _coverage_reason(table: Table, anchor: int) -> str:
     rule, due = table.policy.exposure, table.due[anchor]
-    shown = f"{table.names[anchor]} was shown {table.tally.exposure[anchor]} times, {due:.1f} due"
+    shown = (
+        f"{table.names[anchor]} was shown {table.tally.exposure[anchor]} times, target {due:.1f}"
+    )
     if table.want[anchor] > 1:
         return f"{shown}: below the bound of {due * (1 - rule.tolerance):.1f}"
-    return f"{shown}: lacks most exposure, prompts and opponents together"
+    return f"{shown}: largest deficit of exposure, prompts and opponents"
 
 
 def propose_contender(table: Table) -> Iterator[Proposal]:
@@ -292,7 +294,7 @@ def _neighbours(table: Table, place: int) -> tuple[str, list[int]]:
     """One above and one below, the less shown of the two first."""
     around = table.order[max(0, place - 1) : place + 2].tolist()
     around.remove(int(table.order[place]))
-    return "a neighbour in rank", sorted(around, key=lambda i: -table.want[i])
+    return "the adjacent model in rank", sorted(around, key=lambda i: -table.want[i])
 
 
 def _close_contenders(table: Table, place: int) -> tuple[str, list[int]]:
@@ -308,7 +310,7 @@ def _challengers(table: Table, place: int) -> tuple[str, list[int]]:
     del place
     rule = table.policy.contenders
     below = table.order[rule.band : rule.band + rule.challenger_depth]
-    return "a challenger from below the band", table.rng.permutation(below).tolist()
+    return "a challenger from below the contender band", table.rng.permutation(below).tolist()
 
 
 def propose_uncertainty(table: Table) -> Iterator[Proposal]:

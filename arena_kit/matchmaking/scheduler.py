@@ -287,7 +287,7 @@ class Scheduler:
 
     def _settled(self, matchup_id: str) -> _Waiting:
         if matchup_id not in self._pending:
-            raise MatchmakingError(f"matchup {matchup_id!r} does not wait for a vote")
+            raise MatchmakingError(f"matchup {matchup_id!r} is not waiting for a vote")
         waiting = self._pending.pop(matchup_id)
         if waiting.aimed:
             self._aims[waiting.pair] -= 1

@@ -20,17 +20,17 @@ from arena_kit.reporting.board import (
 )
 from arena_kit.reporting.tables import percent
 
-#: The share of a rating below which a judge is said to make up next to nothing of it.
+#: Below this weight the number is not quoted.
 LITTLE = 0.1
 INTERVALS = (
-    "± is half of a 95% interval; the judge alone stands on people's scale. No interval is wider "
-    "than by votes alone; they hold on average over models."
+    "± is half the width of a 95% interval; judge alone is on the scale of human votes. Intervals "
+    "cover 95% on average over models and are never wider than by votes alone."
 )
 
 
 RESTS_ON = (
-    "Decided orders, and possible ranks, which hold for all models at once, rest on a judge that "
-    "errs on all models alike; further battles would have to be people's votes."
+    "Decided orders and rank ranges assume the same judge error for all models; further battles "
+    "must be human votes."
 )
 
 
@@ -87,44 +87,44 @@ def in_votes(found: HybridRatings) -> Ratings:
 
 
 def _worths(found: HybridRatings) -> list[str]:
-    """What the verdicts were worth, and how much the judge has to say."""
+    """What the verdicts are worth in votes, and the judge's weight."""
     times = found.effective_sample / found.people.n_battles
     votes, verdicts = found.people.n_battles, found.judge.n_battles
     effective = f"{round(found.effective_sample):,} votes alone ({times:.1f} times as many)"
     return [
-        f"{votes:,} votes and {verdicts:,} verdicts say as much as {effective}.",
-        f"{str(found.worth).capitalize()}; its error is about {found.error.sd:.0f} points.",
+        f"{votes:,} votes and {verdicts:,} verdicts are as informative as {effective}.",
+        f"{str(found.worth).capitalize()}; judge error {found.error.sd:.0f} points (SD).",
         _say(found),
     ]
 
 
 def _say(found: HybridRatings) -> str:
-    """How much of a rating the judge makes up, in words; that of one whose ratings have nothing to
-    do with people's is next to nothing.
+    """The judge's weight in a rating, in words; near zero if its ratings do not increase with those
+    by human votes.
     """
     if not found.follows_people:
         slope = f"{found.slope:.2f} ± {found.slope_se:.2f}, SE"
         return (
-            f"Its ratings do not surely rise with people's (slope {slope}), so it has next to no "
-            "say: votes decide, and few votes are only drawn towards the mean."
+            f"Its ratings do not increase significantly with those by votes (slope {slope}), so "
+            "its weight is near zero; ratings with few votes shrink towards the mean."
         )
     share = found.judge_share
-    much = "next to nothing" if share < LITTLE else f"about {percent(share)} of a rating"
+    much = f"below {percent(LITTLE)}" if share < LITTLE else f"about {percent(share)}"
     median = np.median([row.n_battles for row in found.people.ratings])
-    return f"On a model with {median:,.0f} votes (the median) it makes up {much}."
+    return f"The judge's weight in a rating with {median:,.0f} votes (the median) is {much}."
 
 
 def _outliers(found: HybridRatings) -> list[str]:
-    """The models on which people and judge disagree, and those with too few votes."""
+    """The models on which votes and judge disagree, and those with too few votes."""
     sentences = [
-        f"{each.model}: people put it {abs(each.gap):.0f} points "
-        f"{'above' if each.gap > 0 else 'below'} what the judge lets expect "
-        f"(chance {each.chance:.3f}); believe the votes there."
+        f"{each.model}: its rating by votes is {abs(each.gap):.0f} points "
+        f"{'above' if each.gap > 0 else 'below'} the judge's prediction "
+        f"(p = {each.chance:.3f}); trust the votes."
         for each in found.disagreements
     ]
     if not sentences:
-        sentences.append("People and judge disagree on no model more than on the others.")
+        sentences.append("Votes and judge disagree significantly on no model.")
     if found.left_out:
         few = ", ".join(f"{model} ({n})" for model, n in found.left_out.items())
-        sentences.append(f"Too few votes to count: {few}; the judge places those it saw.")
+        sentences.append(f"Too few votes: {few}; the judge rates those it compared.")
     return sentences

@@ -45,26 +45,26 @@ def summary(details: Details) -> Table:
     ]
     note = (
         f"Win rate is of decisive votes; form and delta are of the last {RECENT} votes (W win, "
-        "L loss, D draw, B both bad), the latest last. Ratings, records and coverage stand on the "
-        "leaderboard."
+        "L loss, D draw, B both bad), the latest last. The "
+        "leaderboard has ratings, records and coverage."
     )
     left = ["model", "recent form"]
     return Table(rows, "summary", left=left, nowrap=list(rows[0]), notes=[note])
 
 
 def neighbours(details: Details, board: Leaderboard) -> Table:
-    """The neighbour challenge record: each model against the ranks right above and below."""
+    """Each model against the ranks directly above and below (challenge record)."""
     rule = board.policy.pairs
     rank = {each.model: board[each.model].conservative_rank for each in details}
     rows = [
         {
             "model": f"{each.model}, #{rank[each.model]} by conservative score",
-            "neighbour": ("above: " if near["rank"] < rank[each.model] else "below: ")
+            "adjacent": ("above: " if near["rank"] < rank[each.model] else "below: ")
             + near["model"],
             "W/L/D": "/".join(str(near[kind]) for kind in ("wins", "losses", "ties")),
             f"decisive votes ({rule.votes})": near["votes"],
             f"prompts ({rule.prompts})": near["prompts"],
-            "floor": "✓" if near["meets_floor"] else "✗",
+            "enough": "✓" if near["meets_floor"] else "✗",
             "order": near["order"].seen_by(each.model, board.policy.publication.margin),
             "P(above it), BT": None if near["above"] is None else probability(near["above"]),
         }
@@ -72,8 +72,8 @@ def neighbours(details: Details, board: Leaderboard) -> Table:
         for near in each.neighbours
     ]
     single = (
-        "P(above it) is for this pair alone and one look; what is decided holds for all pairs and "
-        "for repeated looks."
+        "P(above it) is for this pair alone and one look; decided orders hold for all pairs and "
+        "repeated looks."
     )
     notes = [single, ABOUT[board.order_decided.about]]
     return Table(rows, "neighbours", group="model", notes=notes)
@@ -103,7 +103,7 @@ def breakdown(details: Details, what: str) -> Table:
             }
             for row in extremes
         ]
-    empty = f"The file names no {what}s with {_ENOUGH} votes."
+    empty = f"The file has no {what}s with {_ENOUGH} votes."
     return Table(rows, f"{what}s", group="model", empty=empty)
 
 

@@ -46,20 +46,20 @@ METRICS = {
     "order_accuracy_on_the_way": Metric("top pairs in order, on the way"),
     "bradley_terry_correlation": Metric("Bradley–Terry: rank correlation", "{:.3f}"),
     "bradley_terry_order_accuracy": Metric("Bradley–Terry: top pairs in order"),
-    "exposure_deviation": Metric("exposure off its due, at most", better=-1),
+    "exposure_deviation": Metric("largest deviation from exposure target", better=-1),
     "coverage_mean": Metric("prompt coverage, mean"),
     "coverage_least": Metric("prompt coverage, least"),
-    "adjacent_share": Metric("adjacent contenders with the floor"),
+    "adjacent_share": Metric("adjacent contenders with enough votes"),
     "median_rd": Metric("median RD", "{:.1f}", 0),
     "stable_at": Metric("rules kept: votes until officially stable", "{:.0f}", -1),
     "false_claims": Metric(f"rules kept: claims false by over {CLAIM_MARGIN:g} points", better=-1),
-    "strictly_false_claims": Metric("rules kept: claims false at all", better=-1),
-    "order_settled": Metric("order decided: top neighbours, at the end"),
-    "order_settled_by_votes": Metric("the same in Bradley–Terry's own order"),
+    "strictly_false_claims": Metric("rules kept: claims false by any amount", better=-1),
+    "order_settled": Metric("order decided: adjacent pairs of the top, at the end"),
+    "order_settled_by_votes": Metric("the same in Bradley–Terry order"),
     "false_orders": Metric("order decided: looks with a false one", better=-1),
     "false_order_seasons": Metric("order decided: seasons with a false one", better=-1),
     "stable_badges": Metric("badge Stable: models, at the end", "{:.1f}"),
-    "false_badges": Metric("badge Stable: false ones, of all looks", better=-1),
+    "false_badges": Metric("badge Stable: share of false ones", better=-1),
 }
 
 
@@ -168,7 +168,7 @@ def _difference_text(metric: Metric, gap: Mapping[str, Any]) -> str | None:
 
 
 def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
-    """What the policy promises of its matchups, beside the worst seed."""
+    """The guarantees of the policy, beside the worst seed."""
     runs, shares = [duel.v2 for duel in duels], policy.lane_shares
     off = [abs(share - shares[lane]) for run in runs for lane, share in run.drawn.items()]
     left = [abs(run.left - 0.5) for run in runs]
@@ -179,11 +179,11 @@ def promises(policy: Policy, duels: Sequence[Duel]) -> list[dict[str, Any]]:
     adjacent = fmean(end["adjacent_share"] for end in ends)
     coverage = min(end["coverage_mean"] for end in ends)
     rows = (
-        ("lane shares as drawn, off their weights at most", max(off), 0.02, -1),
-        ("better model on the left, off one half at most", max(left), 0.015, -1),
-        ("exposure in the last window, off its due at most", max(exposure), tolerance, -1),
-        ("seeds in which it lies within that bound, of all", fair, _FAIR_SEEDS, 1),
-        ("adjacent contenders with the floor, mean of seeds", adjacent, rule.pair_share, 1),
+        ("largest deviation of lane shares from weights", max(off), 0.02, -1),
+        ("largest deviation of left wins from 50 %", max(left), 0.015, -1),
+        ("largest deviation from exposure target, last window", max(exposure), tolerance, -1),
+        ("share of seeds within that bound", fair, _FAIR_SEEDS, 1),
+        ("adjacent contenders with enough votes, mean of seeds", adjacent, rule.pair_share, 1),
         ("mean prompt coverage, at least", coverage, rule.prompt_coverage, 1),
     )
     return [
@@ -200,7 +200,7 @@ def sentence(duels: Sequence[Duel], policy: Policy) -> str:
         "correlation_on_the_way": "all models",
     }
     fares = " and ".join(_fares(key, values, what) for key, what in parts.items())
-    return f"On average of all measurements up to {votes} votes the policy {fares}."
+    return f"On average over all measurements up to {votes} votes, the policy {fares}."
 
 
 def _top_size(duels: Sequence[Duel], policy: Policy) -> int:
@@ -212,20 +212,20 @@ def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
     gap, metric = values["difference"][key], METRICS[key]
     means = " against ".join(metric.text.format(values[s][key]["mean"]) for s in _SYSTEMS)
     clear = "better" if gap["mean"] > 0 else "worse"
-    how = clear if gap["clear"] else "neither clearly better nor worse"
+    how = clear if gap["clear"] else "not significantly better or worse"
     return f"orders {what} {how} than the baseline ({means})"
 
 
-@fig.plot("against_votes", "what votes buy")
+@fig.plot("against_votes", "Accuracy, exposure and claims against votes")
 def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
     """What both systems reach with how many votes, and what they claim of it."""
     looks, top = looks_frame(duels), _top_size(duels, policy)
     figure, axes = fig.panels_of(
-        9, 3.1, 4, "What do votes buy, under the policy and under the scheme before it?", most=2
+        9, 3.1, 4, "Accuracy, exposure and claims: policy and earlier scheme", most=2
     )
     _lines(axes[0], looks, "order_accuracy", f"Is the true top {top} in order?",
-           "share of its pairs ordered right")  # fmt: skip
-    _lines(axes[1], looks, "exposure_deviation", "Is every model shown as often as due?",
+           "share of its pairs in the right order")  # fmt: skip
+    _lines(axes[1], looks, "exposure_deviation", "Is exposure on target?",
            "largest deviation (dotted: tolerance)")  # fmt: skip
     axes[1].axhline(policy.exposure.tolerance, color=fig.SOFT, linewidth=1, linestyle=":")
     _lines(axes[2], looks, "official", "When is it “officially stable”?", "share of seeds")

@@ -46,15 +46,15 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
 
 
 def barred_text(barred: Mapping[str, int]) -> str:
-    """How many pairs the judge was not shown for its own family's sake; empty where none."""
+    """How many pairs of the judge's own family were excluded; empty where none."""
     n = sum(barred.values())
-    return f"Not judged, as the judge's own family: {n} pairs." if n else ""
+    return f"{n} pairs of the judge's own family were excluded." if n else ""
 
 
 def missing_text(
     missing: Iterable[Sequence[str]], prompts: Sequence[str], pairs: Mapping[str, int]
 ) -> str:
-    """Which entrants lack responses, and what is left out for that; empty where none is missing.
+    """Which entrants lack responses, and what that excludes; empty where none is missing.
 
     `missing` has an entrant and a prompt each, `prompts` are left out whole, and `pairs` counts
     those that are not judged, by dimension.
@@ -65,7 +65,7 @@ def missing_text(
     whose = ", ".join(f"{n} of {entrant}" for entrant, n in lacking.most_common())
     whole = f"{len(prompts)} whole prompt{'s' * (len(prompts) > 1)}, " if prompts else ""
     n = f"{sum(pairs.values())} pairs over {len(pairs)} dimension{'s' * (len(pairs) > 1)}"
-    return f"Responses are missing ({whose}); left out for want of them: {whole}{n}."
+    return f"Missing responses ({whose}) excluded {whole}{n}."
 
 
 def verdict_counts(judgments: Sequence[Judgment]) -> Table:
@@ -143,15 +143,15 @@ Stabilities = Mapping[str, Sequence[Stability]]
 
 
 def stability_table(stability: Stabilities, board: Board) -> Table:
-    """Per pair of neighbours: where the order starts to hold, and whether it is decided, which is
-    a matter of the evidence (by Bradley–Terry) and not of K.
+    """Per adjacent pair: from which K on the order holds, and whether it is decided, which depends
+    on the evidence (by Bradley–Terry), not on K.
     """
     rows = [
         {
             "dimension": dimension,
-            "neighbours": f"{pair.above} over {pair.below}",
+            "adjacent pair": f"{pair.above} over {pair.below}",
             "ordered": _ordered(pair),
-            "by the evidence": evidence_state(pair, board[dimension]),
+            "order by Bradley–Terry": evidence_state(pair, board[dimension]),
             "resamples in this order": (
                 f"{percent(pair.share_above[0], '.1f')} at K {pair.ks[0]:g}, "
                 f"{percent(pair.share_above[-1], '.1f')} at K {pair.ks[-1]:g}"
@@ -166,15 +166,15 @@ def stability_table(stability: Stabilities, board: Board) -> Table:
 
 
 def stability_answer(stability: Stabilities, board: Board) -> str:
-    """Whether the order depends on K, and how much of it is open, in a sentence."""
+    """Whether the order depends on K, and how much of it is unresolved, in a sentence."""
     pairs = [(dimension, pair) for dimension, ordered in stability.items() for pair in ordered]
     if not pairs:
-        return "No dimension has a rating, so there is no order to ask about."
+        return "No dimension has a rating."
     moved = [f"{p.above} and {p.below} on {d}" for d, p in pairs if not p.ordered_everywhere]
-    kept = "No: every neighbour keeps its place at every K of the sweep"
-    order = f"Yes: {', '.join(moved)} change places within the sweep" if moved else kept
+    kept = "No: the ranking is the same for every K"
+    order = f"Yes: {', '.join(moved)} change order with K" if moved else kept
     weak = sum(evidence_state(pair, board[d]) != "decided" for d, pair in pairs)
-    return f"{order}; {weak} of {len(pairs)} neighbouring orders are not decided by the evidence."
+    return f"{order}; {weak} of {len(pairs)} adjacent pairs are unresolved by Bradley–Terry."
 
 
 def evidence_state(pair: Stability, dimension: Dimension) -> str:
@@ -182,7 +182,7 @@ def evidence_state(pair: Stability, dimension: Dimension) -> str:
     if dimension.is_decided(pair.above, pair.below):
         return "decided"
     reverse = dimension.is_decided(pair.below, pair.above)
-    return "decided the other way" if reverse else "open"
+    return "decided in the reverse order" if reverse else "unresolved"
 
 
 def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Table:
@@ -206,21 +206,21 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Tab
 
 
 def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
-    """At which K the replays of a dimension end before their intervals hold the truth."""
+    """At which K the intervals of a dimension cover too little, as Elo has not converged."""
     ks = [f"{k:g}" for k, ratings in by_k.items() if ratings.notes]
-    return f"{dimension}: intervals hold the truth too seldom at K {', '.join(ks)}." if ks else ""
+    return f"{dimension}: intervals cover less than 95% at K {', '.join(ks)}." if ks else ""
 
 
 def _ordered(pair: Stability) -> str:
     if pair.smallest_ordered_k is None:
-        return "not at all"
+        return "at no K"
     if pair.smallest_ordered_k == pair.lowest_k_tried and pair.ordered_everywhere:
         return f"at every K tried (from {pair.lowest_k_tried:.3g})"
-    above = "" if pair.ordered_everywhere else ", but not at every K of the sweep"
+    above = "" if pair.ordered_everywhere else ", but not at every larger K"
     return f"down to K {pair.smallest_ordered_k:.3g}{above}"
 
 
-_FREE = Table([], empty="Nothing: the judge runs in this process.")
+_FREE = Table([], empty="Nothing: the judge runs locally.")
 
 
 def forecast(cost: Forecast | None) -> Table:
@@ -237,9 +237,8 @@ def forecast_rows(cost: Forecast) -> dict[str, str]:
         "output tokens": f"{cost.output_tokens:,}, thinking included",
         "all prompt-cache hits": dollars(cost.usd_all_hits),
         "without prompt caching": dollars(cost.usd_no_cache),
-        "no prompt-cache hit": f"{dollars(cost.usd_no_hits)} (held against max_cost_usd)",
-        "at the very most": f"{dollars(cost.usd_at_most)}, if every answer took all the tokens "
-        "it is allowed",
+        "no prompt-cache hit": f"{dollars(cost.usd_no_hits)} (compared with max_cost_usd)",
+        "upper bound": f"{dollars(cost.usd_at_most)}, if every answer has max_tokens",
         "how counted": f"{cost.counted}; {cost.assumed}",
         "prices": f"{cost.model}: {cost.priced}",
     }
@@ -262,8 +261,8 @@ def spending(
     saved = spent.usd_saved_by_prompt_cache
     rows = {
         "spent": f"{dollars(spent.usd)} on {spent.answers:,} answers",
-        "from the ledger": f"{len(reused):,} verdicts at no cost now; they had cost "
-        f"{dollars(sum(v.cost_usd for v in reused))}",
+        "from the ledger": f"{len(reused):,} verdicts, free now; they cost "
+        f"{dollars(sum(v.cost_usd for v in reused))} earlier",
         "input tokens": f"{spent.input_tokens:,} uncached, {spent.written_tokens:,} written to "
         f"the prompt cache, {spent.read_tokens:,} read from it",
         "output tokens": f"{spent.output_tokens:,}, of them {spent.thinking_tokens:,} thinking",
@@ -280,14 +279,14 @@ def spending(
         )
     if spent.usd_unknown:
         rows["spent"] += f", and about {dollars(spent.usd_unknown)} not reported by the service"
-    unanswered = sum(v.detail.startswith("no answer came, and") for v in verdicts)
+    unanswered = sum(v.detail.startswith("no answer, and") for v in verdicts)
     warnings = [spent.warning] if spent.warning else []
     if cap and spent.usd + spent.usd_unknown > cap:
         warnings.append(
-            f"This is more than max_cost_usd {cap:g}: answers were longer than forecast."
+            f"The cost exceeds max_cost_usd {cap:g}: answers were longer than forecast."
         )
     if unanswered:
-        warnings.append(f"{unanswered} live calls had no answer and may have been billed as well.")
+        warnings.append(f"{unanswered} live calls had no answer and may have been billed.")
     if warnings:
         rows["warning"] = " ".join(warnings)
     return facts(rows, name="spending")

@@ -37,9 +37,9 @@ if TYPE_CHECKING:
 MODE = "policy_validity"
 SHOWN, CHECKED = 3, 2
 _PHASES = {
-    Phase.SHADOW: "1, shadow: computed, and nothing changes for readers",
-    Phase.LANES: "2, lanes: matchups come from the lanes, the order is still legacy Elo's",
-    Phase.MIGRATION: "3, migration: ordered by conservative score, legacy Elo beside it",
+    Phase.SHADOW: "1, shadow: computed, not shown to readers",
+    Phase.LANES: "2, lanes: matchups from the lanes, order by legacy Elo",
+    Phase.MIGRATION: "3, migration: order by conservative score, legacy Elo shown",
     Phase.GOVERNANCE: "4, governance: the weekly validity report is published",
 }
 
@@ -245,8 +245,8 @@ def _retired(battles: BattleLog, params: SeasonParams) -> Retired:
 def _week(report: WeeklyReport) -> str:
     if report.week is None:
         return "none: all battles of the file"
-    partly = "" if report.complete else ", not over when the last vote came"
-    later = f"; {report.later} later votes do not count" if report.later else ""
+    partly = "" if report.complete else ", incomplete at the last vote"
+    later = f"; {report.later} later votes are excluded" if report.later else ""
     sunday = report.week.monday + timedelta(days=6)
     return f"{report.week.label}, {report.week.monday} to {sunday}{partly}{later}"
 
@@ -258,8 +258,8 @@ def _without(retired: Collection[str]) -> str:
 def _prompts(coverage: Coverage) -> str:
     n = int(coverage.active.sum())
     if not n:
-        return "none are named or active, so nothing can be said about their coverage"
+        return "none are named or active, so coverage is unknown"
     mean = coverage.by_prompt[np.ix_(coverage.enabled, coverage.active)].mean()
     thin = mean < coverage.policy.prompts.floor
-    short = ": too few for the coverage that the policy asks for" if thin else ""
+    short = ": too few for the coverage that the policy requires" if thin else ""
     return f"{n}; a model has {mean:.2g} decisive votes on each, on average{short}"

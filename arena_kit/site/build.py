@@ -104,7 +104,7 @@ def _refuse_twins(pages: Sequence[RunPage]) -> None:
     for page in pages:
         if (twin := seen.setdefault(page.slug, page)) is not page:
             raise DataError(
-                f"{page.run.path}: a run of this name is shown already ({twin.run.path})"
+                f"{page.run.path}: another run of this name is included ({twin.run.path})"
             )
 
 
@@ -115,7 +115,7 @@ def _made_before(out: Path) -> dict[str, list[str]]:
     if not out.exists():
         return {}
     if not out.is_dir():
-        raise DataError(f"{out}: a site needs a folder, and this is a file")
+        raise DataError(f"{out}: this is a file, and a site needs a folder")
     if not any(out.iterdir()):
         return {}
     if not (out / LIST).is_file():

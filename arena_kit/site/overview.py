@@ -120,7 +120,7 @@ def reading(record: Path) -> Iterator[None]:
             raise
         what = f"{type(error).__name__}: {error}"
         raise DataError(
-            f"{record}: holds artifacts that are not as this version writes them ({what})"
+            f"{record}: its artifacts have another format than this version's ({what})"
         ) from error
 
 

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -23,13 +23,16 @@ from arro3.io import write_ipc, write_ipc_stream
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from arena_kit import files
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import OUTCOMES, Battle, LookAlikeWarning, Outcome, Source
 from arena_kit.battles.log import BattleLog
+from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.battles.read import RepeatedWarning, battles_from_frame, read_battles
 from arena_kit.battles.tabular import connection
 from arena_kit.battles.write import write_battles
-from arena_kit.files import DataError, read_lines
+from arena_kit.files import DataError
+from tests.samples import call
 
 KINDS = [".jsonl", ".jsonl.gz", ".csv", ".csv.gz", ".parquet"]
 UNZIPPED = [".jsonl", ".csv", ".parquet"]
@@ -547,47 +550,61 @@ def test_a_row_longer_than_usual_is_read(tmp_path: Path) -> None:
     assert [each.winner.value for each in log.to_battles()] == ["model_a", "model_b", "model_a"]
 
 
-def test_a_small_file_may_hold_too_much(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """A Parquet file of too many rows and an endless gzip line are refused before they fill
-    memory; environment variables lift both limits.
-    """
-    row = "'ash' AS model_a, 'beech' AS model_b, 'model_a' AS winner"
-    few = parquet(tmp_path / "few.parquet", f"SELECT {row} FROM range(30)")
-    monkeypatch.setenv("ARENA_KIT_MAX_ROWS", "29")
-    with pytest.raises(DataError, match=r"has 30 rows, .* ARENA_KIT_MAX_ROWS=ROWS allows"):
-        read_battles(few)
-    monkeypatch.setenv("ARENA_KIT_MAX_ROWS", "30")
-    assert len(read_battles(few)) == 30
-    monkeypatch.setenv("ARENA_KIT_MAX_LINE", "100")
-    long = text(tmp_path / "long.jsonl.gz", line(prompt="x" * 100))
-    with pytest.raises(DataError, match=r"a line has over 100 bytes; ARENA_KIT_MAX_LINE=BYTES"):
-        read_battles(long)
-    with pytest.raises(DataError, match=r"long.jsonl.gz:1: a line has over 100 bytes"):
-        [*read_lines(long)]
-    monkeypatch.setenv("ARENA_KIT_MAX_LINE", "many")
-    with pytest.raises(DataError, match="must be a whole number, not 'many'"):
-        read_battles(long)
+#: Rows of small files that hold too much, by name, and what is said of each.
+COLUMNS = {"model_a": ["ash"] * 9, "model_b": ["beech"] * 9, "winner": ["model_a"] * 9}
+TOO_MUCH = {
+    "rows.parquet": ([], "has 101 rows, and at most 100 are held in memory"),
+    "line.jsonl.gz": ([line(prompt="x" * 100)], ":1: a line has over 100 bytes"),
+    "columns.json.gz": ([json.dumps(COLUMNS)], ":1: a line has over 100 bytes"),
+    "broken.json.gz": (["[", f"{GOOD},", GOOD], "over 100 characters in one piece"),
+}
+
+
+@pytest.mark.parametrize("name", TOO_MUCH)
+def test_a_small_file_may_hold_too_much(
+    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It is refused before it fills memory; --no-limits, which the sentence names, lifts that."""
+    for module, limit in ((files, "LONGEST_LINE"), (tabular, "MOST_ROWS"), (tabular, "MOST_JSON")):
+        monkeypatch.setattr(module, limit, 100)
+    lines, why = TOO_MUCH[name]
+    row = "'ash' AS model_a, 'beech' AS model_b, 'model_a' AS winner FROM range(101)"
+    file = text(tmp_path / name, *lines) if lines else parquet(tmp_path / name, f"SELECT {row}")
+    with pytest.raises(DataError, match=why) as refused:
+        read_battles(file)
+    assert "`arena-kit rate --no-limits`" in str(refused.value)
+    rated = call("rate", "--no-stream", "--no-limits", file)
+    assert rated.exit_code == (2 if "broken" in name else 0), rated.output
+
+
+READERS = pytest.mark.parametrize("read", [read_battles, BattleFiles.of])
 
 
 @pytest.mark.parametrize(("more", "repeats"), [
     ({"question_id": "q"}, 2), ({"timestamp": "2026-01-02"}, 2), ({}, 0),
     ({"question_id": "q", "battle_id": "{n}"}, 0),
 ])  # fmt: skip
-def test_equal_rows_are_told(tmp_path: Path, more: dict[str, str], repeats: int) -> None:
+@READERS
+def test_equal_rows_are_told(
+    tmp_path: Path, more: dict[str, str], repeats: int, read: Callable[[Path], Any]
+) -> None:
     """Rows without an id that repeat an earlier one count, and are counted in a warning, unless
     rows name neither question nor time.
     """
     rows = [line(**{key: value.format(n=n) for key, value in more.items()}) for n in range(3)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        assert len(read_battles(text(tmp_path / "battles.jsonl", *rows))) == 3
+        assert len(read(text(tmp_path / "battles.jsonl", *rows))) == 3
     told = [str(each.message) for each in caught if each.category is RepeatedWarning]
     assert len(told) == bool(repeats)
     assert all("repeat an earlier row: 2; without a battle_id" in sentence for sentence in told)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "parquet"])
-def test_a_struct_is_read_by_the_field_that_names_the_model(tmp_path: Path, suffix: str) -> None:
+@READERS
+def test_a_struct_is_read_by_the_field_that_names_the_model(
+    tmp_path: Path, suffix: str, read: Callable[[Path], Any]
+) -> None:
     """Two structs with one name are one model, whatever else they hold."""
     rows = [({"name": "x", "size": n}, {"id": "y"}, winner)
             for n, winner in enumerate(("model_a", "tie", "model_b"))]  # fmt: skip
@@ -597,6 +614,8 @@ def test_a_struct_is_read_by_the_field_that_names_the_model(tmp_path: Path, suff
     lines.write_text("".join(json.dumps(row) + "\n" for row in table))
     if suffix == "parquet":
         duckdb.read_json(str(lines)).write_parquet(str(path))
-    log = read_battles(path)
+    battles = read(path)
+    log = battles.cells.log if isinstance(battles, BattleFiles) else battles
     assert log.models == ("x", "y")
-    assert [str(each.winner) for each in log.to_battles()] == ["model_a", "tie", "model_b"]
+    assert {str(each.winner) for each in log.to_battles()} == {"model_a", "tie", "model_b"}
+    assert len(battles) == 3

@@ -76,5 +76,5 @@ def test_a_backup_is_a_ledger(workspace: Path) -> None:
     for words in (("copy",), ()):
         done = call("ledger", "check", *words)
         assert done.exit_code == 0, done.stderr
-        assert "all as they were kept" in done.stdout
+        assert "all intact" in done.stdout
     assert (workspace / "copy").is_file()

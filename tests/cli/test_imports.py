@@ -70,11 +70,11 @@ REVIEW = {"model_a": "x", "model_b": "y", "win_1": "tie", "win_2": "model_a", "q
             "counts.csv",
             "model_a,model_b,a_wins,b_wins\nx,y,10,20\n",
             (
-                r"read 2 battles of 2 models, which weigh 30, .*: pair counts \(pair-counts\)\n"
-                r"the file gives no question id, no voter, no time: .*every battle as independent\n"
+                r"read 2 battles of 2 models, total weight 30, .*: pair counts \(pair-counts\)\n"
+                r"the file has no question id, no voter, no time: .*every battle as independent\n"
             ),
         ),
-        ("review.jsonl", json.dumps(REVIEW), r"read .*\nthe file gives no judge\n"),
+        ("review.jsonl", json.dumps(REVIEW), r"read .*\nthe file has no judge\n"),
     ],
 )
 def test_what_a_file_does_not_say_is_said(name: str, text: str, told: str, tmp_path: Path) -> None:

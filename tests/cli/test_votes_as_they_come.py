@@ -9,7 +9,7 @@ from pathlib import Path
 import pandas as pd
 import pytest
 
-from arena_kit import Board, open_run
+from arena_kit import Board, DataError, open_run, read_battles
 from tests.samples import call
 
 HEADER = ["question_id", "model_a", "model_b", "winner"]
@@ -68,7 +68,7 @@ def test_every_way_of_writing_the_votes_gives_the_same_board(way: str, tmp_path:
     assert [done.exit_code for done in boards] == [0, 0], boards[1].stderr
     assert boards[0].stdout == boards[1].stdout
     told = way in ("left, right, both", "1, 2, 0")  # which others may mean otherwise
-    assert ("--value LABEL=OUTCOME" in boards[1].stderr) == told
+    assert ("--value 'LABEL=OUTCOME'" in boards[1].stderr) == told
 
 
 def test_neither_is_no_tie(tmp_path: Path) -> None:
@@ -86,6 +86,8 @@ def test_a_name_that_is_also_a_side_is_settled_by_an_option(tmp_path: Path) -> N
     done = call("rate", file)
     assert done.exit_code == 2
     assert "v.csv:3: winner 'A' may be a side or the model of that name" in done.stderr
+    with pytest.raises(DataError, match=r"Columns\(values=\{'A': 'name'\}\)$"):
+        read_battles(file)  # in Python, no option of the command line is named
     for (a, b), first in {("name", "name"): "A", ("model_a", "model_b"): "B"}.items():
         board = call("rate", file, "--json", "--value", f"A={a}", "--value", f"B={b}").stdout
         assert json.loads(board)["ratings"][0]["model"] == first
@@ -144,7 +146,7 @@ BAD: dict[str, tuple[tuple[str, bytes], list[str], str]] = {
     "a header alone": (as_csv(HEADER), [], "no battles in it; write a row per vote"),
     "no header": (as_csv(*VOTES), [], "missing column .*; name .* with --model-a"),
     "an unknown winner": (as_csv(*changed(3, "draw")), [], ":5: .*--value 'draw=tie'"),
-    "0 and 1": (as_csv(*spelled("0", "1", "1")), [], ":2: winner '0' is ambig.*--value 0=model_a"),
+    "0 and 1": (as_csv(*spelled("0", "1", "1")), [], ":2: winner '0' is .*--value '0=model_a'"),
     "no winner": (as_csv(*changed(3, "")), [], ":5: winner is missing; fill or remove it"),
     "no model": (as_csv(*changed(1, "")), [], ":5: model_a is missing; fill or remove it"),
     "a model with itself": (as_csv(*changed(1, "RAG v1")[:4], ["q", "x", "x", "A"]), [],

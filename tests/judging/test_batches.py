@@ -27,7 +27,7 @@ from tests.samples import KEY, MATERIAL, OPUS, PAIRS, TWO_DIMENSIONS, TWO_RUBRIC
 
 OTHER_KEY = {"key": "sk-ant-another-key-0123", "timeout": 0.5}
 DROP = Fault(on="create", kind="drop")
-LOOKED_FOR = "looking whether the batch exists before sending again"
+LOOKED_FOR = "checking whether the batch exists before sending again"
 FAULTS: list[tuple[str, list[Fault]]] = [
     (LOOKED_FOR, [replace(DROP, kind="status_after", status=500)]),
     (LOOKED_FOR, [replace(DROP, kind="status_after", status=408)]),
@@ -92,7 +92,7 @@ def test_results_that_never_arrive_are_left_for_later(bench: Bench) -> None:
     """Results that stay unreadable end the run with a sentence, and the next run reads them."""
     bench.fail(Fault(on="results", kind="half_line", share=0.5, times=1))
     bench.fail(Fault(on="results", kind="truncate", share=0.0, times=None))
-    words = r"\d+ of its results do not arrive.*pay again: arena-kit ledger batches --give-up"
+    words = r"\d+ of its results have not arrived.*again: arena-kit ledger batches --give-up"
     with pytest.raises(ServiceError, match=words):
         bench.judged()
     assert len(bench.ledger) >= 6, "what had arrived is kept"
@@ -452,7 +452,7 @@ def test_contradicting_results_are_told(bench: Bench, same: bool) -> None:
 
 @pytest.mark.parametrize(
     ("url", "words"),
-    [(b"/\\u0007results", "address that cannot be used"), (b"", "the key was not sent there")],
+    [(b"/\\u0007results", "invalid address"), (b"", "the key was not sent there")],
 )
 def test_results_are_fetched_from_the_service_alone(bench: Bench, url: bytes, words: str) -> None:
     """Another origin gets no key; then all is collected, also from an address without a host."""

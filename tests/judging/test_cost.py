@@ -221,7 +221,7 @@ def test_a_rubric_too_short_to_be_cached_is_told(emulator: Emulator, ledger: Led
     judged_by(batch_judge(emulator), ledger)
     spending = Spending.of(ledger.paid("first"), OPUS, batch=True)
     assert spending.hit_rate is None
-    assert spending.warning.startswith("Nothing was cached")
+    assert spending.warning.startswith("No prompt was cached")
     assert Spending.of([], OPUS, batch=True).warning == ""
 
 
@@ -286,5 +286,5 @@ def test_a_run_that_spends_needs_a_cap_and_a_price(workspace: Path, emulator: Em
     small_plan(emulator, max_cost_usd=0, offline=True).refuse_without_cap()
     free = {"judge": "openai_compatible", "judge_model": "own", "max_cost_usd": 0}
     small_plan(emulator, **free).refuse_without_cap()
-    with pytest.raises(DataError, match=r"no price is known .*'claude-x'; .*claude-opus-5-5"):
+    with pytest.raises(DataError, match=r"there is no price .*'claude-x'; .*claude-opus-5-5"):
         small_plan(emulator, judge_model="claude-x")

@@ -56,6 +56,11 @@ try:
     ledger.put("judge/x", [("new", Answer(request_id="r", status=Status.OK))])
 except DataError as error:
     print(error)
+try:
+    with ledger.locked("run"):
+        print("locked")
+except DataError as error:
+    print(error)
 """
 
 
@@ -134,17 +139,17 @@ def test_everything_that_could_change_an_answer_changes_the_key() -> None:
     assert key_of(REQUEST, settings=one) == key_of(REQUEST, settings=other)
 
 
-@pytest.mark.parametrize("later", [False, True], ids=["not SQLite", "another schema"])
-def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, later: bool) -> None:
-    """A text file and the file of a later version are named, and left as they were."""
+@pytest.mark.parametrize("schema", [0, 2, 99], ids=["not SQLite", "older", "newer"])
+def test_a_file_that_is_no_ledger_of_ours_is_left_alone(ledger: Ledger, schema: int) -> None:
+    """A text file and the file of another version are named, and left as they were."""
     words = r"verdicts\.sqlite: the verdict cache cannot be used \(file is not a database\)"
     ledger.path.write_text("These are not the verdicts you are looking for. " * 50)
-    if later:
+    if schema:
         ledger.path.unlink()
         put_answers(ledger, 1)
         with closing(sqlite3.connect(ledger.path)) as con:
-            con.execute("PRAGMA user_version = 99")
-        words = "a ledger of schema 99, and this arena_kit knows 3 only"
+            con.execute(f"PRAGMA user_version = {schema}")
+        words = f"a ledger of schema {schema}, and this arena_kit knows 3 only"
     before = ledger.path.read_bytes()
     for use in (lambda: ledger.get(["key0"]), lambda: put_answers(ledger, 2), lambda: len(ledger)):
         with pytest.raises(DataError, match=words):
@@ -212,9 +217,9 @@ def test_the_backup_command_copies_the_ledger_of_the_workspace(workspace: Path) 
     """`arena-kit ledger backup FILE` says how many answers the verified copy holds."""
     answers = put_answers(Ledger(workspace / ".arena_kit" / "verdicts.sqlite"), 3)
     done, again = (samples.call("ledger", "backup", "copy.sqlite") for _ in range(2))
-    assert done.stdout == "copy.sqlite: 3 answers, all as they were kept\n"
+    assert done.stdout == "copy.sqlite: 3 answers, all intact\n"
     assert (done.exit_code, again.exit_code) == (0, 2)
-    assert "there is a file already" in again.stderr
+    assert "this file exists" in again.stderr
     assert Ledger(workspace / "copy.sqlite").get(answers) == answers
     with pytest.raises(DataError, match="there is no ledger"):
         Ledger(workspace / "none.sqlite").back_up(workspace / "other.sqlite")
@@ -241,7 +246,7 @@ def test_a_restored_ledger_collects_what_it_lost(emulator: Emulator, restored: L
     assert ({*statuses(judgments)}, sizes(emulator)) == ({Status.OK}, [6, 6, 2])
     spent = sum(restored.spent(run) for run in ("first", "2", "3"))
     assert spent == pytest.approx(emulator.billing.total_usd)
-    assert "holds 6 of these requests, and the ledger did not know it" in "".join(sentences)
+    assert "holds 6 of these requests, but the ledger did not know it" in "".join(sentences)
 
 
 def test_only_what_the_lost_batch_lacks_is_sent(emulator: Emulator, restored: Ledger) -> None:
@@ -263,7 +268,7 @@ def test_others_batches_are_left_alone(emulator: Emulator, ledger: Ledger, tmp_p
     emulator.settings.batch_seconds = 0
     judge_pairs(PAIRS[3:], MATERIAL, judge, ledger, options=options(say=sentences.append))
     assert sizes(emulator) == [2, 4, 1, 6]
-    assert f"the account runs {running.batch_id}, unknown to this ledger" in sentences[0]
+    assert f"this ledger does not know {running.batch_id}" in sentences[0]
     assert not [text for text in sentences if "did not know" in text]
 
 
@@ -323,7 +328,7 @@ def test_a_damaged_answer_is_named_and_not_used(ledger: Ledger) -> None:
     damage_text(ledger, answers["key4"].text)
     words = (
         r"verdicts\.sqlite: the kept answer to 'tone\|q4\|ash\|beech#1' is damaged and not used; "
-        r"`arena-kit ledger check --forget-damaged` .* again"
+        r"to request and pay it again: `arena-kit ledger check --forget-damaged`"
     )
     for read in (ledger.get, ledger.settled, lambda _: ledger.paid("first")):
         with pytest.raises(DataError, match=words):
@@ -361,7 +366,7 @@ def test_check_names_all_that_is_damaged_and_forgets_it_when_told(workspace: Pat
     assert "--forget-damaged" in done.stderr
     done = samples.call("ledger", "check", "--forget-damaged")
     assert done.exit_code == 0, done.output
-    assert "2 damaged answers are forgotten; asking them again may cost $" in done.stdout
+    assert "2 damaged answers are removed; requesting them again may cost $" in done.stdout
     assert set(ledger.get(answers)) == set(answers) - {"key4", "key7"}
 
 
@@ -394,7 +399,10 @@ def test_a_write_protected_ledger_is_read_and_not_written(tmp_path: Path, kill: 
     done = samples.run_unprivileged(READ, str(path), cwd=samples.ROOT)
     path.parent.chmod(0o755)
     assert done.returncode == 0, done.stderr
-    first, second = done.stdout.splitlines()
+    first, second, third = done.stdout.splitlines()
     assert first == "9 9 {'holder-1'}"
+    assert (
+        third == f"{path}: answers could not be kept (Permission denied), so nothing new is asked"
+    )
     assert second.endswith("cannot be used (attempt to write a readonly database)")
     assert sorted(path.parent.iterdir()) == before

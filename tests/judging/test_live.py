@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from arena_kit.files import DataError
+from arena_kit.judging.asking import live
 from arena_kit.judging.asking.cost import Budget, CostError, Estimator
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.asking.options import Backoff
@@ -83,7 +84,7 @@ def test_an_outage_is_told_while_it_lasts(bench: Bench, site: str, status: int) 
     [(answered, waiting), (_, over)] = said
     assert answered == 0
     assert re.search(WAITING.format(status), waiting)
-    assert (over, bench.calls(site).count(status)) == ("the service answers again", 12)
+    assert (over, bench.calls(site).count(status)) == ("the service responds again", 12)
     assert len(bench.bill) == len(bench.ledger) == 12
 
 
@@ -94,7 +95,7 @@ def test_patience_has_an_end(bench: Bench) -> None:
     found = bench.statuses(1, "messages", backoff=backoff, max_tries=2)
     assert found == [Status.ERRORED, Status.ERRORED]
     assert ({*bench.ledger.outcomes("first")}, len(bench.ledger)) == ({"errored"}, 0)
-    assert bench.said[-1].startswith("2 of 2 requests failed and count as errored; running again")
+    assert bench.said[-1].startswith("2 of 2 requests failed (status errored); another run")
     bench.emulator.faults.clear()
     assert bench.all_ok("messages")
 
@@ -103,11 +104,16 @@ def test_patience_has_an_end(bench: Bench) -> None:
 @pytest.mark.parametrize("question", ["q1", "q2"], ids=["first", "last"])
 @pytest.mark.parametrize("concurrency", [1, 4])
 def test_one_question_that_always_fails_stalls_nobody(
-    bench: Bench, site: str, question: str, concurrency: int
+    bench: Bench, site: str, question: str, concurrency: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its requests are sent `max_tries` times and end as errored; all others are answered, and
-    the next run asks only for those.
+    """Its requests are sent `max_tries` times and end as errored; all others are answered. The
+    next run asks only for those, as often, and no outage is waited out, however many they are.
     """
+    slept: list[float] = []
+    clock = {"sleep": slept.append, "monotonic": lambda: time.monotonic() + sum(slept)}
+    monkeypatch.setattr(live, "time", SimpleNamespace(**clock))
+    monkeypatch.setattr(live, "_ONE_QUESTION", 2)  # as if it had thirty times as many requests
+    how: Any = {"by": site, "concurrency": concurrency, "backoff": Backoff(first_wait=5.0)}
     answer = bench.emulator.app.answer
 
     def fails(request: Request) -> Answer:
@@ -116,11 +122,15 @@ def test_one_question_that_always_fails_stalls_nobody(
         return Answer(status=500, body=json.dumps(bad).encode()) if mine else answer(request)
 
     bench.emulator.app.answer = fails  # type: ignore[method-assign]
-    found = bench.judged(by=site, concurrency=concurrency)
+    found = bench.judged(**how)
     statuses = {j.pair.prompt_id: {v.status for v in j.verdicts} for j in found}
     assert statuses == {"q1": {Status.OK}, "q2": {Status.OK}} | {question: {Status.ERRORED}}
     assert bench.ledger.outcomes("first") == {"ok": 6, "errored": 6 * 3}
-    assert "6 of 12 requests failed and count as errored" in bench.said[-1]
+    assert "6 of 12 requests failed (status errored)" in bench.said[-1]
+    bench.judged(**how, run="second")
+    assert sum(slept) < 80, "seconds, in both runs"
+    assert bench.ledger.outcomes("second") == {"errored": 6 * 3}
+    assert "6 of 6 requests failed (status errored)" in bench.said[-1]
     bench.emulator.app.answer = answer  # type: ignore[method-assign]
     assert bench.all_ok(site)
 
@@ -138,7 +148,7 @@ def test_a_call_without_answer_is_unknown(bench: Bench, site: str, fault: dict[s
     bench.fail(Fault(on=site, **fault))
     found = bench.judged(by=site, timeout=0.5)
     [missing] = [v for j in found for v in j.verdicts if v.status is Status.MISSING]
-    assert missing.detail.startswith("no answer came, and it may have been billed: ")
+    assert missing.detail.startswith("no answer, and it may have been billed: ")
     assert bench.ledger.outcomes("first") == {"ok": 11, "unknown": 1}
     assert {*bench.statuses(by=site, run="second")} == {Status.OK}
     assert len(bench.bill) == 13, "the service did bill the call that broke off"
@@ -150,7 +160,7 @@ def test_a_call_without_answer_is_unknown(bench: Bench, site: str, fault: dict[s
 def test_a_page_instead_of_an_answer_is_asked_again(bench: Bench, page: bytes, site: str) -> None:
     """It is unknown, asked again only by the next run, and five in a row end a run."""
     bench.emulator.app.tamper = lambda request, body: page if request.path == PATHS[site] else body
-    with pytest.raises(ServiceError, match="5 replies in a row were no answer"):
+    with pytest.raises(ServiceError, match="5 consecutive replies were no answer"):
         bench.judged(by=site, concurrency=1)
     assert bench.ledger.outcomes("first") == {"unknown": 5}
     bench.emulator.app.tamper = None
@@ -250,7 +260,7 @@ def test_a_free_judge_waits_for_another_run(bench: Bench) -> None:
                 time.sleep(0.05)
             assert bench.calls("chat") == []
         assert {*asked.result()} == {Status.OK}
-    assert re.match("waiting: .*another run is asking judges", bench.said[0])
+    assert re.match("waiting: .*another run is using this ledger", bench.said[0])
 
 
 def test_a_dead_process_leaves_unknown_calls(bench: Bench) -> None:
@@ -400,7 +410,7 @@ def test_a_model_from_this_machine_is_free(bench: Bench, tmp_path: Path) -> None
     away = Backend(kind="openai_compatible", model="own", base_url="https://example.org/v1")
     assert here.price({}, keyless=True).free
     for backend in (here, away):
-        with pytest.raises(DataError, match="no price is known for the model 'own'"):
+        with pytest.raises(DataError, match="there is no price for the model 'own'"):
             backend.price({MODEL: HAIKU})
     none = Backend(kind="openai_compatible", model=MODEL)
     with pytest.raises(DataError, match="base_url"):

@@ -82,7 +82,7 @@ def test_a_vote_from_before_a_restart() -> None:
     again = Arena(Policy(), MODELS, PROMPTS, rng=rng(8), battles=log)
     new = again.next_matchup(session="s")
     assert replace(new, matchup_id=old.matchup_id) == old
-    with pytest.raises(MatchmakingError, match="does not wait for a vote"):
+    with pytest.raises(MatchmakingError, match="is not waiting for a vote"):
         again.vote(old.matchup_id, A)
 
 
@@ -104,7 +104,7 @@ def test_a_vote_counts_once() -> None:
     matchup = live.next_matchup("someone")
     live.vote(matchup.matchup_id, A)
     before = dict(live.ratings)
-    with pytest.raises(MatchmakingError, match="does not wait for a vote"):
+    with pytest.raises(MatchmakingError, match="is not waiting for a vote"):
         live.vote(matchup.matchup_id, A)
     with pytest.raises(ValueError, match="perhaps"):
         live.vote(live.next_matchup().matchup_id, "perhaps")  # type: ignore[arg-type]

@@ -68,7 +68,7 @@ def test_a_gap_and_what_decides_it_by_hand() -> None:
     assert ((found.above, found.below), found.gap) == ((0, 1), pytest.approx(gap))
     assert found.half == pytest.approx(DECIDES * error, rel=0.01)
     assert found.more == pytest.approx(100 * (DECIDES * error / gap) ** 2 - 100, rel=0.03)
-    assert found.reason == "open neighbours, gap 70 ± 100; about 100 more votes decide it"
+    assert found.reason == "unresolved adjacent pair, gap 70 ± 100; about 100 more votes decide it"
     plain, tied = (outlook(met(0, 60 - n, 40 - n, tied=2 * n)) for n in (0, 20))
     bad = outlook(met(0, 60, 40), [Cast(0, 1, 0, BAD)] * 100)
     most, fewer, twice = (each.open_pairs(np.ones(2, bool))[0] for each in (plain, tied, bad))

@@ -95,12 +95,12 @@ def test_6_1_anchor() -> None:
     for models, window, battles, reason in (
         (  # 6.1: of models shown equally often, the one with the fewest votes
             "abcd", 2000, [votes(combinations("abc", 2)), votes(["ad", "bd", "cd"], outcome=TIE)],
-            "d was shown 45 times, 45.5 due: lacks most exposure, prompts and opponents together",
+            "d was shown 45 times, target 45.5: largest deficit of exposure, prompts and opponents",
         ),
         (  # 7.1: below the lower bound of exposure, though x lacks no votes and the others do
             "abcdx", 60,
             [votes(["xa", "xb", "xc"] * 4), votes(["ab", "bc", "ac", "ad"], outcome=BAD)],
-            "x was shown 0 times, 24.4 due: below the bound of 21.5",
+            "x was shown 0 times, target 24.4: below the bound of 21.5",
         ),
         (  # 7.1: of two below the bound, the one further below
             "abcde", 2000, [votes([*["ab", "ac", "bc"] * 2, "ad"])], "e was shown 0 times",
@@ -142,7 +142,7 @@ def test_7_1_who_is_owed_what() -> None:
     for name in MODELS[15:]:
         scheduler.disable(name)
     reasons = " ".join(each.reason for each in withdrawn(scheduler, 30, ladder()))
-    assert "lacks most" in reasons
+    assert "largest deficit" in reasons
     assert "below the bound" not in reasons
     even = dict.fromkeys(MODELS, 1.0)
     assert all(fair.within for fair in scheduler.coverage().fairness(even))
@@ -178,7 +178,7 @@ def test_7_3_pairs_below_the_floor_first() -> None:
     matchup = arena(only("contender"), MODELS[:2], battles=met).next_matchup(ladder())
     assert matchup.reason == "ranks 1 and 2 have 15/12 votes on 5/6 prompts"
     few = arena(only("contender"), MODELS[:2], PROMPTS[:5], battles=met)
-    assert "meets a neighbour" in few.next_matchup(ladder()).reason
+    assert "meets the adjacent" in few.next_matchup(ladder()).reason
     scheduler = arena(only("contender"), MODELS[:2])
     waiting = [scheduler.next_matchup(ladder()).matchup_id for _ in range(12)]
     withdrawn(scheduler, 1, ladder())
@@ -187,7 +187,7 @@ def test_7_3_pairs_below_the_floor_first() -> None:
     ten, eleven, full = (scheduler.next_matchup(ladder()).reason for _ in range(3))
     assert ten == "ranks 1 and 2 have 10/12 votes on 10/6 prompts"
     assert eleven == "ranks 1 and 2 have 11/12 votes on 11/6 prompts"
-    assert "meets a neighbour" in full
+    assert "meets the adjacent" in full
 
 
 def test_7_3_neighbours_that_always_tie() -> None:
@@ -208,9 +208,9 @@ def test_6_2_whom_contenders_meet() -> None:
         low, high = (MODELS.index(m) for m in pair(matchup))
         kind = matchup.reason.split(" meets ")[1].split()[1]
         kinds[kind] += 1
-        apart = {"neighbour": high == low + 1, "challenger": low < 8 <= high < 16}
+        apart = {"adjacent": high == low + 1, "challenger": low < 8 <= high < 16}
         assert apart.get(kind, low + 2 == high < 8)
-    shares = {"neighbour": 0.7, "closest-rated": 0.2, "challenger": 0.1}
+    shares = {"adjacent": 0.7, "closest-rated": 0.2, "challenger": 0.1}
     assert {kind: n / 1200 for kind, n in kinds.items()} == pytest.approx(shares, abs=0.04)
 
 
@@ -315,7 +315,7 @@ def test_what_waits_and_what_is_cancelled() -> None:
     for matchup in cancelled:
         assert scheduler.cancel(matchup.matchup_id) is matchup
         for again in (scheduler.cancel, lambda n: scheduler.record(n, A)):
-            with pytest.raises(MatchmakingError, match=f"{matchup.matchup_id}' does not wait"):
+            with pytest.raises(MatchmakingError, match=f"{matchup.matchup_id}' is not waiting"):
                 again(matchup.matchup_id)
     scheduler.rng, other.rng = (np.random.default_rng(3) for _ in range(2))
     after = [without_ids(played(each, 100, ladder())) for each in (scheduler, other)]

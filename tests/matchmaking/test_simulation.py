@@ -235,7 +235,7 @@ def test_the_sentence_falls_either_way(duels: list[Duel]) -> None:
     for v2, baseline, words in (
         (0.9, 0.6, "orders the true top 8 better than the baseline (91.0% against"),
         (0.6, 0.9, "orders the true top 8 worse than the baseline (61.0% against"),
-        (0.9, 0.9, "top 8 neither clearly better nor worse than"),
+        (0.9, 0.9, "top 8 not significantly better or worse than"),
     ):
         pairs = []
         for n, each in enumerate(duels):
@@ -281,8 +281,8 @@ def test_json(tmp_path: Path) -> None:
     assert [at["votes"] for at in run["checkpoints"]] == [30, 60]
     assert (tmp_path / "votes.png").read_bytes().startswith(b"\x89PNG")
     shown = call(*TINY, "--seeds", 1).stdout
-    for words in ("6 models, 4 prompts, 60 votes", "What the policy promises", "there are 6",
-                  "On average of all measurements up to 60 votes"):  # fmt: skip
+    for words in ("6 models, 4 prompts, 60 votes", "Guarantees of the policy", "there are 6",
+                  "On average over all measurements up to 60 votes"):  # fmt: skip
         assert words in shown
     file = tmp_path / "policy.yaml"
     file.write_text("lanes: {coverage: 0.7, contender: 0, uncertainty: 0.2, exploration: 0.1}\n")

@@ -110,9 +110,8 @@ def test_expected_coverage_by_hand() -> None:
     assert holding(elo, strengths) == pytest.approx([by_hand, by_hand])
     told = caution(elo, strengths)
     assert told == (
-        "Elo's evidence intervals hold the truth in about 51% of cases, not in 95%: at K 4 so few "
-        "battles take ratings only 80% of the way from 0 to Bradley–Terry's; use those, or a "
-        "larger K."
+        "Elo's 95% intervals cover about 51% here: at K 4 Elo has not converged (its scale is 80% "
+        "of Bradley–Terry's); use Bradley–Terry or a larger K."
     )
     narrow, wide = (
         {f"m{n:02d}": (n - 9.5, n - 9.5 - half, n - 9.5 + half) for n in range(20)}
@@ -120,7 +119,7 @@ def test_expected_coverage_by_hand() -> None:
     )
     strengths = board(narrow | {"z": (-900, -940, -860)})
     told = caution(board(wide | {"z": (-700, -740, -660)}), strengths)
-    assert told.startswith("Elo's evidence interval of z holds the truth in about 0% of cases")
+    assert told.startswith("Elo's 95% interval of z covers about 0% here")
     assert caution(strengths, strengths) == ""
 
 

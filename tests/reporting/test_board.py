@@ -84,7 +84,7 @@ def test_what_is_not_rated_is_named() -> None:
 
 
 def test_other_methods_make_no_claims() -> None:
-    """Elo and Glicko-2 give ratings and possible ranks, but decide no order."""
+    """Elo and Glicko-2 give ratings and rank ranges, but decide no order."""
     for name, method in (("elo", ELO), ("glicko2", Glicko2(evidence_replicates=20))):
         board = rate(BATTLES, method)
         assert [*board.fits] == [name]

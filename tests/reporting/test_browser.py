@@ -151,7 +151,7 @@ def test_a_hostile_arena(browser: Browser, workspace: Path) -> None:
 SAID = {
     "pilot": ("usable with caution", "aspen"),
     "headline": ("aspen is first (P > 99%)", "factuality"),
-    "k_sweep": ("No: every neighbour keeps its place", "not decided by the evidence"),
+    "k_sweep": ("No: the ranking is the same for every K", "unresolved by Bradley–Terry"),
     "adaptive": ("aspen is first (P > 99%)", "factuality"),
     "judge_report": ("is not usable", "at least 70% is usable"),
     "placement": ("dogwood is placed at rank 5 of 13", "1022 to 1074"),

@@ -52,9 +52,9 @@ def test_every_model_has_a_row() -> None:
     found = rated()
     said = "\n".join(hybrid.notes(found))
     for words in (
-        f"as much as {round(found.effective_sample):,} votes alone", "This judge is worth about",
-        "m05: people put it", "below what the judge lets expect",
-        "Too few votes to count: m07 (4);", "Claims are about prompts like these",
-        "possible ranks, which hold for all models at once",
+        f"as {round(found.effective_sample):,} votes alone", "This judge is worth about",
+        "m05: its rating by votes is", "below the judge's prediction",
+        "Too few votes: m07 (4);", "Claims are about prompts like these",
+        "assume the same judge error for all models",
     ):  # fmt: skip
         assert words in said

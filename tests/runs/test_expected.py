@@ -76,7 +76,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
         chances = [each["chance"] for each in told["neighbours"]]
         assert told["expected_decided"] == pytest.approx(sum(chances))
         sizes = [each["gap"] / each["error"] for each in told["neighbours"]]
-        assert chances[int(np.argmax(sizes))] == pytest.approx(max(chances), abs=0.01)
+        assert chances[int(np.argmax(sizes))] == pytest.approx(max(chances), abs=0.05)
         errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
             at = (rated.models.index(each["above"]), rated.models.index(each["below"]))

@@ -107,7 +107,7 @@ def test_a_judge_barred_from_its_family_is_not_asked_about_it(workspace: Path) -
     assert manifest["dropped"]["own_family"] == {"factuality": 8 * 3, "calibration": 12 * 3}
     assert "birch" in manifest["unrated"]["calibration"]
     notes = ak.reporting.tournament_tables.pair_counts(plan.pairing, plan.prompts).notes
-    assert "Not judged, as the judge's own family: 60 pairs." in notes
+    assert "60 pairs of the judge's own family were excluded." in notes
     edited(workspace, judge__families={"birch": "ours"}, judge__bar_own_family=True)
     with pytest.raises(DataError, match=f"needs the family of the judge '{BASELINE}'"):
         judgments_of("pilot", **SMALL)
@@ -130,7 +130,7 @@ def test_a_judge_that_failed_its_pilot_is_paid_for_no_headline(workspace: Path) 
             judgments_of("headline", **given)
         assert len(emulator.requests) == asked
         gate = judgments_of("headline", **given, allow_failed=True).gate
-        assert f"This run was allowed although {found}" in gate.sentence
+        assert f"This run was allowed, but {found}" in gate.sentence
         another_rubric(workspace, "calibration")
         judgments_of("headline", **given | {"strata": {"curated": 2}})
 
@@ -182,12 +182,12 @@ def test_real_judges_of_one_file_side_by_side(
     *judges, embedded = report.judges
     assert [each.gate.level for each in judges] == [Level.TRUSTED, Level.CAUTION, Level.FAILED]
     assert (embedded.judge, embedded.battles) == (BASELINE, None)
-    assert embedded.source == f"not asked: {file} has verdicts but no texts"
+    assert embedded.source == f"not run: {file} has verdicts but no texts"
     folder = publish_judges(report).path
     said = loaded(folder / "answer.json")["said"]
     assert said == loaded(folder / "judges.json")["answer"]
     assert "not measured: readable, flips" in said[0]
-    assert said[3].startswith(f"The judge {BASELINE} was not asked")
+    assert said[3].startswith(f"The judge {BASELINE} was not run")
     assert said[4] == "No price is known of a judge that passes."
     show_board(folder)
     lines = capsys.readouterr().out.replace("\n", " ")
@@ -255,6 +255,8 @@ def test_a_record_of_hashes_says_what_it_leaves_out() -> None:
     other, embedded = report.judges
     assert (other.judge, other.n_verdicts) == ("other/judge", 2 * 2 * 3 * 6)
     assert (embedded.judge, embedded.battles) == (BASELINE, None)
-    why = embedded.source.removeprefix("not asked: ")
+    why = embedded.source.removeprefix("not run: ")
     assert why.startswith(f"{kept}: keeps only hashes of its inputs")
-    assert report.answer().caveats == [f"Length, strata and rubric use are left out: {why}."]
+    assert report.answer().caveats == [
+        f"Length bias, strata and rubric use were not measured: {why}."
+    ]

@@ -178,7 +178,7 @@ def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
     assert done.exit_code == 1
     assert "No space left on device" in done.stderr
     record = Path(done.stdout.splitlines()[-1])
-    assert f"go on with: arena-kit resume {record}" in done.stderr
+    assert f"to resume: arena-kit resume {record}" in done.stderr
     assert read_json(record / "manifest.json")["status"] == "failed"
 
 

@@ -535,7 +535,7 @@ def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
         ({"rubric": "params/nothing.md"}, "nothing.md: no such file"),
         ({"dimension": "a/b"}, "dimension 'a/b' must not hold a slash"),
         ({"judge": "anthropic"}, "claude-opus-5-5 must be paid: set max_cost_usd"),
-        ({"texts": "params/tournament.yaml"}, "languages has no effect with texts"),
+        ({"texts": "params/tournament.yaml"}, "languages has no effect"),
         ({"responses": "params"}, r"responses_dogwood\.jsonl: no such file"),
         ({"judge": "replay"}, "judge: .*'baseline', 'anthropic' or 'openai_compatible'"),
         ({"judged": "v.jsonl"}, "responses say how to judge here, but judged names verdicts"),
@@ -556,7 +556,7 @@ def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[s
     few = {"n_shared": 210, "n_battles": 50, "n_bootstraps": 100}  # some will be inconsistent
     study = placed_model(**sample_params | few)
     assert study.placed.calibration is None
-    assert "for want of battles" in study.facts["verdicts"]
+    assert "too few battles" in study.facts["verdicts"]
     assert study.placed.judge_error is None
     assert "where this judge puts it" in placement.board(study.placed).title
 

@@ -120,7 +120,7 @@ def test_12_phase_and_weeks(home: Path) -> None:
     assert (values["phase"], values["published"]) == (1, False)
     assert facts["rollout phase"].startswith("1, shadow")
     assert facts["compared with"] == "2026-W37"
-    assert "800 later votes do not count" in facts["week"]
+    assert "800 later votes are excluded" in facts["week"]
     assert validated(PolicyParams, {"week": date(2026, 9, 14)}, "x").week == "2026-09-14"
 
 

@@ -323,7 +323,7 @@ def test_compare_calls_nobody_moved_where_no_shared_verdict_changed(
     found = json.loads(call("runs", "compare", before, after, "--json").stdout)
     assert {delta["says"] for delta in found["deltas"]} == {"other battles"}
     shown = call("runs", "compare", before, after).stdout
-    assert "Other battles: no shared verdict changed" in shown
+    assert "but no shared verdict" in shown
     assert "The prompt sets differ (" in shown
     assert "The judges differ (baseline/lexical-v1 before, another after)" in shown
     assert "The centers differ (1400.0 before, 1000.0 after)" in shown

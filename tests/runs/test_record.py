@@ -74,7 +74,7 @@ def killed_session(workspace: Path) -> Path:
     os.killpg(process.pid, signal.SIGKILL)
     process.communicate(timeout=60)
     assert done.exit_code == 3, done.output
-    assert f"still going (process {process.pid} on" in done.stderr
+    assert f"still active (process {process.pid} on" in done.stderr
     return record
 
 
@@ -133,12 +133,12 @@ def test_a_failed_step_lets_go_and_the_next_one_takes_hold(tmp_path: Path) -> No
     """A record is free for `resume` after a step failed."""
     record = Record.create(tmp_path, "pilot")
     record.start("pilot", {})
-    with pytest.raises(LockedError, match="still going"):
+    with pytest.raises(LockedError, match="still active"):
         Record.reopen(record.path)
     with pytest.raises(ZeroDivisionError), record.failing():
         _ = 1 / 0
     other = Record.reopen(record.path)
-    with pytest.raises(LockedError, match="still going"), record.failing():
+    with pytest.raises(LockedError, match="still active"), record.failing():
         pass
     other.start("pilot", {})
     other.close()
@@ -265,7 +265,7 @@ def test_a_session_in_lab_leaves_a_report(notebook: Path) -> None:
     with kernel(root, **os.environ) as live:
         assert (live.run(OPEN, "open"), live.run(OPEN, "open")) == ("", "")
         assert [each["status"] for each in records(root)] == ["failed", "running"]
-        assert records(root)[0]["error"] == "opened again before the record was saved"
+        assert records(root)[0]["error"] == "reopened before the record was saved"
         assert live.run("ak.reporting.tournament_plots.winrates(battles, board)", "figure") == ""
         assert (live.run("print('an aside')"), live.run(SAVE, "save")) == ("", "")
     assert [each["status"] for each in records(root)] == ["failed", "finished"]

@@ -101,7 +101,7 @@ def test_the_dear_judge_is_asked_only_where_the_cheap_one_was_unsure(
     assert {name for name, judge in judges.items() if judge == "claude-sonnet-5-5"} == doubted
     assert {judges[name] for name in judges.keys() - doubted} == {"baseline/lexical-v1"}
     found = loaded(record / "rejudge.json")
-    assert found["unsure"] == {"the orders disagree": len(doubted)}
+    assert found["unsure"] == {"verdict changed with presentation order": len(doubted)}
     asked = sum(each["agreed"] + each["flipped"] for each in found["dimensions"].values())
     assert asked == 2 * len(doubted)
     assert "of which baseline/lexical-v1 was unsure" in judgments.plan.facts["judged again"]
@@ -121,7 +121,7 @@ def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> 
     file.write_text("".join(json.dumps(row) + "\n" for row in lines))
     plan = again(file.parent, "unsure", judge="baseline").plan
     assert plan.rejudged is not None
-    assert plan.rejudged.why["repeated answers disagree"] == 1
+    assert plan.rejudged.why["repeated answers differ"] == 1
     assert pair in plan.asked
 
 
@@ -129,12 +129,12 @@ def test_a_judge_that_said_otherwise_when_asked_twice_is_unsure(first: Path) -> 
     ("orders", "margins", "why"),
     [
         ((A, B), (None, None), ""), ((TIE, TIE), (None, None), ""),
-        ((A, A), (None, None), "the orders disagree"),
-        ((A, TIE), (None, None), "the orders disagree"),
-        ((A, Status.REFUSED), (None, None), "an order has no verdict"),
+        ((A, A), (None, None), "verdict changed with presentation order"),
+        ((A, TIE), (None, None), "verdict changed with presentation order"),
+        ((A, Status.REFUSED), (None, None), "missing verdict"),
         ((A, B), (MUCH, BETTER), ""), ((TIE, TIE), (Margin.NONE, Margin.NONE), ""),
-        ((A, B), (BETTER, BETTER), "the grade is weak"),
-        ((B, A), (BETTER, BETTER), "the grade is weak"),
+        ((A, B), (BETTER, BETTER), "weak grade"),
+        ((B, A), (BETTER, BETTER), "weak grade"),
     ],
 )  # fmt: skip
 def test_a_judge_is_unsure_where_its_orders_disagree_or_its_grade_is_weak(
@@ -177,7 +177,7 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
         ("hashed", (), "keeps only hashes of its inputs"),
         ("none", (), "not a run record"),
         ("placed", (), "rejudge needs the record of pilot, headline, k_sweep, adaptive, not of"),
-        ("first", ("-p", "judge.replay_from", "params/pilot.yaml"), "is no record"),
+        ("first", ("-p", "judge.replay_from", "params/pilot.yaml"), "is not a run record"),
         ("first", ("-p", "judge.replay_from", ""), "replay_from"),
         ("first", ("-p", "judge.rejudge", "some"), "rejudge"),
         ("first", ("-p", "judge", "replay"), "replay only repeats one"),

@@ -104,7 +104,7 @@ def test_a_foreign_folder_is_refused(record: Path, tmp_path: Path) -> None:
 
     refused([record], out, "holds files of its own")
     refused([record], out / "thesis.tex", "this is a file")
-    refused([record, twin], tmp_path / "new", "of this name is shown already")
+    refused([record, twin], tmp_path / "new", "another run of this name is included")
     assert contents(out) == {"thesis.tex": b"x"}
     build_site([], site)
     (site / "one").mkdir()

@@ -152,7 +152,7 @@ def test_conflicts_are_listed_and_settled(workspace: Path) -> None:
 def test_check_covers_votes(workspace: Path) -> None:
     """`check` verifies the workspace's votes, and names a vote that was changed."""
     said = call("check")
-    assert (said.exit_code, "votes, all as they were kept" in said.output) == (0, True), said.output
+    assert (said.exit_code, "votes, all intact" in said.output) == (0, True), said.output
     copy = workspace / "changed.sqlite"
     with sqlite3.connect(workspace / STORE) as store, sqlite3.connect(copy) as other:
         store.backup(other)

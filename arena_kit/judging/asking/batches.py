@@ -108,9 +108,9 @@ class Batching(Asking[BatchJudge]):
         try:
             batch = self.options.retry(lambda: self.judge.submit(entries))
         except base.UnsureError as error:
-            self.options.say(f"{error}; looking whether the batch exists before sending again")
+            self.options.say(f"{error}; checking whether the batch exists before sending again")
             if not self._reconcile(intent):
-                raise base.BusyError(f"{error}; no batch was made") from None
+                raise base.BusyError(f"{error}; no batch was created") from None
         except base.ServiceError:
             self.ledger.close(intent, "void")  # certainly not taken
             raise
@@ -132,8 +132,8 @@ class Batching(Asking[BatchJudge]):
         if intent.service != self.judge.service:
             raise PausedError(
                 f"{intent.words} was sent to {intent.service.origin} with another key, and "
-                "whether it became a batch can be seen only with that key; use it, or, if it "
-                f"became none: arena-kit ledger batches --give-up {intent.intent}"
+                "only that key shows whether it became a batch; use that key or, if it did not: "
+                f"arena-kit ledger batches --give-up {intent.intent}"
             )
 
     def _wait(self, intents: Iterable[Intent]) -> None:
@@ -218,9 +218,9 @@ class Batching(Asking[BatchJudge]):
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
                 raise base.ServiceError(
-                    f"{intent.words} has ended, but {len(awaited)} of its results do not arrive; "
-                    "the service keeps them for 29 days: run again later, or, to send their "
-                    "requests again, and pay again: arena-kit ledger batches --give-up "
+                    f"{intent.words} has ended, but {len(awaited)} of its results have not "
+                    "arrived; the service keeps them for 29 days: run again later, or, to send and "
+                    "pay them again: arena-kit ledger batches --give-up "
                     f"{intent.intent}"
                 )
             if awaited:
@@ -312,9 +312,9 @@ class Batching(Asking[BatchJudge]):
         unknown = self.options.retry(partial(_unknown, self.judge, self.ledger.known_batches()))
         if running := [batch.batch_id for batch in unknown if not batch.ended]:
             self.options.say(
-                f"the account runs {', '.join(running)}, unknown to this ledger; if an older copy "
-                "of it was restored, stop and start again when they have ended: they are then "
-                "collected"
+                f"this ledger does not know {', '.join(running)}, which the account is running; if "
+                "an older copy of the ledger was restored, stop, and start again when they have "
+                "ended to collect them"
             )
         intents = self.ledger.known_intents()
         left = {key_in_name(key): key for key in requests}
@@ -327,8 +327,8 @@ class Batching(Asking[BatchJudge]):
             asked = {key: requests[key] for key in held}
             self.ledger.adopt(intent, batch, asked, **self._sender)
             self.options.say(
-                f"batch {batch.batch_id} holds {len(held)} of these requests, and the ledger did "
-                "not know it (was an older copy restored?): it is collected, nothing is paid again"
+                f"batch {batch.batch_id} holds {len(held)} of these requests, but the ledger did "
+                "not know it (was an older copy restored?); it is collected, nothing is paid again"
             )
         return len(left) < len(requests)
 
@@ -337,11 +337,11 @@ def left_running(ledger: Ledger) -> str:
     """Which batches go on without this process, and how to take them up again."""
     intents = ledger.open_intents()
     if not intents:
-        return "interrupted; nothing is under way, and running again goes on from the ledger"
+        return "interrupted; nothing is under way, and another run continues from the ledger"
     names = ", ".join(intent.words for intent in intents)
     return (
-        f"interrupted; still running at the service: {names}; running again or `arena-kit resume` "
-        "collects what the same requests need, `arena-kit ledger batches` lists all"
+        f"interrupted; still running at the service: {names}; another run or `arena-kit resume` "
+        "collects them, `arena-kit ledger batches` lists all"
     )
 
 

@@ -19,7 +19,7 @@ _SAMPLE = 20
 _ENOUGH_ANSWERS = 20
 #: The purpose, in the ledger, of requests that are sent ahead to fill the prompt cache.
 PREWARM = "prewarm"
-_NOT_CACHED = "Nothing was cached: the rubric may be shorter than the model's minimum prefix."
+_NOT_CACHED = "No prompt was cached: the rubric may be shorter than the model's minimum prefix."
 
 
 class CostError(RuntimeError):
@@ -187,7 +187,7 @@ def refuse_above_cap(forecasts: Mapping[str, Forecast], cap_usd: float, spent: f
     already = f"{dollars(spent)} are spent or under way and " if spent else ""
     raise CostError(
         f"{already}{dollars(total)} are forecast without prompt-cache hits, more than max_cost_usd "
-        f"{cap_usd:g} allows; nothing of it was sent: {parts}"
+        f"{cap_usd:g}; nothing was sent: {parts}"
     )
 
 
@@ -196,8 +196,8 @@ def refuse_without_cap(judges: Iterable[PaidJudge], cap_usd: float) -> None:
     paid = dict.fromkeys(judge.model for judge in judges if not judge.price.free)
     if paid and not cap_usd:
         raise DataError(
-            f"{' and '.join(paid)} must be paid: set max_cost_usd, the most that this run may cost "
-            "(see `arena-kit cost`)"
+            f"{' and '.join(paid)} must be paid: set max_cost_usd, the cost limit of the run (see "
+            "`arena-kit cost`)"
         )
 
 

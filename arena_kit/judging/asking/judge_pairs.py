@@ -168,6 +168,7 @@ def _verdicts(
         done = min(done + n, total)
         on_progress(done, total)
 
+    options = replace(options, answered=bool(before) or requests[0].attempt > 1)
     answers = ask(fresh, judge, ledger, options, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
     verdicts: list[records.Verdict | None] = []

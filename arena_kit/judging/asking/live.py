@@ -9,7 +9,7 @@ from __future__ import annotations
 import threading
 import time
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 
@@ -29,6 +29,8 @@ _HOPELESS = 5
 _SECOND_TRY, _GROWTH = 3.0, 4.0
 #: So many failures in a row may be one question's; until then calls are so many seconds apart.
 _ONE_QUESTION, _SOON = 50, 0.25
+#: When only so many questions are left and others were answered, no outage is waited out.
+_FEW_QUESTIONS = 3
 
 
 @dataclass(slots=True)
@@ -54,7 +56,8 @@ class Live(Asking[base.LiveJudge]):
 
     A busy reply lets its worker go: the request is sent again when the others have been, and
     `max_tries` times in all. Where nobody is answered, one call at a time is tried, further and
-    further apart, and none of that counts as a try as long as no answer has come at all.
+    further apart, and none of that counts as a try as long as no answer has come at all, unless
+    only a few questions are left.
     """
 
     _no_answers: int = 0
@@ -75,9 +78,14 @@ class Live(Asking[base.LiveJudge]):
                 self._sleep(min(wait, self.options.backoff.longest_wait))
                 self._outage = self._no_outage()
             self._round(left)
-            tries += bool(self.answers or not self._outage.failures)
+            tries += bool(self.answers or not self._outage.failures or self._few(left.values()))
             left = {k: requests[k] for k, result in self.failed.items() if result.again}
         self._tell_failures(len(requests))
+
+    def _few(self, left: Collection[Asked]) -> bool:
+        """Whether only few questions are left of a run that has answers to others."""
+        answered = self.answers or self.options.answered
+        return bool(answered) and len({each.prompt_id for each in left}) <= _FEW_QUESTIONS
 
     def _no_outage(self) -> _Outage:
         return _Outage(self.options.backoff.waits(), time.monotonic())
@@ -86,8 +94,8 @@ class Live(Asking[base.LiveJudge]):
         failed = [r.answer for r in self.failed.values() if r.answer.status is Status.ERRORED]
         if failed:
             self.options.say(
-                f"{len(failed)} of {n} requests failed and count as errored; running again asks "
-                f"for them: {failed[0].detail}"
+                f"{len(failed)} of {n} requests failed (status errored); another run sends them "
+                f"again: {failed[0].detail}"
             )
 
     def _refuse_owed(self, requests: Requests) -> None:
@@ -146,8 +154,9 @@ class Live(Asking[base.LiveJudge]):
         if time.monotonic() > outage.tell_after:
             self.options.say(f"{outage.detail}; {backoff.waiting(outage.since)}")
             outage.tell_after = time.monotonic() + _TELL_EVERY
-        one_question = self.answers and outage.failures < _ONE_QUESTION
-        self._sleep(min(next(outage.waits), _SOON if one_question else backoff.longest_wait))
+        soon = self.answers and outage.failures < _ONE_QUESTION
+        soon = soon or self._few([request for _, request in calls.todo])
+        self._sleep(min(next(outage.waits), _SOON if soon else backoff.longest_wait))
 
     def _sleep(self, seconds: float) -> None:
         """Wait so long, or for as long as the service wishes."""
@@ -170,9 +179,7 @@ class Live(Asking[base.LiveJudge]):
         except base.UnsureError as error:
             free = self.judge.price.free
             doubt = "" if free else ", and it may have been billed"
-            failure = _failure(
-                request, f"no answer came{doubt}: {error}", Status.MISSING, again=free
-            )
+            failure = _failure(request, f"no answer{doubt}: {error}", Status.MISSING, again=free)
             reply = error.line if isinstance(error, base.NoAnswerError) else ""
             return failure._replace(line=reply, no_answer=bool(reply))
         except base.PausedError as error:
@@ -202,7 +209,7 @@ class Live(Asking[base.LiveJudge]):
             self._outage.add(result)
             return
         if self._outage.tell_after and result.billed:
-            self.options.say("the service answers again")
+            self.options.say("the service responds again")
         self._outage = self._no_outage()
 
     def _refuse_hopeless(self) -> None:
@@ -210,8 +217,8 @@ class Live(Asking[base.LiveJudge]):
         if self._no_answers >= _HOPELESS:
             last = next(r.answer.detail for r in reversed(self.failed.values()) if r.no_answer)
             raise base.ServiceError(
-                f"{self._no_answers} replies in a row were no answer, so no more was asked; "
-                f"running again asks for what is missing: {last}"
+                f"{self._no_answers} consecutive replies were no answer, so the run stopped; "
+                f"another run sends what is missing: {last}"
             )
         hopeless = [r.answer.detail for r in self.failed.values() if not r.again and not r.pause]
         if not self.answers and len(hopeless) >= _HOPELESS:
@@ -224,7 +231,7 @@ def close_abandoned(ledger: Ledger, options: AskOptions, requests: Requests) -> 
     """
     for intent in ledger.open_intents("live"):
         owed = list(ledger.awaited(intent).values())
-        detail = "its process ended before an answer came, and it may have been billed"
+        detail = "its process ended before the answer; it may have been billed"
         lost = {e.key: _failure(e, detail, Status.MISSING, again=False) for e in owed}
         results = options.with_unknown_costs(lost, requests)
         ledger.record(intent, [(each, results[each.key]) for each in owed], intent.run)

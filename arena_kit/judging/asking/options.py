@@ -94,9 +94,12 @@ class AskOptions:
         Send one request of each system text ahead, so that the others find it cached.
     max_tries
         How often a request that failed unpaid is sent in one run. Where nobody is answered, a
-        live call is tried again for as long as `backoff` has patience.
+        live call is tried again for as long as `backoff` has patience, unless only a few questions
+        of a run that has answers are left.
     budget
         What requests are forecast at, and the cap; None where nothing can cost.
+    answered
+        Whether the run already has answers to others of its requests, so that not everything fails.
     say
         Told, in words, what is being waited for.
     """
@@ -105,6 +108,7 @@ class AskOptions:
     prewarm: bool = False
     max_tries: int = 3
     budget: Budget | None = None
+    answered: bool = False
     say: Callable[[str], None] = _silent
     backoff: Backoff = Backoff()
 

@@ -132,7 +132,7 @@ class Claude:
             )
         able = info.capabilities
         if self.verdict and able and not able.structured_outputs.supported:
-            raise ServiceError(f"{self.model} cannot be held to a JSON schema")
+            raise ServiceError(f"{self.model} does not support a JSON schema")
         for request in base.first_of_each(requests):
             self.count_tokens(request)
         if info.lifecycle == "deprecated":
@@ -187,7 +187,7 @@ class Claude:
             words = f"{what}: the reply is no JSON" if no_json else str(error)
             raise (base.BusyError if unsure is None else base.UnsureError)(words) from None
         except httpx2.InvalidURL as error:
-            raise ServiceError(f"{what}: an address that cannot be used ({error})") from None
+            raise ServiceError(f"{what}: invalid address ({error})") from None
 
     @property
     def _once(self) -> anthropic.Anthropic:
@@ -406,7 +406,7 @@ def _read_result(line: bytes, price: Price, *, whole: bool = True) -> Result | N
     if match is None:
         return None
     text = line.decode("utf-8", "replace")
-    return _errored(match[1].decode(), "a result line that makes no sense", text)
+    return _errored(match[1].decode(), "an unreadable result line", text)
 
 
 def _errored(name: str, detail: str, line: str) -> Result:

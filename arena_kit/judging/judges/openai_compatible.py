@@ -97,7 +97,7 @@ class ChatJudge:
         if response.status_code in (401, 403) or response.has_redirect_location:
             raise self._refusal(response, "listing models")
         if response.status_code == 404:
-            raise ServiceError(f"{self.base_url} has no /models: is a /v1 missing in base_url?")
+            raise ServiceError(f"{self.base_url} has no /models; base_url may lack /v1")
         try:
             listed = {str(row["id"]) for row in response.json()["data"]}
         except (ValueError, KeyError, TypeError):

@@ -128,6 +128,9 @@ class Ledger:
                 if say is None:
                     raise LockedError(self._holder()) from None
                 say(f"waiting: {self._holder()}")
+            except OSError as error:
+                told = f"answers could not be kept ({error.strerror}), so nothing new is asked"
+                raise DataError(f"{self.path}: {told}") from None
         try:
             with kept_open(self.path) as con:
                 con.execute(
@@ -142,8 +145,8 @@ class Ledger:
         row = self._row("SELECT pid, host, since FROM holder", absent=())
         who = "process {} on {}, since {}".format(*row) if row else "another process"
         return (
-            f"{self.path}: another run is asking judges through this ledger ({who}); "
-            "start again when it has finished, what it paid for is then free"
+            f"{self.path}: another run is using this ledger ({who}); start again when it "
+            "has finished; its answers are then free"
         )
 
     def plan(
@@ -228,7 +231,7 @@ class Ledger:
         if salt is None:
             raise DataError(
                 f"{self.path}: the secret on which all its cache keys depend is damaged, so every "
-                "request would be asked, and paid for, again; put a backup in its place"
+                "request would be paid again; restore a backup"
             )
         return salt
 
@@ -374,9 +377,7 @@ class Ledger:
     def back_up(self, to: Path) -> None:
         """Copy the file as it stands, also while a run writes to it; whole or not at all."""
         if to.exists():
-            raise DataError(
-                f"{to}: there is a file already, and a backup replaces none; name another"
-            )
+            raise DataError(f"{to}: this file exists; name a new one for the backup")
         with (
             opened(self._existing()) as con,
             whole_file(to) as part,
@@ -425,16 +426,16 @@ class Ledger:
             more = f" and {len(damaged) - _NAMED} more" if len(damaged) > _NAMED else ""
             raise DataError(
                 f"{self.path}: the kept answer to {', '.join(damaged[:_NAMED])}{more} is damaged "
-                "and not used; `arena-kit ledger check --forget-damaged` lets it be asked, and "
-                "paid for, again"
+                "and not used; to request and pay it again: `arena-kit ledger check "
+                "--forget-damaged`"
             )
 
     def _refuse_unsound(self, con: sqlite3.Connection, table: str) -> None:
         """Raise when a table is damaged, so that something in it may not be found."""
         if errors := integrity_errors(con, table):
             raise DataError(
-                f"{self.path}: its table {table} is damaged ({errors[0]}), so that what was paid "
-                "for may not be found; see `arena-kit ledger check`, or put a backup in its place"
+                f"{self.path}: its table {table} is damaged ({errors[0]}), so paid answers may "
+                "not be found; see `arena-kit ledger check`, or restore a backup"
             )
 
 

@@ -114,6 +114,9 @@ class Asked(Protocol):
     def request_id(self) -> str: ...
 
     @property
+    def prompt_id(self) -> str: ...
+
+    @property
     def system(self) -> str: ...
 
     @property
@@ -147,6 +150,10 @@ class JudgeRequest(NamedTuple):
     def request_id(self) -> str:
         again = f"@{self.repetition}" if self.repetition else ""
         return f"{self.presentation.request_id}#{self.attempt}{again}"
+
+    @property
+    def prompt_id(self) -> str:
+        return self.presentation.pair.prompt_id
 
     @property
     def seed(self) -> None:

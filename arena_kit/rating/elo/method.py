@@ -219,26 +219,23 @@ def holding(elo: base.Ratings, strengths: base.Ratings) -> Floats:
 
 
 def caution(elo: base.Ratings, strengths: base.Ratings) -> str:
-    """That Elo's intervals hold the truth too seldom and why, in a sentence; empty where they do
-    not.
-    """
+    """A warning that Elo's intervals cover less than 95 %, and why; empty where they do not."""
     held = holding(elo, strengths)
     way = claims.shrinkage(elo, strengths)
     if np.isnan(held).all() or not way < _CONVERGED:
         return ""
     off = held < _MIN_COVERAGE_OF_ONE
     if np.nanmean(held) < _MIN_COVERAGE:
-        whose, share = "intervals hold", float(np.nanmean(held))
+        whose, share = "intervals cover", float(np.nanmean(held))
     elif off.any():
         names = [model for model, each in zip(elo.models, off, strict=True) if each]
-        whose, share = f"interval of {', '.join(names)} holds", held[off].mean()
+        whose, share = f"interval of {', '.join(names)} covers", held[off].mean()
     else:
         return ""
-    k, start = elo.settings["k"], elo.settings["initial"]
     return (
-        f"Elo's evidence {whose} the truth in about {100 * share:.0f}% of cases, not in 95%: at K "
-        f"{k:g} so few battles take ratings only {100 * way:.0f}% of the way from {start:g} to "
-        "Bradley–Terry's; use those, or a larger K."
+        f"Elo's 95% {whose} about {100 * share:.0f}% here: at K {elo.settings['k']:g} Elo has not "
+        f"converged (its scale is {100 * way:.0f}% of Bradley–Terry's); use Bradley–Terry or a "
+        "larger K."
     )
 
 

@@ -50,8 +50,8 @@ class Worth:
 class HybridRatings:
     """Ratings by people and judge together, and what they were made of.
 
-    `ratings` are on the scale of people's votes; their intervals hold the truth in 95 % of models
-    *on average*, less often for a model on which the judge errs more than usual. `disagreements`
+    `ratings` are on the scale of human votes; their intervals cover 95 % *on average* over models,
+    less for a model on which the judge errs more than usual. `disagreements`
     names models on which the two differ by more than the judge's usual error, `left_out` those
     with too few human votes, which do not count, and how many they are.
     """

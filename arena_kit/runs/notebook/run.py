@@ -145,7 +145,7 @@ class NotebookRun:
             return
         plan = self.plan()
         if plan is None:
-            raise DataError(f"{self.name} asks no judge, so nothing can be asked again")
+            raise DataError(f"{self.name} calls no judge, so there is no request to repeat")
         plan.ask_again(status, say)
 
     def into(self, record: Record, *, progress: bool) -> Record:
@@ -270,7 +270,7 @@ def _given(
     replayed: dict[str, Any] = {}
     if from_record is not None:
         if settings.parameters_of(notebook.stem) is not settings.RunParams:
-            raise DataError(f"--from-record repeats verdicts, and {notebook.stem} asks no judge")
+            raise DataError(f"--from-record repeats verdicts, but {notebook.stem} calls no judge")
         known = notebook_defaults(notebook)
         taken = replay_parameters(from_record).items()
         replayed = {name: value for name, value in taken if name in known}

@@ -115,7 +115,7 @@ class PlacementVerdicts:
     def examples(self) -> Shown:
         """A clear verdict and an inconsistent one on the model, with all texts."""
         if self.judgments is None or self.plan.tournament is None:
-            elsewhere = "The verdicts were made elsewhere; their texts are not at hand."
+            elsewhere = "The verdicts were made elsewhere; their texts are not available."
             return Shown(f"<p>{elsewhere}</p>", elsewhere)
         entrant, own = self.plan.tournament.sample.entrant, self.judgments.plan.material
         mine = [j for j in self.judgments if entrant in (j.pair.entrant_a, j.pair.entrant_b)]
@@ -456,11 +456,11 @@ def _worth(placed: Placed, *, wanted: bool) -> str:
     """What a verdict was taken to be worth; `wanted` says that this was to be calibrated."""
     fit = placed.calibration
     if fit is None and wanted:
-        return "count in full, for want of battles that people and the judge both decided"
+        return "count in full: too few battles decided by human votes and by the judge"
     if fit is None:
         return "count in full"
     return (
-        f"a clear one is worth {fit.worth:.2f} of a win (temperature {fit.temperature:.2f}, "
+        f"a clear one counts {fit.worth:.2f} of a win (temperature {fit.temperature:.2f}, "
         f"from {fit.n_shared} battles that people decided too)"
     )
 
@@ -469,10 +469,8 @@ def _judge_error(placed: Placed) -> str:
     """How far the judge is from people."""
     error = placed.judge_error
     if error is None:
-        return (
-            "unknown: needs 5 other models that people and the judge compared on the same battles"
-        )
-    return f"{error.sd:.0f} points (SD), as {error.n_models} other models show that both rated"
+        return "unknown: needs 5 other models with human votes and verdicts on the same battles"
+    return f"{error.sd:.0f} points (SD), estimated from {error.n_models} other models"
 
 
 _INTERVAL = (

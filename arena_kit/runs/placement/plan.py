@@ -210,7 +210,7 @@ class PlacementPlan:
         column, judged = self.settings.judged_winner, self.verdicts
         judges = [] if judged is None else votes.judges_of(judged)
         named = self.params.judge_model or next(iter(judges), "")
-        return named or ("a judge without a name" if column == "winner" else column)
+        return named or ("an unnamed judge" if column == "winner" else column)
 
     @property
     def note(self) -> str:
@@ -244,7 +244,7 @@ class PlacementPlan:
             return " (demo judge, ignores rubrics)"
         definition = self.settings.generate
         own = definition is not None and definition.model == self.judge_model
-        return " (judges its own answers, which judges tend to favour)" if own else ""
+        return " (judges its own answers: risk of self-preference)" if own else ""
 
     def _repr_html_(self) -> str:
         forecast = placement.forecast(self.forecast)
@@ -303,7 +303,7 @@ def _refuse_contradictions(params: PlacementParams, settings: files.PlacementSet
             f"{'both are' if made else 'neither is'} given"
         )
     if settings.texts and settings.languages:
-        raise DataError("placement.languages has no effect with texts: a prompt bank names none")
+        raise DataError("placement.languages has no effect: a prompt bank has no languages")
     if settings.soft and settings.n_shared < MIN_SHARED:
         raise DataError(
             f"placement.soft needs {MIN_SHARED} battles that people and the judge both decide: set "

@@ -23,7 +23,7 @@ WINRATE_COLUMNS = (
 #: What the fields of elo_results.json mean.
 _FIELDS = (
     "sem (also order_sem) is the Monte-Carlo error of the mean over shuffled orders. se, ci95_low "
-    "and ci95_high come from resampled questions: they say what other questions might give."
+    "and ci95_high come from resampled questions: they reflect sampling of questions."
 )
 
 #: Verdicts of requests that a run asked a second time.
@@ -133,7 +133,7 @@ def elo_results(
 
 
 def bradley_terry(board: Board) -> dict[str, Any]:
-    """Per dimension: ratings with intervals and possible ranks, what may be said about the order,
+    """Per dimension: ratings with intervals and rank ranges, what may be said about the order,
     how probable it is that one entrant is above another (for one pair named beforehand), and the
     settings. A dimension without a rating is empty.
     """

@@ -159,14 +159,14 @@ def _warnings(
     if asked != asked_after:
         warnings.append(
             f"The prompt sets differ ({len(asked)} before, {len(asked_after)} after, "
-            f"{len(asked & asked_after)} in both): a change may be the prompts'."
+            f"{len(asked & asked_after)} in both): changes may be due to the prompts."
         )
     elif prompts[0] != prompts[1]:
-        warnings.append("The prompts come from files that differ: a change may be the prompts'.")
+        warnings.append("The prompt files differ: changes may be due to the prompts.")
     if names[0] != names[1]:
-        warnings.append(f"The judges differ{_two(names)}: a change may be the judge's.")
+        warnings.append(f"The judges differ{_two(names)}: changes may be due to the judge.")
     elif judges[0] != judges[1]:
-        warnings.append("The judge's settings differ: a change may be the judge's.")
+        warnings.append("The judge's settings differ: changes may be due to the judge.")
     if centers[0] != centers[1]:
         warnings.append(
             f"The centers differ{_two(centers)}: only gaps between entrants are compared."

@@ -85,7 +85,7 @@ class OpenedRun:
 
     @property
     def bradley_terry(self) -> pd.DataFrame:
-        """Bradley–Terry's ratings with intervals and possible ranks: what claims rest on."""
+        """Bradley–Terry's ratings with intervals and rank ranges: what claims rest on."""
         return self._method("bradley_terry")
 
     @property

@@ -49,11 +49,11 @@ def prunable(
     linked there stands elsewhere and is not looked at.
     """
     if older_than is None and not status:
-        raise DataError("say which records: with --older-than, --status or both")
+        raise DataError("name the records with --older-than, --status or both")
     records = readable_records(folder)
     manifests = {path: manifest for path, manifest in records if not path.is_symlink()}
     matching = [path for path, own in manifests.items() if _matches(own, older_than, status)]
-    unfit = "it found its judge not usable, which later runs heed"
+    unfit = "it found its judge not usable, which later runs check"
     kept = {path: unfit for path in matching if _forbids(manifests[path])}
     kept |= {path: "it is still running" for path in matching if _runs(path)}
     named = {path: manifest.get("parameters") for path, manifest in manifests.items()}
@@ -73,7 +73,7 @@ def remove(record: Path) -> None:
         with _locked(record):
             shutil.rmtree(record)
     except Timeout:
-        raise LockedError(f"{record}: this run is going again") from None
+        raise LockedError(f"{record}: this run is active again") from None
 
 
 @contextmanager

@@ -138,7 +138,7 @@ def placed_together(placed: Placed, human: BattleLog, judged: BattleLog) -> Hybr
 
 
 def hybrid_summary(found: HybridRatings) -> dict[str, Any]:
-    """All of a board as plain values for JSON: ratings with possible ranks, what people and
+    """All of a board as plain values for JSON: ratings with rank ranges, what people and
     judge say, what the judge is worth, who stands out, and what may be said about the order.
     """
     return found.as_dict() | {

@@ -11,28 +11,27 @@ from typing import Any
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
-from arena_kit.files import DataError, file_hash, read_text, write_json, write_text
+from arena_kit.files import file_hash, read_text, write_json, write_text
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer, about, order
 from arena_kit.reporting.board import Board, label
 from arena_kit.reporting.figures import Plot
 from arena_kit.reporting.html import export_report
-from arena_kit.runs.record.record import Record, find_root, runs_folder
+from arena_kit.runs.record.record import Record, near_runs
 
-_QUESTION = "Who is ahead in these battles, and how sure can we be?"
+_TITLE = "Rating: who is ahead, and how sure can we be?"
 _RATINGS = "Each interval is about one model; whether two models differ is a question on their gap."
 _PAIRS = (
     "Each probability is for one pair named beforehand. A *decided* order holds for all pairs at "
     "once; an *unresolved* order is not one to report."
 )
-_FILES = "`arena-kit rate` with the folder of the record gives this board again."
 
 
 def publish_rating(board: Board, battles: BattleLog | None, file: Path, page: Path) -> Record:
     """Write the page of a board and a record of how it was made; battles that were not held in
     memory are not copied.
     """
-    record = Record.create(_folder(page), "rate")
+    record = Record.create(near_runs(page.parent), "rate")
     board = board.model_copy(update={"title": board.title or file.stem})
     with record.failing():
         told = {"file": str(file), "method": board.method, "settings": board.settings}
@@ -43,17 +42,9 @@ def publish_rating(board: Board, battles: BattleLog | None, file: Path, page: Pa
         answer = _answer(board, file, record)
         board.write(record.path)
         write_json(record.path / ANSWER_FILE, answer.as_dict())
-        _write_report(board, answer, record, f"Rating of {file.name}")
+        _write_report(board, answer, record)
         write_text(page, read_text(record.path / "report.html"))
     return record.close()
-
-
-def _folder(page: Path) -> Path:
-    """Where the record goes: as those of runs do, or beside the page outside a workspace."""
-    try:
-        return runs_folder(find_root())
-    except DataError:
-        return runs_folder(page.parent)
 
 
 def _answer(board: Board, file: Path, record: Record) -> RunAnswer:
@@ -62,39 +53,37 @@ def _answer(board: Board, file: Path, record: Record) -> RunAnswer:
     named = [each.model_copy(update={"name": each.name or board.title}) for each in rated]
     facts = {"file": file.name, "battles": f"{board.n_battles:,}", "method": label(board)}
     return RunAnswer(
-        question=_QUESTION,
+        question=f"Who is ahead in {file.name}, and which differences are decided?",
         sentences=[order(each) for each in named if each.orders],
-        caveats=[*about(board), *board.notes, *(note for each in rated for note in each.notes)],
+        caveats=about(board),
         facts={**facts, "cost": "nothing", **record.facts},
     )
 
 
-def _write_report(board: Board, answer: RunAnswer, record: Record, title: str) -> None:
-    """The notebook and its page; only Bradley–Terry has probabilities of pairs."""
+def _write_report(board: Board, answer: RunAnswer, record: Record) -> None:
+    """The notebook and its page."""
     from nbformat import v4, writes
 
     make: Any = v4
-    book = make.new_notebook(metadata={"title": title})
-    for text, code, *shown in _sections(board, answer, title):
-        for plot in shown:
-            if isinstance(plot, Plot):
-                record.keep_figure(plot)
-        cells = make.new_code_cell(code, outputs=[_output(each) for each in shown])
-        book.cells += [make.new_markdown_cell(text), *([cells] if code else [])]
+    book = make.new_notebook(metadata={"title": _TITLE})
+    for text, code, *shown in _sections(board, answer):
+        for plot in (each for each in shown if isinstance(each, Plot)):
+            record.keep_figure(plot)
+        cell = make.new_code_cell(code, outputs=[_output(each) for each in shown])
+        book.cells += [make.new_markdown_cell(text), cell]
     notebook = record.path / "report.ipynb"
     write_text(notebook, writes(book))  # type: ignore[no-untyped-call]
     export_report(notebook, notebook.with_suffix(".html"))
 
 
-def _sections(board: Board, answer: RunAnswer, title: str) -> Iterator[tuple[Any, ...]]:
-    """A text, the code under it, and what that shows."""
+def _sections(board: Board, answer: RunAnswer) -> Iterator[tuple[Any, ...]]:
+    """A text, the code under it, and what that shows; only Bradley–Terry compares all pairs."""
     code = 'import arena_kit as ak\n\nboard = ak.Board.read("board.json")\nboard.plot()'
-    yield f"# {title}", code, board.plot(), answer
+    yield f"# {_TITLE}", code, board.plot(), answer
     yield f"## Ratings\n\n{_RATINGS}", "board", board
     if any(each.above for each in board.dimensions):
         code = "display(board.plot_pairs())\nboard.orders()"
         yield f"## Who is above whom?\n\n{_PAIRS}", code, board.plot_pairs(), board.orders()
-    yield f"## Artifacts\n\n{_FILES}", ""
 
 
 def _output(shown: Any) -> Any:

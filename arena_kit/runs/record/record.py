@@ -60,6 +60,14 @@ def runs_folder(root: Path) -> Path:
     return Path(os.environ.get(RUNS_VARIABLE) or root / "runs")
 
 
+def near_runs(folder: Path) -> Path:
+    """Where records are: those of the workspace, or outside of any those beside a folder."""
+    try:
+        return runs_folder(find_root())
+    except DataError:
+        return runs_folder(folder)
+
+
 def utc_now() -> str:
     """This moment, as manifests write it."""
     return datetime.now(UTC).isoformat(timespec="seconds").replace("+00:00", "Z")
@@ -150,7 +158,7 @@ class Record:
             self.release()
             process = self.read().get("process") or {}
             who = f"process {process.get('pid')} on {process.get('host')}"
-            raise LockedError(f"{self.path}: this run is still going ({who})") from None
+            raise LockedError(f"{self.path}: this run is still active ({who})") from None
 
     @property
     def held(self) -> bool:
@@ -417,7 +425,7 @@ def _opened_again(record: Record, mode: str) -> None:
     if _latest[mode] == record.path or not _is_open(record):
         return
     if record.read().get("cost"):
-        record.finish(error="opened again before the record was saved")
+        record.finish(error="reopened before the record was saved")
     else:
         shutil.rmtree(record.path, ignore_errors=True)
     record.release()

@@ -85,7 +85,7 @@ class Backend:
         if self.kind == "openai_compatible" and keyless and _is_here(self.base_url):
             return Price(model=self.model, input=0, output=0, source="served from this machine")
         raise DataError(
-            f"no price is known for the model {self.model!r}; add it to the price file "
+            f"there is no price for the model {self.model!r}; add it to the price file "
             f"(0 for a server of your own); listed: {', '.join(prices)}"
         )
 

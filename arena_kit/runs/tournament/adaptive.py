@@ -75,17 +75,17 @@ class _Dimension:
         return replace(self, table=table, rounds=(*self.rounds, known))
 
     def why_stopped(self, margin: float) -> str:
-        """Why it was judged no further."""
+        """Why judging stopped."""
         if not self.rounds or self.rounds[-1].ratings is None:
-            return "no rating exists for what was judged"
+            return "the battles so far give no rating"
         standings = {pair.standing for pair in self.rounds[-1].neighbours}
         if standings <= {"decided", "equivalent"}:
-            return "every neighbour is decided" + (" or equivalent" if margin else "")
+            return "every adjacent pair is decided" + (" or equivalent" if margin else "")
         if not self.table.left.any():
-            return "every call was made"
+            return "every pair was judged"
         if "open" not in standings:
-            return "the calls that are left would hardly decide what is open"
-        return "the money or the rounds that were allowed are used up"
+            return "the remaining pairs are unlikely to resolve any order"
+        return "the limit on cost or rounds was reached"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -146,7 +146,7 @@ class Rounds:
 
     @property
     def stopped(self) -> dict[str, str]:
-        """Why each dimension was judged no further, in words."""
+        """Why judging of each dimension stopped, in words."""
         margin = self.method.margin
         return {name: each.why_stopped(margin) for name, each in self._dimensions.items()}
 

@@ -50,6 +50,10 @@ class Question:
         return f"generate|{self.entrant}|{self.prompt.prompt_id}"
 
     @property
+    def prompt_id(self) -> str:
+        return self.prompt.prompt_id
+
+    @property
     def system(self) -> str:
         return self.definition.system
 
@@ -263,8 +267,6 @@ class Job:
         failed, by prompt.
         """
         run, written = progress.record.token, self._kept_rows(file)
-        tries, say = self.max_tries, progress.say
-        options = AskOptions(run=run, max_tries=tries, budget=self.budget, say=say)
 
         def write(_n: int) -> None:
             self._write(file, written)
@@ -274,6 +276,8 @@ class Job:
         fresh = self.fresh()
         if fresh and self.params.offline:
             raise DataError(f"offline, but {len(fresh)} responses of {file} are not made")
+        how: dict[str, Any] = {"max_tries": self.max_tries, "budget": self.budget}
+        options = AskOptions(run=run, say=progress.say, answered=bool(written), **how)
         answers = ask(fresh, self.judge, self.ledger, options, write) if fresh else {}
         answers = self.ledger.get(self.questions) | answers
         return {

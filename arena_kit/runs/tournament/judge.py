@@ -97,7 +97,7 @@ class Judgments(Sequence[Judgment]):
             plan.rules,
             more=suite.measures if suite else concerns(measures, plan.rules),
             full=full,
-            note=f"This run was allowed although {earlier}." if earlier else note,
+            note=f"This run was allowed, but {earlier}." if earlier else note,
         )
 
     def examples(self) -> Shown:
@@ -111,7 +111,7 @@ class Judgments(Sequence[Judgment]):
     def _repr_html_(self) -> str:
         """Verdicts by status, what canaries say of the judge, and what the run paid."""
         plan, token = self.plan, self.record.token
-        words = " ".join(self.canaries.sentences()) if self.canaries else "none were asked"
+        words = " ".join(self.canaries.sentences()) if self.canaries else "none"
         paid = tournament_tables.spending(
             self.spending,
             self.judgments,
@@ -133,9 +133,7 @@ def refuse_unready(plan: Plan) -> None:
         return
     heeds_pilot = plan.mode != "pilot" and not plan.tournament.judge.allow_failed
     if heeds_pilot and (why := failed_pilot(plan)):
-        raise UnfitJudgeError(
-            f"{why}; nothing was sent (judge.allow_failed lets the run go on all the same)"
-        )
+        raise UnfitJudgeError(f"{why}; nothing was sent (judge.allow_failed: true overrides this)")
     if isinstance(plan.judge, PaidJudge):
         plan.judge.ready()
 
@@ -256,7 +254,7 @@ def _repeats(plan: Plan, record: Record, judgments: Sequence[Judgment]) -> tuple
     if not pairs:
         return ()
     with judging_progress(record, unit="repeated verdict") as progress:
-        progress.say(f"repeats: {2 * len(pairs)} requests asked a second time")
+        progress.say(f"repeats: {2 * len(pairs)} requests are sent a second time")
         try:
             again = _ask(plan, progress, pairs, repetition=REPEAT)
         except CostError as error:

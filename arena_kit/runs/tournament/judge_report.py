@@ -150,7 +150,7 @@ class JudgeComparison:
         return {
             "judges": ", ".join(each.judge for each in self.judges),
             **self.sources.facts,
-            "cost": "nothing, these verdicts were there",
+            "cost": "nothing, the verdicts existed",
             **self.record.facts,
         }
 
@@ -159,7 +159,7 @@ class JudgeComparison:
         if self.judgments is not None:
             return caveats(self.judgments.plan, self.record.read())
         why = self.sources.no_texts if self.sources.records else ""
-        return [f"Length, strata and rubric use are left out: {why}."] if why else []
+        return [f"Length bias, strata and rubric use were not measured: {why}."] if why else []
 
 
 def measure_judges(sources: JudgeSources) -> JudgeComparison:
@@ -240,7 +240,7 @@ def _embedded(sources: JudgeSources) -> Judged:
     plan = sources.plan
     if plan is None:
         quality = JudgeQuality(judge=sources.settings.baseline.model)
-        why, gate = f"not asked: {sources.no_texts}", quality.gate(sources.rules)
+        why, gate = f"not run: {sources.no_texts}", quality.gate(sources.rules)
         return Judged(judge=quality.judge, source=why, quality=quality, gate=gate)
     baseline, own, records = plan.tournament.judge.baseline, plan.material, sources.records.values()
     shared = {each.pair for judgments in records for each in judgments}

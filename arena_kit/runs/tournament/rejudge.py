@@ -63,7 +63,7 @@ class Rejudged:
         reasons = ", ".join(f"{why}: {n}" for why, n in self.why.items())
         return (
             f"{sum(self.why.values())} pairs of {self.record.name} of which {self.judge_model} was "
-            f"unsure ({reasons}); its verdicts on the other {len(self.kept)} stand"
+            f"unsure ({reasons}); its verdicts on the other {len(self.kept)} pairs are kept"
         )
 
 
@@ -74,7 +74,7 @@ def rejudged(
     `which` is `all`, or `unsure` for those of which the record's judge was unsure.
     """
     if not record.is_dir():
-        raise DataError(f"replay_from: {record} is no record, whose pairs could be judged again")
+        raise DataError(f"replay_from: {record} is not a run record")
     judgments = _recorded_judgments(record, pairing.pairs, material)
     if not judgments:
         raise DataError(f"{record}: has no verdict on any pair of this run")
@@ -85,7 +85,7 @@ def rejudged(
     reasons = {j.pair: unsure(j, repeats.get(j.pair)) for j in judgments}
     asked = [why for why in reasons.values() if why] if which != "all" else []
     if which != "all" and not asked:
-        raise DataError(f"{record}: its judge was sure of every pair, so none is judged again")
+        raise DataError(f"{record}: its judge was sure of every pair; none is judged again")
     return replace(pairing, pairs=tuple(reasons)), Rejudged(
         record=record,
         judge_model=" + ".join(models),
@@ -100,15 +100,15 @@ def unsure(judgment: Judgment, repeat: Judgment | None = None) -> str:
     `repeat` is the judgment of the same pair by the same judge, asked again.
     """
     if judgment.settlement is Settlement.INCOMPLETE:
-        return "an order has no verdict"
+        return "missing verdict"
     if judgment.settlement is Settlement.INCONSISTENT:
-        return "the orders disagree"
+        return "verdict changed with presentation order"
     outcome = (judgment.settlement, judgment.winner)
     if repeat is not None and (repeat.settlement, repeat.winner) != outcome:
-        return "repeated answers disagree"
+        return "repeated answers differ"
     share = share_of_first(judgment)
     weak = share is not None and judgment.winner and max(share, 1 - share) < _STRONG
-    return "the grade is weak" if weak else ""
+    return "weak grade" if weak else ""
 
 
 def _recorded_judgments(record: Path, pairs: Sequence[Pair], material: Material) -> list[Judgment]:
@@ -151,11 +151,11 @@ class Changed:
         slots = [self.slots[when]["slot_a_rate"] for when in ("before", "after")]
         leaning = " → ".join("–" if s is None else f"{s:.1%}" for s in slots)
         rate = self.decided.rate
-        same = f"on {rate.n} pairs both name a winner, the same on {rate}"
-        same = same if rate.n else "no pair has a winner from both"
+        same = f"the winner agrees on {rate} of {rate.n} pairs"
+        same = same if rate.n else "no pair has a winner by both judges"
         orders = self.orders.sentence.removeprefix(f"{self.dimension}: d")
         return (
-            f"{self.dimension}: {self.flipped} of {n} verdicts flipped; {same}.{tau} D{orders} "
+            f"{self.dimension}: {self.flipped} of {n} verdicts changed; {same}.{tau} D{orders} "
             f"Slot A: {leaning}."
         )
 
