@@ -211,7 +211,8 @@ def _growth(
 
     def chance(times: float) -> float:
         then = now / times
-        t = float(t_score(likely.bar(middle, now, sqrt(then), bars), times * (df + 1) - 1))
+        bar = likely.bar(middle, now, sqrt(then), 1 - 1 / times, bars)
+        t = float(t_score(bar, times * (df + 1) - 1))
         limit = margin - t * sqrt(then) if margin else t * sqrt(then)
         beyond = likely.beyond(size, now, then, 1 / times, limit)
         return (1 - beyond) * (limit > 0) if margin else beyond

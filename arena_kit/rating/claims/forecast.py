@@ -65,14 +65,16 @@ class Spread(NamedTuple):
         moves = np.sqrt(np.maximum(0, (1 - same) ** 2 * kept * now + then - same**2 * now))
         return float(self.weight @ chance_beyond(gap * (same + (1 - same) * kept), bar, moves))
 
-    def bar(self, middle: float, now: float, error: float, bars: Sequence[float]) -> float:
+    def bar(
+        self, middle: float, now: float, error: float, new: float, bars: Sequence[float]
+    ) -> float:
         """What decides two models about `middle` once their gap has this standard error, of `bars`
-        by places apart: others may then stand between them.
+        by places apart: others may then stand between them, as far as evidence is `new`.
         """
         above, bar = self.kept(now) * (middle - self.mean), bars[1]
         for _ in range(2):
             ends = [(above + side * bar * error / 2) / self.deviation for side in (1, -1)]
-            inside = (self.n - 2) * self.weight @ np.subtract(*map(normal_cdf, ends))
+            inside = new * (self.n - 2) * self.weight @ np.subtract(*map(normal_cdf, ends))
             bar = float(np.interp(1 + inside, range(len(bars)), bars))
         return bar
 

@@ -307,7 +307,8 @@ def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
         then, shared = (scale * gap_variance(each, i, j) for each in (after, both))
         high, low = ratings[above].rating, ratings[below].rating
         error = sqrt(then)
-        bar = _t(likely.bar((high + low) / 2, now, error, bars), meetings.questions)
+        moved = likely.bar((high + low) / 2, now, error, 1 - shared / now, bars)
+        bar = _t(moved, meetings.questions)
         gap, chance = high - low, likely.beyond(high - low, now, then, shared / now, bar * error)
         found.append(Prospect(above=above, below=below, gap=gap, error=error, chance=chance))
     return tuple(found)
