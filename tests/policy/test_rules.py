@@ -335,7 +335,7 @@ def test_neighbours_of_a_board_by_hand() -> None:
     assert found["hi"].more == claims.between(STRENGTHS, ["ih"])[0].more
     assert found["ab"].more is found["ab"].becomes is found["ab"].weeks is None
     without = {p.above + p.below: p for p in neighbour_orders(POLICY, BOARD, STRENGTHS)}
-    assert without["hi"].needs == "about 1,600 more votes should show the reverse order"
+    assert without["hi"].needs == "about 1,500 more votes should show the reverse order"
     strict = replace(POLICY, publication=Publication(margin=0.0))
     (pair,) = neighbour_orders(strict, "bc", STRENGTHS)
     assert pair.becomes is Verdict.DECIDED
@@ -350,7 +350,7 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
         "of 8 adjacent pairs in the top 9, 4 are decided, 1 equivalent within 20 points, 1 decided "
         "in the reverse order and 2 unresolved; in Bradley–Terry order, 4 of 8 are decided or "
         "equivalent; the votes decide e above d, against the board; nearest to a decision: h over "
-        "i, about 1,600 more votes should show the reverse order (about 3 weeks at the current "
+        "i, about 1,500 more votes should show the reverse order (about 3 weeks at the current "
         "rate); claims hold for prompts like these"
     )
     assert [pair.above for pair in found.by_votes] == list("abcedfig")

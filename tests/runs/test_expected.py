@@ -88,7 +88,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
     found = expected("pilot", "-p", "strata", json.dumps(STRATA))
     for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
         states = [pair.state == "decided" for pair in claims.neighbours(rated)]
-        assert [each["chance"] == 1 for each in found[dimension]["neighbours"]] == states
+        assert [each["chance"] > 0.5 for each in found[dimension]["neighbours"]] == states
 
 
 def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments, tmp_path: Path) -> None:
