@@ -5,6 +5,7 @@ when it is first used, so `import arena_kit` costs next to nothing.
 """
 
 import re as _re
+import sys as _sys
 from importlib import import_module as _import_module
 from pathlib import Path as _Path
 
@@ -14,6 +15,10 @@ _STUB = _Path(__file__).with_suffix(".pyi").read_text(encoding="utf-8")
 _HOMES = {name: home for home, name in _re.findall(r"\nfrom (\S+) import (\w+) as", _STUB)}
 
 __all__ = ["__version__", *sorted(_HOMES)]  # noqa: PLE0604 (the stub has the names)
+
+
+if "IPython" in _sys.modules:
+    _import_module("arena_kit.battles.display").show_errors_in_short()
 
 
 def __getattr__(name: str) -> object:

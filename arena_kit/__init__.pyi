@@ -62,7 +62,7 @@ from arena_kit.voting.widget import vote as vote
 from arena_kit.validity.voters import voter_tests as voter_tests
 
 # Records and reports
-from arena_kit.runs.record.open_run import open_run as open_run
+from arena_kit.site.open_run import open_run as open_run
 from arena_kit import reporting as reporting
 
 __version__: str

@@ -19,7 +19,11 @@ LONGEST_LINE = 67_108_864
 limits_lifted: ContextVar[bool] = ContextVar("limits_lifted", default=False)
 
 
-class DataError(ValueError):
+class ArenaError(Exception):
+    """What is refused, in a sentence; a notebook shows the sentence without the frames."""
+
+
+class DataError(ArenaError, ValueError):
     """Input that cannot be read as what it claims to be; the message says where."""
 
 
@@ -51,7 +55,7 @@ def visible(text: str) -> str:
     return text.replace("\r\n", "\n").translate(_SHOWN)
 
 
-class LockedError(RuntimeError):
+class LockedError(ArenaError, RuntimeError):
     """A record folder or a ledger that another run holds."""
 
 

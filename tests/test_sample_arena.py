@@ -21,6 +21,7 @@ VOTES, VERDICTS = ARENA / "simulated_votes.csv.gz", ARENA / "judged_by_baseline.
 @pytest.mark.parametrize(
     ("script_name", "name"),
     [
+        ("labels.py", "../simulated_labels.csv.gz"),
         ("simulate.py", VOTES.name),
         # 6,000 matchups; tests/matchmaking/test_scheduler.py notices others at once
         pytest.param("season.py", "season.csv.gz", marks=pytest.mark.slow),

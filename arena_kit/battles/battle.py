@@ -7,7 +7,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from math import inf
 
 from arena_kit.files import DataError
 
@@ -21,6 +20,10 @@ _HOMOGLYPHS = {int(each[:4], 16): each[4] for each in (
     "0408J 03BFo 03BDv 0391A 0392B 0395E 0396Z 0397H 0399I 039AK 039CM 039DN 039FO 03A1P "
     "03A4T 03A5Y 03A7X"
 ).split()}  # fmt: skip
+_HOMOGLYPHS |= dict.fromkeys([*range(0x2010, 0x2016), 0x2212], "-")  # hyphens and dashes
+#: What one battle may weigh: beyond, sums of weights drown the other battles in rounding.
+MAX_WEIGHT = 1e9
+A_WEIGHT = "a number above 0, at most 1,000,000,000"
 _CONFUSABLE = {"LATIN", "CYRILLIC", "GREEK"}
 
 
@@ -143,10 +146,11 @@ def look_alikes(names: Collection[str]) -> str:
 
 
 def _appearance(name: str) -> str:
-    """What names that look alike share: normal form NFKC, with Latin letters for homoglyphs."""
-    if name.isascii():
-        return name
-    return unicodedata.normalize("NFKC", name).translate(_HOMOGLYPHS)
+    """What names that look alike share: normal form NFKC, with Latin letters for homoglyphs, and
+    neither case nor blanks around.
+    """
+    plain = name if name.isascii() else unicodedata.normalize("NFKC", name).translate(_HOMOGLYPHS)
+    return " ".join(plain.casefold().split())
 
 
 def _scripts(name: str) -> set[str]:
@@ -206,8 +210,8 @@ class Battle:
             object.__setattr__(self, "source", read_source(self.source))
         if self.inconsistent is True and self.winner is not Outcome.TIE:
             raise DataError(f"an inconsistent battle has winner 'tie', not {self.winner!r}")
-        if not isinstance(self.weight, _NUMBER) or not 0 < self.weight < inf:
-            raise DataError(f"weight {_clip(self.weight)} is not a positive finite number")
+        if not isinstance(self.weight, _NUMBER) or not 0 < self.weight <= MAX_WEIGHT:
+            raise DataError(f"weight {_clip(self.weight)} is not {A_WEIGHT}")
         share = self.share_a
         if share is not None and not (isinstance(share, _NUMBER) and 0 <= share <= 1):
             raise DataError(f"share_a {_clip(share)} is not a number from 0 to 1")

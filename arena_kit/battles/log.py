@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena_kit.battles.battle import B_WINS, OUTCOMES, Battle, Source
+from arena_kit.battles.battle import (
+    A_WEIGHT,
+    B_WINS,
+    MAX_WEIGHT,
+    OUTCOMES,
+    Battle,
+    Source,
+)
 from arena_kit.battles.display import html_table
 from arena_kit.files import DataError
 
@@ -78,8 +85,11 @@ class BattleLog:
     `a` and `b` index `models` (sorted names), `outcome` indexes `OUTCOMES`. A column that
     no battle has is None; in `share_a`, NaN marks a battle without a soft outcome.
     `covariates` are numbers per battle, each a difference of the first side to the second
-    (of length, say), that `BradleyTerry` can control for. Build one with `from_battles` or
-    `from_counts`, or read one with `read_battles` (a file) or `battles_from_frame` (pandas).
+    (of length, say), that `BradleyTerry` can control for; `strata` says of each axis (language,
+    say) to which stratum a battle belongs. Build one with `from_battles` or `from_counts`, or
+    read one with `read_battles` (a file); rating methods and `rate` take a pandas frame as it is.
+    `log["winner"]` is a column, `log[:100]` and `log[mask]` are some battles,
+    `log.where(model="aspen")` those of a model.
     """
 
     models: tuple[str, ...]
@@ -100,12 +110,40 @@ class BattleLog:
     inconsistent: NDArray[np.bool_] | None = None
     share_a: NDArray[np.float64] | None = None
     covariates: Mapping[str, NDArray[np.float64]] | None = None
+    strata: Mapping[str, Labels] | None = None
+
+    def __post_init__(self) -> None:
+        if self.weight is not None:
+            wrong = ~((self.weight > 0) & (self.weight <= MAX_WEIGHT))
+            if wrong.any():
+                at = int(np.argmax(wrong))
+                raise DataError(f"battle {at}: weight {self.weight[at]:g} is not {A_WEIGHT}")
 
     def __len__(self) -> int:
         return len(self.a)
 
     def __repr__(self) -> str:
         return f"BattleLog({len(self)} battles, {len(self.models)} models)"
+
+    def __getitem__(self, key: Any) -> Any:
+        """A column by its name on disk, or the log of some battles: a slice, a mask or indices."""
+        if not isinstance(key, str):
+            return self.select(np.arange(len(self))[key].reshape(-1))
+        if key not in (columns := self.columns()):
+            raise KeyError(f"no column {key!r}; there: {', '.join(columns)}")
+        return columns[key]
+
+    def where(self, *, model: str = "", **values: Any) -> Self:
+        """The battles of a model, and with these values in columns, each one or several of them:
+        `where(model="aspen", dimension="factuality", winner=["tie", "both_bad"])`.
+        """
+        kept = np.ones(len(self), bool)
+        if model:
+            kept &= (self["model_a"] == model) | (self["model_b"] == model)
+        for name, wanted in values.items():
+            several = not isinstance(wanted, str) and isinstance(wanted, Iterable)
+            kept &= np.isin(self[name].astype(object), list(wanted) if several else [wanted])
+        return self.select(kept)
 
     def _repr_html_(self) -> str:
         """The first battles as a table."""
@@ -257,11 +295,20 @@ class BattleLog:
             elif isinstance(column, np.ndarray):
                 columns[name] = column[index]
             elif isinstance(column, Mapping):
-                columns[name] = {key: values[index] for key, values in column.items()}
+                columns[name] = {key: _taken(each, index) for key, each in column.items()}
         if self.share_a is not None and np.isnan(columns["share_a"]).all():
             columns["share_a"] = None
         columns |= {"models": tuple(self.models[i] for i in used), "a": remap[a], "b": remap[b]}
         return type(self)(**columns)
+
+    def with_strata(self, axes: Mapping[str, Mapping[str, str]]) -> Self:
+        """The same battles with the strata of their questions, on each axis."""
+        asked = self.question_id.values().tolist() if self.question_id else [None] * len(self)
+        strata = {
+            axis: Labels.of([None if q is None else of.get(q) for q in asked])
+            for axis, of in axes.items()
+        }
+        return replace(self, strata={**(self.strata or {}), **strata})
 
     def among(self, models: Iterable[str]) -> Self:
         """The battles between two of these models."""
@@ -270,7 +317,8 @@ class BattleLog:
 
     @classmethod
     def joined(cls, *logs: Self) -> Self:
-        """One log of all battles, in the order given; covariates are left out.
+        """One log of all battles, in the order given; covariates are left out, and strata that not
+        all logs have.
 
         A battle that comes twice (see `repeat`) is refused.
         """
@@ -285,7 +333,12 @@ class BattleLog:
         whole = cls._of({name: stacked(name) for name in names}, outcome)
         if (twice := whole.repeat()) is not None:
             raise DataError(_joined_twice(whole, twice, [len(log) for log in logs]))
-        return whole
+        axes = set.intersection(*({*(log.strata or {})} for log in logs)) if logs else ()
+        strata = {
+            axis: Labels.of(chain(*((log.strata or {})[axis].values() for log in logs)))
+            for axis in sorted(axes)
+        }
+        return replace(whole, strata=strata) if strata else whole
 
     def sides_in_order(self) -> Self:
         """The same battles, the side whose name comes first as the first; no covariates."""
@@ -332,11 +385,12 @@ class BattleLog:
             "share_a": None if share is None else np.where(np.isnan(share), np.array(None), share),
         }
         out = {name: column for name, column in given.items() if column is not None}
-        return out | dict(self.covariates or {})
+        strata = {name: labels.values() for name, labels in (self.strata or {}).items()}
+        return {**strata, **out, **(self.covariates or {})}
 
     def to_battles(self) -> Iterator[Battle]:
         """The records again, in order."""
-        columns = replace(self, covariates=None).columns()
+        columns = replace(self, covariates=None, strata=None).columns()
         lists = {name: column.tolist() for name, column in columns.items()}
         for row in zip(*lists.values(), strict=True):
             given = zip(lists, row, strict=True)
@@ -347,6 +401,11 @@ class BattleLog:
         import pandas as pd
 
         return pd.DataFrame(self.columns())
+
+
+def _taken(column: Any, rows: NDArray[Any]) -> Any:
+    """Some rows of a column."""
+    return column.take(rows) if isinstance(column, Labels) else column[rows]
 
 
 def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int]) -> str:

@@ -19,6 +19,7 @@ import duckdb
 import numpy as np
 
 from arena_kit.battles import tabular
+from arena_kit.battles.battle import A_WEIGHT, MAX_WEIGHT
 from arena_kit.battles.cells import CellTable, Hashes, Rows, Share, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
 from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places, warn_of_reading
@@ -245,8 +246,8 @@ def _refuse_weights(query: _Query, holds: frozenset[str]) -> None:
     """Refuse a weight that is none, and one without question and voter among battles that have
     one: it stands for several votes, and theirs does not.
     """
-    wrong = f"({_WEIGHT} IS NULL OR NOT isfinite({_WEIGHT}) OR {_WEIGHT} <= 0)"
-    sentence = "weight {} is not a positive finite number"
+    wrong = f"({_WEIGHT} IS NULL OR NOT ({_WEIGHT} > 0 AND {_WEIGHT} <= {MAX_WEIGHT}))"
+    sentence = f"weight {{}} is not {A_WEIGHT}"
     query.refuse(f"weight IS NOT NULL AND {wrong}", sentence, "weight")
     if named := [name for name in _CLUSTERS.values() if name in holds]:
         alone = " AND ".join(f"coalesce({name}, '') = ''" for name in named)

@@ -22,6 +22,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import (
+    A_WEIGHT,
+    MAX_WEIGHT,
     OUTCOME_LABELS,
     OUTCOME_NUMBERS,
     OUTCOMES,
@@ -45,6 +47,7 @@ if TYPE_CHECKING:
 
 REQUIRED = ("model_a", "model_b", "winner")
 RESPONSES = ("response_a", "response_b")
+_BY = "by "  # begins our name of a column of strata, which may be another column of ours, too
 #: Labels that a reader is told the meaning of.
 _UNSURE = (*OUTCOME_NUMBERS, "both", "neither")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
@@ -101,6 +104,7 @@ def read_battles(
     *,
     winner: str = "winner",
     covariates: Sequence[str] = (),
+    strata: Sequence[str] = (),
     format: str | None = None,  # noqa: A002 (what --format takes)
     columns: Columns | None = None,
 ) -> BattleLog:
@@ -118,6 +122,8 @@ def read_battles(
     covariates
         Columns of numbers or, where the file has the responses, features of style (see
         `arena_kit.battles.style`).
+    strata
+        Columns such as language or specialty, each an axis of boards per stratum.
     format
         The name of the format, where looking at the file does not tell.
     columns
@@ -125,7 +131,7 @@ def read_battles(
     """
     columns = columns or Columns()
     columns = columns if winner == "winner" else replace(columns, winner=winner)
-    return read_file(Path(path), format_of(Path(path), format, columns), covariates).log
+    return read_file(Path(path), format_of(Path(path), format, columns), covariates, strata).log
 
 
 def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
@@ -146,17 +152,32 @@ def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
 
 
 def read_file(
-    path: Path, fmt: Format, covariates: Sequence[str] = (), *, texts: bool = False
+    path: Path,
+    fmt: Format,
+    covariates: Sequence[str] = (),
+    strata: Sequence[str] = (),
+    *,
+    texts: bool = False,
 ) -> Reading:
     """The battles of a file in this format; rows that are left out are warned about."""
-    chosen = _chosen(fmt, covariates, texts=texts)
+    chosen = _chosen(fmt, covariates, texts=texts) | {_BY + s: column_name(s) for s in strata}
     with connection() as con:
         left_out = _laid_out(con, path, fmt, chosen)
         log = _log(con, path, covariates)
+        log = replace(log, strata=_strata(con, strata, path)) if strata else log
         said = _said(con, fmt.texts) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
     return Reading(log, fmt, said)
+
+
+def _strata(con: Connection, axes: Sequence[str], path: Path) -> dict[str, Labels]:
+    """The stratum of each battle on each axis; empty cells are none."""
+    for axis in axes:
+        if not _holding(con, [_BY + axis]):
+            known = ", ".join(tabular.columns_of(path))
+            raise DataError(f"{path}: no column {axis!r} with strata; columns: {known}")
+    return {axis: Labels.of(_values(con, column_name(_BY + axis)).tolist()) for axis in axes}
 
 
 def _laid_out(
@@ -472,7 +493,7 @@ def _timestamps(con: Connection) -> NDArray[np.datetime64]:
 
 
 def _weights(con: Connection) -> NDArray[np.float64] | None:
-    weights = _numbers(con, "weight", "isfinite({0}) AND {0} > 0", "a positive finite number", 1)
+    weights = _numbers(con, "weight", f"{{0}} > 0 AND {{0}} <= {MAX_WEIGHT}", A_WEIGHT, 1)
     return weights if np.any(weights != 1.0) else None
 
 

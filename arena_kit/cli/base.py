@@ -208,6 +208,10 @@ COMMANDS = {
         "ledger": ("ledger", "Check ledger and votes (or: check), back up, list batches."),
         "votes": ("votes", "Collect, list, review and export human votes."),
     },
+    "Study": {
+        "protocol": ("study", "Fix the analysis beforehand; check records against it."),
+        "paper": ("study", "Tables, figures and methods text of a record for a paper."),
+    },
     "Start": {
         "init": ("main", "Make a workspace: notebooks, parameters, sample, documentation."),
         "lab": ("main", "Open JupyterLab in the workspace."),

@@ -91,6 +91,9 @@ def _default(value: object, kind: object) -> str:
 @click.option("--looks", type=click.IntRange(min=1), metavar="N",
               help="How many times the board is read while battles come in (bradley-terry; "
               "default: a record's own, else 1).")  # fmt: skip
+@click.option("--by", multiple=True, metavar="COLUMN",
+              help="Also a board per stratum of this column (language, say; of a record, its "
+              "prompts' source, subject, tags or own axes); may be repeated.")  # fmt: skip
 @click.option("--also", multiple=True, type=cli.PATH, metavar="FILE",
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
@@ -149,6 +152,11 @@ def rate_command(
     for dimension, why in board.unrated.items():
         cli.echo(f"{dimension or file} is not rated: {why}", err=True)
     show_board(board)
+    for axis in given.by:
+        from arena_kit.cli.terminal import show_table
+        from arena_kit.reporting.strata import strata_table
+
+        show_table(strata_table(board, axis))
     if given.report:
         cli.echo(f"report: {given.report}")
 
@@ -167,9 +175,12 @@ def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespac
         raise DataError("--margin needs --method bradley-terry: only it says which orders are open")
     if margin is None:
         margin = max((each.margin for each in recorded.dimensions), default=0.0) if recorded else 0
-    if _streams(spec, file, how, given.stream, alone=not (given.also or given.votes)):
+    if given.by and not isinstance(spec, BradleyTerry):
+        raise DataError("--by needs --method bradley-terry")
+    alone = not (given.also or given.votes or given.by)
+    if _streams(spec, file, how, given.stream, alone=alone):
         return _streamed(spec, file, how, given.dimension, margin), None
-    battles, panel_fields = _read((file, *given.also), how, given.dimension, spec), {}
+    battles, panel_fields = _read(file, how, given, spec), {}
     if given.votes:
         from arena_kit.judging.quality.panel import panel
 
@@ -213,18 +224,17 @@ def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
     return settings
 
 
-def _read(
-    files: tuple[Path, ...], how: HowToRead, dimension: str | None, spec: Method
-) -> BattleLog:
+def _read(file: Path, how: HowToRead, given: SimpleNamespace, spec: Method) -> BattleLog:
     """The battles of all files."""
     from arena_kit.runs.record.battles import battles_of
 
     covariates = spec.covariates if isinstance(spec, BradleyTerry) else ()
     named: Any = {"covariates": covariates, "format": how.format, "columns": how.columns}
-    with _patience(lambda: f"reading {files[0]}"):
-        every = [battles_of(file, dimension=dimension, **named) for file in files]
+    named |= {"strata": given.by, "dimension": given.dimension}
+    with _patience(lambda: f"reading {file}"):
+        every = [battles_of(each, **named) for each in (file, *given.also)]
     if not any(map(len, every)):
-        raise DataError(f"{files[0]}: no battles in it; write a row per vote under its header")
+        raise DataError(f"{file}: no battles in it; write a row per vote under its header")
     return BattleLog.joined(*every) if len(every) > 1 else every[0]
 
 
@@ -262,8 +272,8 @@ def _streams(
         return False
     if not alone:
         raise DataError(
-            f"{file}: --also and --panel hold all battles; not allowed with a folder, a pattern or "
-            "--stream"
+            f"{file}: --also, --by and --panel hold all battles; not allowed with a folder, a "
+            "pattern or --stream"
         )
     if not isinstance(spec, BradleyTerry):
         raise DataError(f"{file}: battles that are streamed need --method bradley-terry")

@@ -80,7 +80,7 @@ def show_board(record: Path) -> None:
     if board:
         terminal.show_board(board, answered=answer is not None)
     if answer and (board is None or board.diagnostics):
-        for sentence in ("", answer["question"], *answer["said"]):
+        for sentence in ("", *answer["said"]):
             cli.echo(sentence)
 
 
@@ -203,11 +203,7 @@ def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
     reading = reading_of(record)
     if reading.no_texts:
         raise DataError(reading.no_texts)
-    chosen = [each for each in reading.battles if wanted in (None, each.id)]
-    if wanted and not chosen:
-        known = f"{len(reading.battles)}; battles.jsonl lists them"
-        raise DataError(f"{record}: no battle {wanted!r} among {known}")
-    for each in chosen:
+    for each in [reading.battle(wanted)] if wanted else reading.battles:
         yield {
             "battle_id": each.id,
             "model_a": each.model_a,

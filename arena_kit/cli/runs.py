@@ -233,7 +233,7 @@ def _forecasts(
         titles = {f"Forecast of {what}": part for what, part in both.items()}
         return titles, run.params.max_cost_usd, forecast_values(both) if both else None, None
     plan = run.tournament()
-    forecast = plan.forecast
+    forecast = plan.cost()
     in_rounds = name == "adaptive"
     title = "Forecast for all pairs; rounds may stop earlier" if in_rounds else "Forecast"
     parts = {title: forecast} if forecast else {}
@@ -318,7 +318,7 @@ def rejudge(
     name, root = notebook_for(record), find_root()
     if forecast:
         plan = NotebookRun.resolve(name, root, from_record=record, overrides=given).tournament()
-        cost = plan.forecast
+        cost = plan.cost()
         if as_json:
             cli.echo_json(cost and cost.as_dict())
         else:

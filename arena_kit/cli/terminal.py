@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from arena_kit.cli.base import echo
 from arena_kit.reporting.board import Board, Dimension, label
-from arena_kit.reporting.tables import Table, facts, span
+from arena_kit.reporting.tables import Table, facts
 
 if TYPE_CHECKING:
     from arena_kit.judging.asking.cost import Forecast
@@ -102,10 +102,7 @@ def show_comparison(comparison: Comparison) -> None:
 def _show_flips(comparison: Comparison) -> None:
     """The verdicts that changed, some of them by name."""
     flips = comparison.flips
-    echo(
-        f"Verdicts: {len(flips)} of {comparison.n_shared} shared presentations changed; "
-        f"{comparison.only_before} only before, {comparison.only_after} only after."
-    )
+    echo(comparison.verdicts)
     for flip in flips[:_SHOWN_FLIPS]:
         shown = f"{flip.dimension} {flip.prompt_id} {flip.first} | {flip.second}"
         echo(f"  {shown}: {flip.before} → {flip.after}")
@@ -115,22 +112,12 @@ def _show_flips(comparison: Comparison) -> None:
 
 def _show_moves(deltas: Sequence[Delta]) -> None:
     """The entrants' gaps before and after, and what may be said of the change."""
-    moved = [
-        {
-            "dimension": delta.dimension,
-            "entrant": delta.entrant,
-            "before": f"{delta.before:+.0f}",
-            "after": f"{delta.after:+.0f}",
-            "change": f"{delta.change:+.1f}",
-            "95% interval": span(delta.low, delta.high),
-            "due to": delta.says,
-        }
-        for delta in deltas
-    ]
+    from arena_kit.runs.record.compare import GAPS
+
     columns = ("dimension", "entrant", "before", "after", "change", "95% interval", "due to")
-    title = "Bradley–Terry gap to the mean of the shared entrants"
+    rows: Any = [delta.cells for delta in deltas]
     left = ["entrant", "due to"]
-    _print(Table(moved, title=title, columns=columns, group="dimension", left=left))
+    _print(Table(rows, title=GAPS, columns=columns, group="dimension", left=left))
     if any(delta.says == "other battles" for delta in deltas):
         echo("Other battles: prompts, pairs or settings changed, but no shared verdict.")
 

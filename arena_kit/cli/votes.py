@@ -22,7 +22,7 @@ from urllib.parse import quote
 import click
 
 from arena_kit.cli.base import FILE, PATH, WRONG_INPUT, echo, echo_json, json_option, main
-from arena_kit.files import DataError, write_text
+from arena_kit.files import DataError
 
 if TYPE_CHECKING:
     from arena_kit.voting.access import Access
@@ -96,13 +96,10 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
     around, never the store. Pairs are drawn as an arena would; several voters may fill in the same
     ballot.
     """
-    paths = _free_paths(out, ballots)
-    live, key = _open_arena(**where)
-    from arena_kit.voting.ballot import make_ballot
-
+    live = _open_arena(**where)
     _warn_of_names(live)
-    for path in paths:
-        write_text(path, make_ballot(live, key, pairs=pairs, days=days, question=question))
+    about: Any = {"pairs": pairs, "days": days, "question": question}
+    for path in live.write_ballots(out, ballots, **about):
         echo(path)
     made = f"{_counted(ballots, 'ballot')} of {pairs} pairs {_extent(live)}"
     echo(f"{made}, kept in {live.store.address}; what comes back: arena-kit votes add FILE...")
@@ -126,15 +123,7 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
               help="Votes that each voter is asked for; 0 for no end.")  # fmt: skip
 @_question_option
 @_arena_options
-def serve(
-    host: str,
-    port: int,
-    names: tuple[str, ...],
-    proxy: object,
-    question: str,
-    goal: int,
-    **where: Any,
-) -> None:
+def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: Any) -> None:
     """Let people vote on a page, live.
 
     The links are printed once, with their tokens: one for voters (without a token on this
@@ -143,16 +132,17 @@ def serve(
     time.
     """
     _need_extra()
-    live, key = _open_arena(**where)
+    shown: Any = {name: where.pop(name) for name in ("question", "goal")}
+    live = _open_arena(**where)
     import uvicorn
 
     from arena_kit.voting.connections import server_config
     from arena_kit.voting.server import voting_app
 
     _warn_of_names(live)
-    access = _access(key, host, names)
+    access = _access(live.key(), host, names)
     listening = _listen(host, port)
-    app = voting_app(live, access, question, goal)
+    app = voting_app(live, access, **shown)
     _print_links(live, access, _address(host, listening.getsockname()[1], names))
     config = server_config(app, access, str(proxy or ""))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
@@ -173,13 +163,11 @@ def add(files: tuple[Path, ...], **where: Any) -> None:
     Each file counts whole or not at all, and once however often it is added. A file that is
     refused is named with the reason, the others are taken in; the exit code is then 2.
     """
-    live, key = _open_arena(**where)
-    from arena_kit.voting.ballot import take_ballot
-
+    live = _open_arena(**where)
     code = 0
     for path in files:
         try:
-            echo(f"{path}: {_taken(take_ballot(live, key, path))}")
+            echo(f"{path}: {_taken(live.take_ballot(path))}")
         except DataError as error:
             echo(f"refused: {error}", err=True)
             code = WRONG_INPUT
@@ -377,11 +365,10 @@ def _change(
 
 def _open_arena(
     *, tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
-) -> tuple[LiveArena, bytes]:
-    """The arena, with these limits, and the key of its store."""
+) -> LiveArena:
+    """The arena, with these limits."""
     from arena_kit.runs.record.inputs import tournament_inputs
     from arena_kit.runs.record.record import find_root
-    from arena_kit.voting.ballot import key_file, signing_key
     from arena_kit.voting.live import Limits, LiveArena
 
     root, where = find_root(), store_address(store)
@@ -390,8 +377,7 @@ def _open_arena(
         raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
     more: Any = {"policy": policy, "dimension": dimension, "reveal": limits.pop("reveal", False)}
     more["limits"] = Limits(**limits)
-    live = LiveArena.open(where, tournament, root=root, **more)
-    return live, signing_key(key_file(where, root))
+    return LiveArena.open(where, tournament, root=root, **more)
 
 
 def open_store(store: str) -> VoteStore:
@@ -426,18 +412,6 @@ def _warn_of_names(live: LiveArena) -> None:
             echo(f"  {model} on {prompt}: “{words}”", err=True)
         if len(found) > _NAMED:
             echo(f"  and {len(found) - _NAMED:,} more", err=True)
-
-
-def _free_paths(out: Path, ballots: int) -> list[Path]:
-    """Where the ballots go; what was made before may have been sent, so it stays."""
-    is_page = out.suffix.lower() in (".html", ".htm")
-    if is_page and ballots == 1 and not out.exists():
-        return [out]
-    if is_page or out.is_file():
-        raise DataError(f"{out}: name a folder, or for one ballot a new file that ends in .html")
-    made = [path.stem.removeprefix("ballot-") for path in out.glob("ballot-*.html")]
-    last = max((int(number) for number in made if number.isdecimal()), default=0)
-    return [out / f"ballot-{last + n}.html" for n in range(1, ballots + 1)]
 
 
 def _counted(n: int, what: str) -> str:

@@ -34,7 +34,7 @@ class Neighbours(NamedTuple):
     """Two models next to each other in a ranking, and what can be said of their order.
 
     `low` and `high` are the interval of their gap at the level that decides neighbours, None where
-    the evidence does not reach. `chance` is how probable it is, by what was seen so far, that
+    there is too little evidence. `chance` is how probable it is, by what was seen so far, that
     making every call that is left would decide them.
     """
 

@@ -5,10 +5,11 @@ from enum import StrEnum
 from typing import Any
 
 from arena_kit.battles.battle import Battle, Outcome
+from arena_kit.files import ArenaError
 from arena_kit.policy.constants import DECIDES
 
 
-class MatchmakingError(ValueError):
+class MatchmakingError(ArenaError, ValueError):
     """A matchup that cannot be served, or does not wait for a vote; the message says why."""
 
 

@@ -1,9 +1,11 @@
 """What every rating method takes and gives back, and the error they share."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import isfinite
-from typing import Any, Literal, TypeVar, get_args, get_origin, get_type_hints
+from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +13,14 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, TIE
 from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
+from arena_kit.files import ArenaError, DataError
 
+if TYPE_CHECKING:
+    import pandas as pd
+    from matplotlib.axes import Axes
+
+#: What can be rated: a log, or a pandas frame with the columns of a file of battles.
+Battles = BattleLog | Any
 #: Standard errors to either side of a 95 % interval.
 NORMAL_95 = 1.959963984540054
 #: Questions (or voters) a model must be seen on before its interval is shown; see design/.
@@ -23,7 +32,7 @@ Number = TypeVar("Number", float, NDArray[np.float64])
 Rated = TypeVar("Rated")
 
 
-class RatingError(ValueError):
+class RatingError(ArenaError, ValueError):
     """A rating that does not exist for these battles; the message names the cause."""
 
 
@@ -105,6 +114,27 @@ class Ratings:
             rows, title=f"{self.method}, {self.n_battles:,} battles", notes=self.notes
         )
 
+    def to_frame(self) -> pd.DataFrame:
+        """A row per model, best first: rating, interval, battles, and what the method adds."""
+        import pandas as pd
+
+        return pd.DataFrame([rating.as_dict() for rating in self.ratings])
+
+    def plot(self, ax: Axes | None = None) -> Axes:
+        """Ratings with their 95 % intervals, best first; a dot without a bar has no interval."""
+        from matplotlib import pyplot as plt
+
+        if ax is None:
+            _, ax = plt.subplots(figsize=(7, 1 + 0.3 * len(self.ratings)), layout="constrained")
+        for row, rating in enumerate(self.ratings):
+            if rating.ci_low is not None and rating.ci_high is not None:
+                ax.plot([rating.ci_low, rating.ci_high], [row, row], color="#0969da", lw=2.5)
+            ax.plot([rating.rating], [row], "o", color="#0969da")
+        ax.set_yticks(range(len(self.ratings)), self.order)
+        ax.invert_yaxis()
+        ax.set_xlabel(f"rating ({self.method}), 95 % interval")
+        return ax
+
     def __getitem__(self, model: str) -> Rating:
         for rating in self.ratings:
             if rating.model == model:
@@ -132,6 +162,20 @@ class Ratings:
             **({"fit": self.fit} if self.fit else {}),
             **({"notes": list(self.notes)} if self.notes else {}),
         }
+
+
+def as_log(battles: Battles) -> BattleLog:
+    """Battles as a log, from a log or from a frame with the columns of a file of battles."""
+    if isinstance(battles, BattleLog):
+        return battles
+    if not hasattr(battles, "columns"):
+        raise DataError(
+            f"expected battles as a BattleLog or a pandas frame, got {type(battles).__name__}; "
+            "BattleLog.from_battles takes records, read_battles a file"
+        )
+    from arena_kit.battles.read import battles_from_frame
+
+    return battles_from_frame(battles)
 
 
 def ranked(

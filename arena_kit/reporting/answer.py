@@ -4,51 +4,40 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from arena_kit.judging.quality.gate import Gate, Level
+from arena_kit.judging.quality.gate import Gate
 from arena_kit.reporting.board import Board, Dimension, Order
-from arena_kit.reporting.html import rendered
-from arena_kit.reporting.tables import Displayed
+from arena_kit.reporting.html import LEVEL_COLOURS, rendered
+from arena_kit.reporting.tables import Displayed, Shown
 
 FILE = "answer.json"
-#: What each notebook asks.
-QUESTIONS = {
-    "pilot": "Before the whole bank is judged: on a stratified subset of the prompts, does this "
-    "judge answer readably and ignore the order of presentation, and what ranking begins to show?",
-    "headline": "On the whole prompt bank, how do the entrants rank on each dimension, and which "
-    "differences does the evidence carry?",
-    "adaptive": "Who is above whom on each dimension, with no more judgments than that takes?",
-    "k_sweep": "Elo's step size K is a choice, not a finding. Does any pair of neighbours in the "
-    "ranking change places when K changes?",
-    "placement": "People have voted on many models; a judge compares one more model with some of "
-    "them. Where does it stand on the people's scale, and how sure is that?",
-    "judge_report": "Do a judge's verdicts agree with people, ignore the order and the length of "
-    "responses, read the rubric, and resist instructions hidden in a response? Which is the "
-    "cheapest judge that does?",
-    "policy_validity": "Does this arena keep what the Ranking Validity Policy v2 promises, what "
-    "may its leaderboard be called, and which of its orders are decided?",
-    "model_pages": "What do the votes say of each of these models: its record, its neighbours, "
-    "where it lacks votes, and how its rating came about?",
-    "vote_review": "Do any voters behave anomalously, and how would the board change without them?",
-}
 _LISTED = 6  # models of a board that a sentence names in full
 _SHOWN_PAIRS = 3
-_COLOURS = {Level.TRUSTED: "#1a7f37", Level.CAUTION: "#9a6700", Level.FAILED: "#b42318"}
+_SHOWN_DIMENSIONS = 3  # of which a few words say what is open
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAnswer(Displayed):
     """What stands first in a report and last in the terminal.
 
-    `sentences` answer the question, `caveats` hold for this run and no other, `facts` say by whom,
-    when, on what and for how much. Where the question is about the judge, its gate comes first.
+    `brief` answers the question in fifty words at most, beside the figure; `sentences` answer it in
+    full, `caveats` hold for this run and no other, `facts` say by whom, when, on what and for how
+    much. Where the question is about the judge, its gate comes first.
     """
 
-    question: str
+    brief: Sequence[str] = ()
     sentences: Sequence[str]
     facts: Mapping[str, str]
     caveats: Sequence[str] = ()
     gate: Gate | None = None
     about_judge: bool = False
+
+    @property
+    def summary(self) -> Shown:
+        """The answer in brief, to stand over the figure that shows it."""
+        gate = [self.gate.brief] if self.gate else []
+        words = [*gate, *self.brief] if self.about_judge else [*self.brief, *gate]
+        parts = [each.partition(": ") for each in words]
+        return Shown(rendered("summary", parts=parts), " ".join(words))
 
     @property
     def said(self) -> list[str]:
@@ -61,17 +50,17 @@ class RunAnswer(Displayed):
     def text(self) -> str:
         """The box as lines."""
         facts = [f"{what}: {value}" for what, value in self.facts.items()]
-        return "\n".join([self.question, *self.said, *facts])
+        return "\n".join([*self.said, *facts])
 
     @property
     def html(self) -> str:
         """The box, every text escaped; what a sentence is about in bold, where that is short."""
-        return rendered("answer", box=self, colours=_COLOURS)
+        return rendered("answer", box=self, colours=LEVEL_COLOURS)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return {
-            "question": self.question,
+            "brief": self.summary.text,
             "answer": list(self.sentences),
             "gate": self.gate and self.gate.sentence,
             "caveats": list(self.caveats),
@@ -91,6 +80,35 @@ def order(dimension: Dimension) -> str:
     return f"{dimension.name}: {'; '.join(said)}.{listed}"
 
 
+def brief(board: Board, unread: Sequence[str] = ()) -> list[str]:
+    """Who is best at what and which first places are open, in a few words; `unread` are dimensions
+    whose rubric the judge does not read.
+    """
+    best: dict[str, list[str]] = {}
+    several = []
+    for each in (each for each in board.dimensions if each.first and each.name not in unread):
+        if len(each.first) == 1:
+            best.setdefault(each.first[0], []).append(each.name)
+        else:
+            named = f"{each.name}: {_together(each.first)}" if each.name else _together(each.first)
+            several.append(f"{named} not separable.")
+    firsts = [f"{m} on {_listed(names)}" if any(names) else m for m, names in best.items()]
+    left = len(several) - _SHOWN_DIMENSIONS
+    more = [f"{left} more dimensions: first place open."] if left > 0 else []
+    missing = [each.name for each in board.dimensions if each.name in unread or not each.first]
+    none = [f"No answer on {_listed(missing)}."] if missing else []
+    said = [f"Best: {'; '.join(firsts)}."] if firsts else []
+    return [*said, *several[:_SHOWN_DIMENSIONS], *more, *none]
+
+
+def _together(models: Sequence[str]) -> str:
+    return f"{len(models)} entrants" if len(models) > _SHOWN_PAIRS else _listed(models)
+
+
+def _listed(names: Sequence[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
 def unread(dimension: str) -> str:
     """What is to be said of a dimension whose rubric the judge does not read."""
     return f"{dimension}: no answer, for this judge does not read the rubric that defines it."
@@ -101,8 +119,7 @@ def _first(dimension: Dimension) -> str:
     first, best = dimension.first, dimension.orders[0]
     if len(first) == 1:
         return f"{first[0]} is first ({probable(best.probability)})"
-    named = f"{', '.join(first[:-1])} and {first[-1]}"
-    names = named if len(first) <= _LISTED else f"{len(first)} entrants"
+    names = _listed(first) if len(first) <= _LISTED else f"{len(first)} entrants"
     sure = probable(dimension.above[first[0]][first[1]])
     lead = f"{first[0]} above {first[1]}: {sure} as a pair by itself"
     return f"the first place is open between {names} ({lead})"

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,17 +18,27 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_json, write_json
-from arena_kit.rating.base import Rating, RatingError, Ratings, each_rated, known, rated_or_none
+from arena_kit.rating.base import (
+    Battles,
+    Rating,
+    RatingError,
+    Ratings,
+    as_log,
+    each_rated,
+    known,
+    rated_or_none,
+)
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.forecast import MOST
 from arena_kit.rating.claims.power import Fragility, fragility
+from arena_kit.rating.win_difference import WinDifference, win_differences
 from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena_kit.reporting.figures import Plot
+    from arena_kit.reporting.figures import Plot, Verdict
 
 #: The file of a record that holds its board.
 FILE = "board.json"
@@ -35,14 +46,11 @@ FILE = "board.json"
 VERSION = 1
 #: What claims are about, in words.
 ABOUT = {
-    "prompts_like_these": "Claims are about prompts like these, not only those that were asked.",
-    "these_prompts": "Claims are about these prompts; others may order the models otherwise.",
+    "prompts_like_these": "Results generalise to similar prompts.",
+    "these_prompts": "Results hold for these prompts; other prompts may give another order.",
 }
 #: Why the two ratings of a board differ.
-SCALES = (
-    "Elo has not converged on so few battles, so its scale is compressed; order and claims rest on "
-    "Bradley–Terry."
-)
+SCALES = "Elo has not converged, so its scale is compressed; order and claims use Bradley–Terry."
 #: What the columns of a table of neighbours count.
 REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
 POWER = (
@@ -118,7 +126,8 @@ class BoardRow(_Part):
     What only some methods report: `se` and `df` (standard error and its degrees of freedom),
     `evidence_se` and `order_sem` (Elo's, from resampled questions and from shuffled orders), `rd`
     and `volatility` (Glicko-2), `uncontrolled` (the rating without covariates), `votes` and
-    `verdicts` (people and judge together).
+    `verdicts` (people and judge together), `win_difference` (share of battles won less share lost,
+    with its 95 % interval; Bradley–Terry).
     """
 
     model_config = ConfigDict(frozen=True, extra="allow", defer_build=True)
@@ -145,6 +154,7 @@ class BoardRow(_Part):
     uncontrolled: float | None = None
     votes: int | None = None
     verdicts: int | None = None
+    win_difference: WinDifference | None = None
 
 
 class Order(_Part):
@@ -207,7 +217,7 @@ class Dimension(_Part):
     as equivalent. `fragility`: of the first place. `above`: the probability that one model is
     above another, for a pair named beforehand. `sentences`: what may be said about the order.
     `notes`: without these, intervals or scales would mislead. `hybrid`: where people and judge
-    are rated together, what each of them is worth.
+    are rated together, what each of them is worth. `strata`: boards per stratum, of each axis.
     """
 
     name: str
@@ -229,6 +239,7 @@ class Dimension(_Part):
     sentences: list[str] = Field(default_factory=list)
     notes: list[str] = Field(default_factory=list)
     hybrid: dict[str, Any] | None = None
+    strata: list[dict[str, Any]] = Field(default_factory=list)
 
     @property
     def scope(self) -> list[str]:
@@ -250,12 +261,13 @@ class Dimension(_Part):
 
 
 class JudgeGate(_Part):
-    """Whether the judge's verdicts may be built upon: its level, that in a sentence, the findings
-    behind it, worst first, and rules that nothing was measured for.
+    """Whether the judge's verdicts may be built upon: its level, that in brief and in a sentence,
+    the findings behind it, worst first, and rules that nothing was measured for.
     """
 
     judge: str
     level: str
+    brief: str = ""
     sentence: str
     unmeasured: list[str] = Field(default_factory=list)
     findings: list[dict[str, Any]] = Field(default_factory=list)
@@ -289,7 +301,8 @@ class Board(_Part):
     `ratings` has the rows of all dimensions, one after the other; `dimensions` has what holds of
     each, in the same order. `n_battles` and `dropped` are sums over them. `beside` describes the
     methods of the rows' `beside`. `gate` is the judge's, where there is one; `publication` is what
-    a validity policy says; `panel` how several judges voted; `notes` hold of the whole board.
+    a validity policy says; `panel` how several judges voted; `protocol` what was fixed beforehand,
+    deviations from it and how the primary claims ended; `notes` hold of the whole board.
     `fits` are the results that the board was made of, by method (`bradley_terry`, `elo`) and
     dimension, with traces and covariances: not in files, so a board that was read has none.
     """
@@ -306,6 +319,7 @@ class Board(_Part):
     gate: JudgeGate | None = None
     publication: Publication | None = None
     panel: dict[str, Any] | None = None
+    protocol: dict[str, Any] | None = None
     notes: list[str] = Field(default_factory=list)
     fits: dict[str, dict[str, InstanceOf[Ratings]]] = Field(
         default_factory=dict, exclude=True, repr=False
@@ -443,19 +457,21 @@ class Board(_Part):
             name="neighbours",
             group="dimension" if several else "",
             notes=[REVERSAL, POWER],
-            empty="No two neighbours have a rating with an interval.",
+            empty="No adjacent pair has ratings with intervals.",
         )
 
-    def plot(self) -> Plot:
-        """The ratings with their 95 % intervals, a panel per dimension."""
+    def plot(self, gate: Verdict | None = None) -> Plot:
+        """The ratings with their 95 % intervals, a panel per dimension, tiers shaded; under them
+        what the judge's `gate` says, by default that of the board.
+        """
         from arena_kit.reporting.figures import forest
 
         marked = next((row.model for row in self.ratings if row.marked), "")
         rows = {name: self.rows(name) for name in self.rated}
-        return forest(rows, self.settings.get("center"), marked)
+        return forest(rows, self.settings.get("center"), marked, gate or self.gate)
 
     def plot_pairs(self) -> Plot:
-        """How probable it is that one model is above another, a panel per dimension."""
+        """The probability that one model is above another, a panel per dimension."""
         import numpy as np
 
         from arena_kit.reporting.figures import above
@@ -471,7 +487,7 @@ class Board(_Part):
         return above(shares, clear, names)
 
     def text(self) -> str:
-        """The board and what may be said about it, as lines that are the same on every machine."""
+        """The board and its claims, as lines that are the same on every machine."""
         parts = []
         for each in self.dimensions:
             name = each.name or self.title or label(self)
@@ -549,7 +565,7 @@ _LABELS = {
     "permutation-elo": "Elo",
     "legacy-elo": "Elo",
     "glicko2": "Glicko-2",
-    "hybrid": "people and judge together",
+    "hybrid": "votes and judge together",
     "conservative-score": "rating − 2 RD",
 }
 _DIAGNOSTICS = ("raw rating ± RD", "confidence", "coverage", "badge", "tier")
@@ -578,20 +594,22 @@ def _columns(board: Board) -> list[Column]:
         Column("model", "model", lambda r: f"{r.model} ◀" if r.marked else r.model, is_text=True),
         Column("rating", "rating", ".0f", by),
         Column("95% interval", "ci_low", lambda row: span(row.ci_low, row.ci_high),
-               "What the evidence leaves open"),
+               "Covers the true rating in 95% of samples"),
         Column("rank range", "ranks", lambda row: ranks_text(row.ranks),
-               "Possible ranks, of all models at once"),
-        Column("tier", "tier", "", "Each is decidedly above the next", wide=True),
+               "For all models at once"),
+        Column("tier", "tier", "", "Decided above all later tiers", wide=True),
+        Column("win difference", "win_difference", _net_text,
+               "Share of battles won less share lost, 95 % interval", wide=True),
         *(_ELO if by_orders else ()),
         Column("raw rating ± RD", "beside.glicko2.rating",
                "{0.beside[glicko2].rating:.0f} ± {0.beside[glicko2].rd:.1f}", "Glicko-2",
                wide=True),
         Column("without them", "beside.without_voters.rating", ".0f",
-               "Without the voters that stand out"),
+               "Without the flagged voters"),
         Column("people alone", "beside.people.rating", ".0f"),
-        Column("judge alone", "beside.judge.rating", ".0f", "On the scale of people's votes"),
-        Column("votes", "votes", ",", "Of people", wide=True),
-        Column("verdicts", "verdicts", ",", "Of the judge", wide=True),
+        Column("judge alone", "beside.judge.rating", ".0f", "On the scale of human votes"),
+        Column("votes", "votes", ",", "Human votes", wide=True),
+        Column("verdicts", "verdicts", ",", "By the judge", wide=True),
         Column("RD", "rd", ".1f", "Rating deviation"),
         Column("without control", "uncontrolled", ".0f", "Without covariates"),
         Column("confidence", "validity.confidence", "{0.validity.confidence}%"),
@@ -603,6 +621,14 @@ def _columns(board: Board) -> list[Column]:
     ]  # fmt: skip
 
 
+def _net_text(row: BoardRow) -> str:
+    value, low, high = row.win_difference or (None, None, None)
+    if value is None:
+        return DASH
+    ends = "" if low is None or high is None else f" ({low:+.0%} to {high:+.0%})"
+    return f"{value:+.0%}{ends}"
+
+
 #: Of Elo that was averaged over shuffled orders.
 _ELO = (
     Column("Elo ± SEM", "beside.elo.rating",
@@ -610,7 +636,7 @@ _ELO = (
            "Mean over shuffled orders ± its Monte-Carlo error"),
     Column("Elo interval", "beside.elo.ci_low",
            "{0.beside[elo].ci_low:.0f} to {0.beside[elo].ci_high:.0f}",
-           "What the evidence leaves open of Elo"),
+           "95% interval of Elo"),
 )  # fmt: skip
 
 
@@ -618,21 +644,23 @@ _ELO = (
 
 
 def rate(
-    battles: BattleLog,
+    battles: Battles,
     method: Method | None = None,
     *,
     elo: Method | None = None,
     dimensions: Sequence[str] | None = None,
     models: Iterable[str] = (),
     margin: float = 0.0,
+    strata: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Board:
-    """The board of battles, dimension by dimension: a pure function of them.
+    """The board of battles, a log or a pandas frame of them, dimension by dimension: a pure
+    function of them.
 
     Parameters
     ----------
     method
         What orders the board, by default `BradleyTerry()`, which alone says which orders are
-        decided; `PermutationElo` and `Glicko2` give ratings and possible ranks.
+        decided; `PermutationElo` and `Glicko2` give ratings and rank ranges.
     elo
         `PermutationElo`, to have its mean ± SEM beside.
     dimensions
@@ -642,8 +670,11 @@ def rate(
         Those that should be rated; who has no battle is named.
     margin
         Points within which neighbours count as equivalent.
+    strata
+        On each axis, the stratum of each question: those have boards of their own.
     """
-    method = method or BradleyTerry()
+    method, battles = method or BradleyTerry(), as_log(battles)
+    battles = battles.with_strata(strata) if strata else battles
     logs = battles.by_dimension() if len(battles) else {"": battles}
     nothing = battles.select([])
     names = list(logs) if dimensions is None else list(dimensions)
@@ -682,7 +713,7 @@ def board_of(
             row
             for name in names
             if name in results
-            for row in _rows(name, results[name], _of(others, name))
+            for row in _rows(name, results[name], _of(others, name), logs.get(name))
         ],
         n_battles=sum(each.n_battles for each in results.values()),
         dropped={
@@ -695,6 +726,7 @@ def board_of(
                 **({"unrated": unrated[name]} if name in unrated else {}),
                 **_values(results.get(name), logs.get(name), margin),
                 notes=_notes(results.get(name), _of(others, name)),
+                **_strata(results.get(name), logs.get(name)),
             )
             for name in names
         ],
@@ -702,6 +734,19 @@ def board_of(
         notes=[SCALES] if "elo" in others else [],
         fits={_NAMES.get(some.method, some.method): results, **others} if some else {},
     )
+
+
+def _strata(rated: Ratings | None, battles: BattleLog | None) -> dict[str, Any]:
+    """Boards per stratum of each axis that has two strata or more; by Bradley–Terry alone."""
+    if rated is None or not battles or not battles.strata or rated.method != "bradley-terry":
+        return {}
+    from arena_kit.rating.strata import by_stratum
+
+    method = BradleyTerry(**rated.settings)
+    found, _ = each_rated(
+        battles.strata, lambda axis: by_stratum(battles, axis, method).as_dict(), none_allowed=True
+    )
+    return {"strata": list(found.values())} if found else {}
 
 
 def _of(beside: Mapping[str, Mapping[str, Ratings]], dimension: str) -> dict[str, Ratings]:
@@ -714,7 +759,10 @@ def _described(rated: Mapping[str, Ratings]) -> BesideMethod:
     return BesideMethod(method=some.method, settings=some.settings)
 
 
-def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list[BoardRow]:
+def _rows(
+    dimension: str, rated: Ratings, beside: Mapping[str, Ratings], battles: BattleLog | None
+) -> list[BoardRow]:
+    net = _win_differences(rated, battles)
     ranges = claims.rank_ranges(rated)
     groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
     tier = {model: n for n, group in enumerate(groups, 1) for model in group}
@@ -730,9 +778,17 @@ def _rows(dimension: str, rated: Ratings, beside: Mapping[str, Ratings]) -> list
             ranks=ranges[row.model],
             **({"tier": tier.get(row.model)} if tier else {}),
             **({"beside": found} if (found := figures(row.model)) else {}),
+            **({"win_difference": net[row.model]} if row.model in net else {}),
         )
         for rank, row in enumerate(rated.ratings, 1)
     ]
+
+
+def _win_differences(rated: Ratings, battles: BattleLog | None) -> dict[str, WinDifference]:
+    """The win difference of every model, on the battles that count."""
+    if battles is None or rated.method != "bradley-terry":
+        return {}
+    return win_differences(BradleyTerry(**rated.settings).kept(battles)[0])
 
 
 def _values(rated: Ratings | None, battles: BattleLog | None, margin: float) -> dict[str, Any]:
@@ -802,10 +858,28 @@ def orders_of(rated: Ratings, fragile: Fragility | None = None, margin: float = 
 
 
 def _notes(rated: Ratings | None, beside: Mapping[str, Ratings]) -> list[str]:
-    """Why models have no interval, and which intervals hold the truth too seldom."""
-    own = [*without_interval(rated), *rated.notes] if rated else []
+    """Why models have no interval, and which intervals cover less than 95 %."""
+    own = [*without_interval(rated), *rated.notes, *_apart_yet_open(rated)] if rated else []
     elo = beside.get("elo")
     return own + ([*without_interval(elo, "Elo interval"), *elo.notes] if elo else [])
+
+
+def _apart_yet_open(rated: Ratings) -> list[str]:
+    """Why adjacent models whose intervals do not overlap are unresolved, in a sentence."""
+    if rated.method != "bradley-terry":
+        return []
+    named = [
+        f"{pair.above} and {pair.below}"
+        for pair in claims.neighbours(rated)
+        if pair.state == "open"
+        and (rated[pair.above].ci_low or -inf) > (rated[pair.below].ci_high or inf)
+    ]
+    n = claims.looks(rated)
+    often = f" and for {n} looks at the board" if n > 1 else ""
+    why = f"a decided order must hold for all pairs at once{often}, an interval for one model"
+    return [f"Not separable although their intervals do not overlap: {', '.join(named)}; {why}."][
+        : len(named)
+    ]
 
 
 def without_interval(rated: Ratings, what: str = "interval") -> list[str]:

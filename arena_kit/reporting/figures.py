@@ -23,7 +23,7 @@ from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from arena_kit.files import whole_file
-from arena_kit.reporting.html import NARROW_TYPE
+from arena_kit.reporting.html import LEVEL_COLOURS, NARROW_TYPE
 from arena_kit.reporting.tables import probability
 
 P = ParamSpec("P")
@@ -31,7 +31,8 @@ P = ParamSpec("P")
 _COLOURS = 128
 
 INK, SOFT, LINE = "#1f2328", "#57606a", "#d8dee4"
-ACCENT, WARM, MARKED = "#0072b2", "#d55e00", "#fdebd9"
+ACCENT, WARM, MARKED, SHADE = "#0072b2", "#d55e00", "#fdebd9", "#e8eff6"
+HUES = (ACCENT, WARM, "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
 _RC: dict[str, Any] = {
     "font.family": "DejaVu Sans",
     "font.size": 9.5,
@@ -55,6 +56,10 @@ _NARROW = ContextVar("narrow", default=False)
 #: Inches of a figure on a page and on a phone; 100 pixels each, so that type is alike in both.
 _PHONE = 3.6
 _LEAST_TYPE = 7.5  # points, ten pixels
+#: Inches that the first screen leaves to its figure, and that axis, title and legend take of it:
+#: once, and with each panel; on a page and on a phone.
+_SCREEN, _ONCE, _EACH = (6.2, 5.2), (0.95, 0.75), (0.55, 0.42)
+_LEAST_ROW, _LARGEST_ROW = 0.15, 0.34
 _LONGEST_NAME, _LONGEST_NARROW = 44, 22
 
 
@@ -72,7 +77,7 @@ def panels_of(
     room for fewer panels in a row. A narrow one stacks them, each with its own ticks.
     """
     narrow = _NARROW.get()
-    columns = 1 if narrow else min(panels, in_a_row(labels), most)
+    columns = _columns(panels, labels, most)
     rows = -(-panels // columns)
     size = (_PHONE if narrow else width, height * rows)
     figure = Figure(figsize=size, dpi=160, layout="constrained")
@@ -86,12 +91,53 @@ def panels_of(
     return figure, axes[:panels]
 
 
+def is_narrow() -> bool:
+    """Whether the figure is drawn for a phone."""
+    return _NARROW.get()
+
+
+def _columns(panels: int, labels: Iterable[str], most: int = 3) -> int:
+    return 1 if _NARROW.get() else min(panels, in_a_row(labels), most)
+
+
+def on_first_screen(
+    n: int, panels: int, title: str, labels: Sequence[str], **more: Any
+) -> tuple[Figure, list[Axes], int]:
+    """A figure with panels of `n` rows that fits the first screen of a report, and how many of the
+    rows there is room for. A phone shows no title: the report has one.
+    """
+    stacked, narrow = -(-panels // _columns(panels, labels)), _NARROW.get()
+    once, each = _ONCE[narrow], _EACH[narrow]
+    room = (_SCREEN[narrow] - once) / stacked - each
+    shown = min(n, max(3, int(room / _LEAST_ROW)))
+    height = once / stacked + each + shown * min(_LARGEST_ROW, room / shown)
+    figure, axes = panels_of(9, height, panels, "" if narrow else title, labels=labels, **more)
+    return figure, axes, shown
+
+
+class Verdict(Protocol):
+    """What a judge's gate says of it, in brief."""
+
+    @property
+    def level(self) -> str: ...
+    @property
+    def brief(self) -> str: ...
+
+
+def judge_line(figure: Figure, gate: Verdict | None) -> None:
+    """What may be done with the judge's verdicts, under the panels."""
+    if gate and gate.brief:
+        words, colour = fill(gate.brief, 46 if _NARROW.get() else 110), LEVEL_COLOURS[gate.level]
+        figure.supxlabel(words, x=0.01, ha="left", fontsize=9.5, color=colour, weight="bold")
+
+
 def matrices_of(
     n: int, panels: int, title: str, labels: Sequence[str]
 ) -> tuple[Figure, list[Axes], float]:
-    """A figure with a square matrix of `n` rows in each panel, and the side of a cell in inches;
-    many rows leave room for fewer panels in a row.
+    """A figure with a triangle of `n` models in each panel, and the side of a cell in inches; many
+    models leave room for fewer panels in a row.
     """
+    n = max(1, n - 1)
     if _NARROW.get():
         most, side = 1, (_PHONE - 0.9) / n
     else:
@@ -147,21 +193,22 @@ def share_matrix(
     under: Mapping[tuple[int, int], str] | None = None,
     **settings: Any,
 ) -> None:
-    """Shares of the row's model against the column's in cells of so many inches, each with its
-    percentage (in a small one without its sign) and, where there is room, a text `under` it.
+    """Shares of the row's model against each one after it in cells of so many inches, each with
+    its percentage (in a small one without its sign) and, where there is room, a text `under` it.
     """
-    ax.imshow(shares, cmap="RdBu", vmin=0, vmax=1)
+    below = np.tri(len(shares), dtype=bool)  # says the same again
+    ax.imshow(np.where(below, np.nan, shares)[:-1, 1:], cmap="RdBu", vmin=0, vmax=1)
     size = 9.5 if side > 0.5 else 8.5 if side > 0.4 else _LEAST_TYPE
-    for (i, j), text in texts.items():
+    for (i, j), text in ((at, text) for at, text in texts.items() if at[0] < at[1]):
         light = abs(shares[i, j] - 0.5) > 0.21
-        cell(ax, j, i - 0.08 * bool(under), text if side > 0.4 else text.removesuffix("%"),
+        cell(ax, j - 1, i - 0.08 * bool(under), text if side > 0.4 else text.removesuffix("%"),
              fontsize=size, color="white" if light else INK,
              weight="bold" if bold is not None and bold[i, j] else "normal")  # fmt: skip
         if under:
-            cell(ax, j, i + 0.26, under[i, j], fontsize=7.5, color="white" if light else SOFT)
-    name_rows(ax, names, **settings)
-    labels = [shown_name(name) for name in names]
-    ax.set_xticks(range(len(names)), labels, rotation=30 if side > 0.5 else 60, ha="right")
+            cell(ax, j - 1, i + 0.26, under[i, j], fontsize=7.5, color="white" if light else SOFT)
+    name_rows(ax, names[:-1], **settings)
+    labels = [shown_name(name) for name in names[1:]]
+    ax.set_xticks(range(len(labels)), labels, rotation=30 if side > 0.5 else 60, ha="right")
     ax.spines[:].set_visible(False)
 
 
@@ -172,11 +219,11 @@ def shown_name(name: str) -> str:
     return name if len(name) <= most else f"{name[:half]}…{name[1 - half :]}"
 
 
-def legend_below(figure: Figure, *entries: Any, columns: int) -> None:
-    """A legend under the panels; `entries` are handles and labels, those of all panels by
-    default.
+def legend_below(figure: Figure, *entries: Any, columns: int, phone: int = 1) -> None:
+    """A legend under the panels in so many columns, and so many on a phone; `entries` are handles
+    and labels, those of all panels by default.
     """
-    n = 1 if _NARROW.get() else columns
+    n = phone if _NARROW.get() else columns
     figure.legend(*entries, loc="outside lower left", ncols=n, frameon=False, fontsize=8.5)
 
 
@@ -251,7 +298,7 @@ def _for_a_phone(draw: Callable[[], Figure]) -> Figure:
         _NARROW.reset(token)
     with rc_context(_RC):  # type: ignore[arg-type]
         for ax in figure.axes:
-            ax.set_xlabel(fill(ax.get_xlabel(), 27))
+            ax.set_xlabel(fill(ax.get_xlabel(), 36))
             ax.set_title(fill(ax.get_title(loc="left"), 30), loc="left")
     for text in figure.findobj(Text):
         text.set_fontsize(max(text.get_fontsize(), _LEAST_TYPE))
@@ -262,7 +309,7 @@ def nothing_to_show() -> Figure:
     """A figure that says so."""
     width = _PHONE if _NARROW.get() else 9
     figure = Figure(figsize=(width, 0.6), dpi=160)
-    figure.text(0.01, 0.4, "Nothing to show: no dimension has a rating.", fontsize=9, color=SOFT)
+    figure.text(0.01, 0.4, "Nothing to show: there is no data.", fontsize=9, color=SOFT)
     return figure
 
 
@@ -279,27 +326,47 @@ class Interval(Protocol):
     def ci_high(self) -> float | None: ...
 
 
-@plot("forest", "Rating of every entrant with its 95 % interval, per dimension")
+@plot("forest", "Rating of every entrant with its 95 % interval, per dimension; tiers shaded")
 def forest(
-    rows: Mapping[str, Sequence[Interval]], center: float | None = None, marked: str = ""
+    rows: Mapping[str, Sequence[Interval]],
+    center: float | None = None,
+    marked: str = "",
+    gate: Verdict | None = None,
 ) -> Figure:
-    """Ratings with their intervals, a panel per dimension, best on top; `marked` is highlighted."""
+    """Ratings with their intervals, a panel per dimension, best on top, every second tier shaded;
+    `marked` is highlighted, and what the judge's `gate` says stands under the panels.
+    """
     n = max(map(len, rows.values()))
     names = [row.model for each in rows.values() for row in each]
     title = "Who is ahead, and how sure can we be?"
-    height = 1.5 + row_height(n) * n
-    figure, axes = panels_of(9, height, len(rows), title, sharex=True, labels=names)
+    figure, axes, shown = on_first_screen(n, len(rows), title, names, sharex=True)
     for ax, (dimension, each) in zip(axes, rows.items(), strict=True):
-        upwards = list(reversed(each))
+        upwards = list(reversed(each[:shown]))
         for y, row in enumerate(upwards):
             interval_bar(ax, row, y)
             if row.model == marked:
-                ax.axhspan(y - 0.46, y + 0.46, color=MARKED, zorder=0)
+                band(ax, y, MARKED)
+            elif (getattr(row, "tier", None) or 0) % 2:
+                band(ax, y, SHADE)
         if center is not None:
-            ax.axvline(center, color=LINE, linewidth=1, zorder=0)
-        name_rows(ax, [row.model for row in upwards], title=dimension,
-                  ylim=(-0.6, len(each) - 0.4), xlabel="rating (bar: 95% interval)")  # fmt: skip
+            ax.axvline(center, color=LINE, linewidth=1, zorder=0.5)
+        best = f" (best {shown} of {len(each)})" if shown < len(each) else ""
+        name_rows(ax, [row.model for row in upwards], title=f"{dimension}{best}",
+                  ylim=(-0.5, len(upwards) - 0.5))  # fmt: skip
+    label_below(axes, "rating (95% interval; tiers shaded)")
+    judge_line(figure, gate)
     return figure
+
+
+def band(ax: Axes, y: float, colour: str) -> None:
+    """A row with a background of its own."""
+    ax.axhspan(y - 0.5, y + 0.5, color=colour, linewidth=0, zorder=0)
+
+
+def label_below(axes: Sequence[Axes], label: str) -> None:
+    """What the horizontal axis of every panel means, on a phone once."""
+    for ax in axes[-1:] if _NARROW.get() else axes:
+        ax.set_xlabel(label)
 
 
 @plot(

@@ -24,6 +24,10 @@ if TYPE_CHECKING:
 
 #: What a notebook calls the narrow form of a picture; only our own export shows it.
 NARROW_TYPE = "application/vnd.arena-kit.narrow+png"
+#: What a judge's level looks like: trusted, usable with caution, not usable.
+LEVEL_COLOURS = {
+    "trusted": "#1a7f37", "usable with caution": "#9a6700", "not usable": "#b42318",
+}  # fmt: skip
 _TEMPLATES = Path(__file__).parent / "template"
 _MANIFEST = "manifest.json"
 _SITE_BEGINS = '<p class="site">'
@@ -151,8 +155,9 @@ def _tags(cell: Any) -> list[str]:
 
 
 def _open_with_the_answer(node: Any, target: Path) -> None:
-    """Put the output of the cell tagged `answer` (else the first output) under the title, then the
-    contents and the way to the site. The code before the first output joins that output's.
+    """Put the outputs of the cell tagged `answer` (else the first output) under the title, then
+    what the report is about, the contents and the way to the site. The code before the first output
+    joins that output's.
     """
     from nbformat.v4 import new_markdown_cell
 
@@ -164,11 +169,16 @@ def _open_with_the_answer(node: Any, target: Path) -> None:
     before = [cell for cell in node.cells[:first] if cell.cell_type == "code"]
     shown[0].source = "\n\n".join(cell.source for cell in (*before, shown[0]))
     under = _contents(node) + (_site_line(target) if (target.parent / _MANIFEST).is_file() else "")
-    added = [new_markdown_cell(under)] if under else []  # type: ignore[no-untyped-call]
     end = next((n for n, cell in enumerate(node.cells) if _begins_body(cell)), first)
-    opening = [cell for cell in node.cells[:end] if cell.cell_type != "code"]
+    opening = "\n\n".join(c.source for c in node.cells[:end] if c.cell_type != "code")
+    title, _, about = opening.partition("\n")
+    top, *added = (
+        new_markdown_cell(text)  # type: ignore[no-untyped-call]
+        for text in (title, about.strip(), under)
+        if text or text is title
+    )
     rest = [cell for cell in node.cells[end:] if cell is not answer and cell not in before]
-    node.cells = [*opening, answer, *added, *rest]
+    node.cells = [top, answer, *added, *rest]
 
 
 def _begins_body(cell: Any) -> bool:

@@ -1,17 +1,20 @@
 """Judges side by side, in sentences, tables and a picture."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
 from matplotlib.ticker import PercentFormatter
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import dollars
+from arena_kit.judging.quality.agreement import confusion as agreement_of
 from arena_kit.judging.quality.estimates import Estimate
 from arena_kit.judging.quality.gate import Level
 from arena_kit.judging.quality.judge import Judged, agree, cheapest
 from arena_kit.reporting import figures as fig
+from arena_kit.reporting.html import LEVEL_COLOURS
 from arena_kit.reporting.tables import DASH, Table, number
 
 _CANARIES = {
@@ -20,12 +23,19 @@ _CANARIES = {
     "attacks_worked": "attacks that worked: ",
 }
 _COUNTS = {"known_right": "known pairs right", "attacks_worked": "attacks worked"}
-_DRAWN = ("agrees with people", "both orders agree", "slot A")
+_NOT_MEASURED = 0.4  # where a judge stands whose agreement is not known
 
 
 def sentences(judges: Sequence[Judged]) -> list[str]:
     """What was found: each judge's gate, and which is the cheapest that will do."""
     return [*map(sentence, judges), *choice(judges)]
+
+
+def brief(judges: Sequence[Judged]) -> list[str]:
+    """How often the first judge agrees with people, and which is the cheapest that will do."""
+    share = agreement(judges[0])
+    known = f"Agreement with human votes: {share} of {share.n:,} battles."
+    return [*([known] if share.value is not None else []), *choice(judges)]
 
 
 def sentence(judge: Judged) -> str:
@@ -93,30 +103,78 @@ def canary_table(judges: Sequence[Judged]) -> Table:
     )  # fmt: skip
 
 
-@fig.plot("judges", "Agreement with people and of both orders, and slot A rate of every judge")
-def figure(judges: Sequence[Judged]) -> Figure:
-    """The three shares that matter most, one panel each, a line per judge and dimension."""
-    lines = [(judge, name) for judge in judges for name in judge.quality.dimensions]
-    labels = [
-        "\n".join(fig.shown_name(name) for name in (judge.judge, dimension) if name)
-        for judge, dimension in lines
-    ]
-    shares = [_shares(*line) for line in lines]
-    columns = {title: [each[title] for each in shares] for title in _DRAWN}
-    drawn = {t: column for t, column in columns.items() if any(s.value is not None for s in column)}
-    names, height = [n for label in labels for n in label.splitlines()], 1.3 + 0.4 * len(lines)
-    figure, axes = fig.panels_of(9, height, len(drawn), "How good is each judge?", labels=names)
-    for ax, (title, column) in zip(axes, drawn.items(), strict=True):
-        for y, share in enumerate(reversed(column)):
-            if share.value is None:
-                continue
-            if share.low is not None and share.high is not None:
-                ax.hlines(y, share.low, share.high, color=fig.ACCENT, linewidth=2.4)
-            ax.plot([share.value], [y], "o", color=fig.ACCENT, markersize=6)
-        ax.axvline(0.5, color=fig.LINE, linewidth=1, zorder=0)
-        ax.set_yticks(np.arange(len(lines)), labels[::-1])
-        ax.set(title=title, xlim=(0, 1), ylim=(-0.6, len(lines) - 0.4))
-        ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+@fig.plot("judges", "Agreement with human votes against price, one dot per judge, gate by colour")
+def figure(judges: Sequence[Judged], note: str = "") -> Figure:
+    """How often each judge agrees with people, with its 95 % interval, by what it costs; the colour
+    is its gate, and `note` is about people's votes. Judges whose price or agreement is not known
+    stand at the edges.
+    """
+    title = "Which judge agrees with human votes, and at what price?"
+    figure, (ax,), _ = fig.on_first_screen(10, 1, title, [])
+    asked = [judge for judge in judges if judge.battles is not None]
+    shares, top = [agreement(judge) for judge in asked], max(judge.usd or 0 for judge in asked)
+    unknown = -0.12 * (top or 1)
+    for judge, share in zip(asked, shares, strict=True):
+        at = unknown if judge.usd is None else judge.usd
+        height, colour = share.value or _NOT_MEASURED, LEVEL_COLOURS[judge.gate.level]
+        if share.low is not None and share.high is not None:
+            ax.vlines(at, share.low, share.high, color=colour, linewidth=2.4)
+        ax.plot(at, height, "o", color=colour, markersize=8, label=judge.gate.level)
+        named = fig.shown_name(judge.judge) + ("" if share.value else " (not measured)")
+        ax.annotate(named, (at, height), xytext=(9, 0), textcoords="offset points", va="center")
+    findings = [finding for judge in asked for finding in judge.gate.findings]
+    for rule in [each.rule for each in findings if each.measure.rule == "people"][:1]:
+        for limit, word in ((rule.trusted, "trusted"), (rule.usable, "usable")):
+            ax.axhline(limit, color=fig.SOFT, linewidth=1, linestyle=":")
+            ax.annotate(f"{word} from {limit:.0%}", (1, limit), xycoords=("axes fraction", "data"),
+                        xytext=(0, 3), textcoords="offset points", ha="right", color=fig.SOFT,
+                        fontsize=8.5)  # fmt: skip
+    ax.axhline(0.5, color=fig.LINE, linewidth=1)
+    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    people = f"agreement with human votes ({note})" if note else "agreement with human votes"
+    if not top:
+        ax.set_xticks([0], ["free"])
+    ax.set(xlabel="$ per 1,000 verdicts", ylabel=people,
+           ylim=(_NOT_MEASURED - 0.05, 1), xlim=(1.5 * unknown, 1.6 * (top or 1)))  # fmt: skip
+    marks = dict(zip(*reversed(ax.get_legend_handles_labels()), strict=True))
+    fig.legend_below(figure, list(marks.values()), list(marks), columns=3, phone=2)
+    return figure
+
+
+def agreement(judge: Judged) -> Estimate:
+    """How often a judge agrees with people over all dimensions, each by its battles."""
+    known = [judge.quality.find("agreement", name) for name in judge.quality.dimensions]
+    known = [each for each in known if each.value is not None]
+    n = sum(each.n for each in known)
+
+    def mean(end: str) -> float | None:
+        values = [(getattr(each, end), each.n) for each in known]
+        return sum(v * k for v, k in values) / n if n and None not in dict(values) else None
+
+    return Estimate(value=mean("value"), low=mean("low"), high=mean("high"), n=n)
+
+
+@fig.plot("confusion", "Verdicts of a judge against human votes on the same battles")
+def confusion(logs: Mapping[str, BattleLog], labels: BattleLog | None) -> Figure:
+    """What a judge said of each dimension where people named the first of two models, a tie or the
+    second, in percent of each row.
+    """
+    counts = {name: agreement_of(log, labels) for name, log in logs.items() if labels is not None}
+    counts = {name: table for name, table in counts.items() if table.any()}
+    if not counts:
+        return fig.nothing_to_show()
+    title = "Where do the judge and human votes differ?"
+    figure, axes = fig.panels_of(9, 3.0, len(counts), title)
+    for ax, (dimension, table) in zip(axes, counts.items(), strict=True):
+        shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
+        ax.imshow(shares, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
+        for (i, j), share in np.ndenumerate(shares):
+            fig.cell(ax, j, i, f"{share:.0%}\n{table[i, j]:,}", fontsize=8.5)
+        ax.set_xticks(range(4), ["first", "tie", "second", "excluded"])
+        ax.spines[:].set_visible(False)
+        fig.name_rows(ax, ["first", "tie", "second"], title=dimension or "all battles")
+    fig.label_below(axes, "judge (excluded: changed with order)")
+    axes[0].set_ylabel("human votes")
     return figure
 
 

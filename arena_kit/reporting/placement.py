@@ -81,6 +81,18 @@ def answer(placed: Placed) -> str:
     return f"{at}, {heading(placed)}: {sure}."
 
 
+def brief(placed: Placed) -> list[str]:
+    """Rank and rating of the placed model and the judge's error, in a few words."""
+    shown, model, error = placed.shown, placed.model, placed.judge_error
+    ranks = claims.rank_ranges(shown)[model]
+    alone, row = claims.single_rank_ranges(shown)[model], shown[model]
+    place = f"rank {shown.order.index(model) + 1} of {len(shown.models)}"
+    off = f"{error.sd:.0f} points (SD) from people's ratings" if error else "unknown"
+    ranked = f"{ranks_text(alone)} on its own, {ranks_text(ranks)} for all models at once"
+    rated = f"rating {row.rating:.0f} (95% interval {interval_text(row)})"
+    return [f"{model}: estimated {place} ({ranked}), {rated}.", f"Judge error: {off}."]
+
+
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
     """The model's place by each way of placing it, beside people's own votes where there are, and
     by both `together`.
@@ -220,17 +232,21 @@ def calibration(placed: Placed) -> Table:
 
 @fig.plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
 def forest(placed: Placed, note: str = "") -> Figure:
-    """Everybody's rating with its interval; the placed model both ways, its evidence in bold."""
-    rows, model = list(reversed(placed.shown.ratings)), placed.model
+    """Everybody's rating with its interval; the placed model both ways, its evidence in bold. Of
+    many models those around it.
+    """
+    model, order = placed.model, placed.shown.order
     known = f"Where does {model} stand, and how sure is it?"
     title = known if placed.judge_error else f"Where does this judge put {model}?"
-    figure, (ax,) = fig.panels_of(9, 1.9 + 0.3 * len(rows), 1, title)
+    figure, (ax,), shown = fig.on_first_screen(len(order), 1, title, order)
+    first = min(max(0, order.index(model) - shown // 2), len(order) - shown)
+    rows = list(reversed(placed.shown.ratings[first : first + shown]))
     for y, row in enumerate(rows):
         if row.model == model:
             fig.interval_bar(ax, row, y + 0.14, fig.WARM, "o", f"joint fit, {heading(placed)}")
         else:
             fig.interval_bar(ax, row, y)
-    at = placed.joint.order[::-1].index(model)
+    at = [row.model for row in rows].index(model)
     evidence = placed.joint[model]
     if placed.extra_error and evidence.ci_low is not None and evidence.ci_high is not None:
         ax.hlines(at + 0.14, evidence.ci_low, evidence.ci_high, color=fig.WARM, linewidth=6,
@@ -240,11 +256,11 @@ def forest(placed: Placed, note: str = "") -> Figure:
     if placed.hidden is not None:
         aside = "by people's own votes, set aside"
         fig.interval_bar(ax, placed.hidden, at - 0.3, fig.SOFT, "D", aside)
-    ax.axhspan(at - 0.46, at + 0.46, color=fig.MARKED, zorder=0)
+    fig.band(ax, at, fig.MARKED)
     ax.axvline(placed.joint.settings["center"], color=fig.LINE, linewidth=1, zorder=0)
     votes = f"; votes {note if len(note) <= 80 else f'{note[:79]}…'}" if note else ""
-    fig.name_rows(ax, [row.model for row in rows], ylim=(-0.7, len(rows) - 0.2),
-                  xlabel=f"Bradley–Terry rating (bar: 95% interval{votes})")  # fmt: skip
+    fig.name_rows(ax, [row.model for row in rows], ylim=(-0.5, len(rows) - 0.5),
+                  xlabel=f"rating (95% interval{votes})")  # fmt: skip
     fig.legend_below(figure, columns=4)
     return figure
 

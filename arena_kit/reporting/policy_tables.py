@@ -481,6 +481,11 @@ def answer(report: WeeklyReport) -> list[str]:
     ]
 
 
+def brief(report: WeeklyReport) -> list[str]:
+    """The same in a few words."""
+    return [*answer(report)[1:], f"Objectives: {sentences.verdict(sentences.objectives(report))}"]
+
+
 def weekly(report: WeeklyReport) -> Table:
     """The report in a sentence for each of its checks (12), but for those that the publication
     status shows.

@@ -214,11 +214,11 @@ class Table(Displayed):
     def latex(self) -> str:
         """A LaTeX table with booktabs rules."""
         sides = "".join("l" if self._is_left(name) else "r" for name in self._names)
-        lines = [[_latex(text) for text in line] for line in (self._names, *self._lines())]
+        lines = [[latex_text(text) for text in line] for line in (self._names, *self._lines())]
         head, *body = [" & ".join(line) + r" \\" for line in lines]
-        title = [rf"\caption*{{{_latex(self.title)}}}"] if self.title else []
+        title = [rf"\caption*{{{latex_text(self.title)}}}"] if self.title else []
         rows = [rf"\begin{{tabular}}{{{sides}}}", r"\toprule", head, r"\midrule", *body]
-        ends = [r"\bottomrule", r"\end{tabular}", *(rf"\\ {_latex(n)}" for n in self.notes)]
+        ends = [r"\bottomrule", r"\end{tabular}", *(rf"\\ {latex_text(n)}" for n in self.notes)]
         inner = "\n".join([*title, *rows, *ends])
         return f"\\begin{{table}}\n\\centering\n{inner}\n\\end{{table}}\n"
 
@@ -246,7 +246,8 @@ def _text(value: object) -> str:
     return DASH if value is None else value.text if isinstance(value, Cell) else str(value)
 
 
-def _latex(text: str) -> str:
+def latex_text(text: str) -> str:
+    """The text on one line, as LaTeX takes it."""
     return _printable(text).translate(_LATEX)
 
 

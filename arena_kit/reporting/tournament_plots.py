@@ -1,9 +1,9 @@
 """Pictures of a study. Titles ask the question that the picture answers."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
 import numpy as np
-from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import MaxNLocator, PercentFormatter
 from numpy.typing import NDArray
@@ -12,11 +12,15 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.judging.quality.estimates import Estimate
 from arena_kit.judging.quality.measures import position_bias
 from arena_kit.judging.verdicts.records import Judgment
-from arena_kit.rating.base import Ratings
-from arena_kit.rating.elo.method import Stability
+from arena_kit.rating.base import Ratings, rated_or_none
+from arena_kit.rating.bradley_terry.method import BradleyTerry
+from arena_kit.rating.claims import claims
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting.board import Board
+from arena_kit.reporting.tables import probability
 from arena_kit.reporting.tournament_tables import pairwise_winrates
+
+_PARTS = 5  # of the questions, on which a learning curve is measured
 
 
 @fig.plot(
@@ -94,45 +98,21 @@ def _ends(shares: Sequence[Estimate]) -> NDArray[np.float64]:
     return np.array(known, float).reshape(-1, 3)
 
 
-@fig.plot(
-    "order_against_evidence",
-    "Order SEM beside evidence standard error of every entrant, per dimension",
-)
-def order_against_evidence(board: Board) -> Figure:
-    """The spread over shuffles beside the spread over resampled questions; entrants in the order of
-    the board.
-    """
-    figure, panels = _elo_panels(
-        board, 1.9, 0.36, "What is the ± of? Shuffled orders against evidence"
-    )
-    top = 0.0
-    for ax, dimension, rated, order in panels:
-        y = np.arange(len(order))
-        bars = (
-            ("evidence_se", 0.19, fig.ACCENT, "evidence SE"),
-            ("order_sem", -0.19, fig.WARM, "order SEM"),
-        )
-        for name, shift, color, label in bars:
-            values = np.array([rated[model].extra[name] for model in order], float)
-            top = max(top, float(np.nanmax(values, initial=0.0))) if shift > 0 else top
-            ax.barh(y + shift, values, height=0.34, color=color, label=label)
-            for at in y[np.isnan(values)]:
-                ax.annotate(" unknown", (0, at + shift), va="center", fontsize=8)
-        fig.name_rows(ax, order, title=dimension, xlabel="Elo points")
-    if panels:
-        panels[0][0].set_xlim(0, max(1.0, 1.1 * top))
-        fig.legend_below(figure, *panels[0][0].get_legend_handles_labels(), columns=2)
-    return figure
-
-
 @fig.plot("permutation_spread", "Spread of ratings over single shuffled orders, per dimension")
 def permutation_spread(board: Board) -> Figure:
     """Ratings of single shuffled orders: what one Elo run would have reported; entrants in the
     order of the board.
     """
-    figure, panels = _elo_panels(board, 1.5, 0, "How far could a single order have led astray?")
+    ratings = board.fits.get("elo", {})
+    if not ratings:
+        return fig.nothing_to_show()
+    models = [model for rated in ratings.values() for model in rated.models]
+    n = max(len(rated.models) for rated in ratings.values())
+    title, height = "How far could a single order have led astray?", 1.5 + fig.row_height(n) * n
+    figure, axes = fig.panels_of(9, height, len(ratings), title, sharex=True, labels=models)
     soft = {"color": fig.SOFT}
-    for ax, dimension, rated, order in panels:
+    for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
+        order = _ordered(rated.models, board, dimension)[::-1]
         columns = [rated.traces[:, rated.models.index(model)] for model in order]
         ax.boxplot(
             columns, positions=range(len(order)), orientation="horizontal", widths=0.55,
@@ -141,25 +121,6 @@ def permutation_spread(board: Board) -> Figure:
         )  # fmt: skip
         fig.name_rows(ax, order, title=dimension, xlabel="Elo of a single order")
     return figure
-
-
-Panel = tuple[Axes, str, Ratings, list[str]]
-
-
-def _elo_panels(board: Board, height: float, row: float, title: str) -> tuple[Figure, list[Panel]]:
-    """A panel for each dimension that Elo rated, with its entrants upwards in the board's order."""
-    ratings = board.fits.get("elo", {})
-    if not ratings:
-        return fig.nothing_to_show(), []
-    n = max(len(rated.models) for rated in ratings.values())
-    models = [model for rated in ratings.values() for model in rated.models]
-    height += (row or fig.row_height(n)) * n
-    figure, axes = fig.panels_of(9, height, len(ratings), title, sharex=True, labels=models)
-    panels = [
-        (ax, name, rated, _ordered(rated.models, board, name)[::-1])
-        for ax, (name, rated) in zip(axes, ratings.items(), strict=True)
-    ]
-    return figure, panels
 
 
 @fig.plot("k_heatmap", "Rank and rating of every entrant at every K of the sweep, per dimension")
@@ -184,28 +145,90 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Fig
     return figure
 
 
+@fig.plot("k_ranks", "Rank of every entrant at every K of the sweep, per dimension")
+def k_ranks(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
+    """Rank of every entrant over K, a line each; lines that cross change places."""
+    names = list(next(iter(next(iter(sweep.values())).values())).order)
+    title = "Does the order depend on K?"
+    figure, axes, shown = fig.on_first_screen(len(names), len(sweep), title, names)
+    for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
+        first = next(iter(by_k.values())).order
+        for n, model in enumerate(first):
+            ranks = [rated.order.index(model) + 1 for rated in by_k.values()]
+            ax.plot(ranks, "o-", color=fig.HUES[n % len(fig.HUES)], linewidth=2.4, markersize=6)
+        ax.set_yticks(range(1, shown + 1), [fig.shown_name(model) for model in first[:shown]])
+        ax.set_xticks(range(len(by_k)), [f"{k:g}" for k in by_k])
+        ax.set(title=dimension, ylim=(shown + 0.5, 0.5), xlim=(-0.3, len(by_k) - 0.7))
+        last = ax.secondary_yaxis("right")
+        last.set_yticks(range(1, shown + 1))
+        last.spines[:].set_visible(False)
+    fig.label_below(axes, "K (right: rank)")
+    return figure
+
+
 @fig.plot(
-    "k_gaps",
-    "Gap between neighbours of the ranking at every K with evidence intervals, per dimension",
+    "learning_curve",
+    "Median width of 95 % intervals by number of prompts, measured and expected, per dimension",
 )
-def k_gaps(stability: Mapping[str, Sequence[Stability]]) -> Figure:
-    """Gap between neighbours at every K, with its evidence interval."""
-    height = 3.4 + 0.15 * max(map(len, stability.values()))
-    title = "How far apart are neighbours as K changes?"
-    figure, axes = fig.panels_of(9, height, len(stability), title, sharey=True)
-    colors = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9")
-    for ax, (dimension, pairs) in zip(axes, stability.items(), strict=True):
-        ax.axhline(0, color=fig.SOFT, linewidth=1, linestyle=":")
-        for n, pair in enumerate(pairs):
-            x = np.array(pair.ks) * (1 + 0.05 * (n - (len(pairs) - 1) / 2))
-            color, mark = colors[n % 6], "osD^v*"[n % 6]
-            ax.vlines(x, pair.low, pair.high, color=color, linewidth=1.6, alpha=0.8)
-            named = f"{fig.shown_name(pair.above)} over {fig.shown_name(pair.below)}"
-            ax.plot(x, pair.gap, f"{mark}-", color=color, markersize=4, linewidth=1, label=named)
-        ax.set_xscale("log")
-        ax.set_xticks(pairs[0].ks, [f"{k:g}" for k in pairs[0].ks])
-        ax.minorticks_off()
-        ax.set(title=dimension, xlabel="K")
-        ax.legend(fontsize=7.5, frameon=False, loc="upper left", bbox_to_anchor=(0, -0.16))
-    axes[0].set_ylabel("Elo gap (bar: 95% evidence interval)")
+def learning_curve(
+    board: Board, battles: BattleLog, expected: Mapping[str, Mapping[str, Any]]
+) -> Figure:
+    """How interval widths fall with the number of prompts so far and, as its square root, up to
+    that of the whole bank, and what is `expected` to be decided there.
+    """
+    title = "What would the whole bank decide?"
+    figure, (ax,) = fig.panels_of(9, 3.6, 1, title)
+    logs = battles.by_dimension()
+    for n, (dimension, rated) in enumerate(board.fits.get("bradley_terry", {}).items()):
+        colour, whole = fig.HUES[n % len(fig.HUES)], expected[dimension]
+        known = list(_widths(logs[dimension], BradleyTerry(**rated.settings)))
+        asked, widths = np.array(known or [(1, np.nan)]).T
+        ax.plot(asked, widths, "o-", color=colour, label=_outlook(dimension, whole))
+        ahead = np.linspace(asked[-1], max(asked[-1], whole["prompts"]), 30)
+        ax.plot(ahead, widths[-1] * np.sqrt(asked[-1] / ahead), ":", color=colour)
+    ax.set(xlabel="prompts (dotted: expected)", ylabel="median width of intervals",
+           xlim=(0, None), ylim=(0, None))  # fmt: skip
+    fig.legend_below(figure, columns=1)
+    return figure
+
+
+def _widths(log: BattleLog, method: BradleyTerry) -> Iterator[tuple[int, float]]:
+    """The median width of intervals on a fifth of the questions, two fifths and so on."""
+    questions = log.clusters()
+    n = len(np.unique(questions))
+    for part in sorted({max(1, n * k // _PARTS) for k in range(1, _PARTS + 1)}):
+        some = np.isin(questions, np.unique(questions)[:part])
+        rated = rated_or_none(method, log.select(some))
+        rows = rated.ratings if rated else ()
+        ends = [(r.ci_low, r.ci_high) for r in rows if r.ci_low is not None]
+        known = [high - low for low, high in ends if high is not None]
+        if known:
+            yield part, float(np.median(known))
+
+
+def _outlook(dimension: str, whole: Mapping[str, Any]) -> str:
+    """What the whole bank is expected to decide of a dimension, in a line."""
+    pairs = whole["neighbours"]
+    likely = f"{whole['expected_decided']:.1f} of {len(pairs)} adjacent pairs" if pairs else "–"
+    return f"{dimension}: {likely} expected to be decided by {whole['prompts']} prompts"
+
+
+@fig.plot("ranks", "Probability of every rank for every entrant, per dimension")
+def rank_probabilities(fits: Mapping[str, Ratings]) -> Figure:
+    """How probable each rank is for each entrant, best first."""
+    n = max(len(rated.models) for rated in fits.values())
+    names = [model for rated in fits.values() for model in rated.models]
+    title = "Which ranks are possible, and how probable?"
+    figure, axes = fig.panels_of(9, 1.4 + 0.34 * n, len(fits), title, labels=names)
+    for ax, (dimension, rated) in zip(axes, fits.items(), strict=True):
+        place = [rated.models.index(model) for model in rated.order]
+        shares = claims.rank_probabilities(rated)[place]
+        ax.imshow(shares, cmap="Blues", vmin=0, vmax=1.3, aspect="auto")
+        for (i, j), share in np.ndenumerate(shares):
+            if share >= 0.005:
+                fig.cell(ax, j, i, probability(share), fontsize=8.5 if n <= 8 else 7.5)
+        ax.set_xticks(range(len(place)), [str(rank + 1) for rank in range(len(place))])
+        ax.spines[:].set_visible(False)
+        fig.name_rows(ax, rated.order, title=dimension)
+    fig.label_below(axes, "rank")
     return figure

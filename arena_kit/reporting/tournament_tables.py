@@ -139,6 +139,14 @@ def _verdict(verdict: Verdict) -> str:
     return f"{named}{grade}. {verdict.justification[:600]}"
 
 
+def outlook(expected: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What the whole bank is expected to decide, in a sentence; none where nothing is known."""
+    pairs = [pair for each in expected.values() for pair in each["neighbours"]]
+    likely = sum(pair["chance"] for pair in pairs)
+    said = f"The whole bank should decide about {likely:.0f} of {len(pairs)} adjacent pairs."
+    return [said] if pairs else []
+
+
 Stabilities = Mapping[str, Sequence[Stability]]
 
 

@@ -207,7 +207,7 @@ def odds(log10: float) -> str:
 )
 def evidence(tests: VoterTests) -> Figure:
     """The e-value of every voter, and the threshold for a flag."""
-    figure, (ax,) = fig.panels_of(9, 4.2, 1, "Do any voters behave anomalously?")
+    figure, (ax,), _ = fig.on_first_screen(10, 1, "Do any voters behave anomalously?", [])
     for kind, color, label in ((False, fig.ACCENT, "voter"), (True, fig.WARM, "flagged")):
         some = [test for test in tests.tests if test.flagged == kind]
         heights = [max(test.evidence, _FLOOR) for test in some]

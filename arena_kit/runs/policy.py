@@ -19,7 +19,7 @@ from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.coverage import Coverage, check_single_votes
 from arena_kit.reporting import model_pages, policy_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import ABOUT
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, battles_of
 from arena_kit.runs.record.inputs import keep_inputs
@@ -117,10 +117,10 @@ class Season:
         """
         note, facts = arena_note(self.battles, ""), self.facts(report)
         return RunAnswer(
-            question=QUESTIONS[self.mode],
             sentences=model_pages.sentences(pages, report.now)
             if pages
             else policy_tables.answer(report),
+            brief=[] if pages else policy_tables.brief(report),
             caveats=[*([f"The votes: {note}."] if note else []), facts["claims"]],
             facts={name: facts[name] for name in ("arena", "week", "votes", "models", "prompts")}
             | {"judge": "none: votes alone", "cost": "nothing", "policy": facts["rollout phase"]}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from urllib.parse import urlencode
 
 from arena_kit import __version__
 from arena_kit.files import DataError, read_json, read_text
+from arena_kit.judging.verdicts.rendering import escaped
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, BoardRow, Column, columns
 from arena_kit.reporting.html import on_a_site
@@ -115,8 +117,22 @@ def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str
     have the `nonce` are refused by each page's content security policy.
     """
     for name in _ASSETS:
-        yield f"assets/{name}", files(__package__).joinpath("assets", name).read_text("utf-8")
+        yield f"assets/{name}", asset(name)
     yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
+
+
+def reader_page(page: RunPage) -> str:
+    """The reader of a run as one page with all its data in it, for a frame in a notebook."""
+    from markupsafe import Markup
+
+    style, script = (asset(name) for name in _ASSETS)
+    data = dict(_data(page.reading)) if page.reading else {}
+    inline = {
+        "style": Markup(style),  # noqa: S704 (our own file)
+        "script": Markup("\n".join([*data.values(), script])),  # noqa: S704 (holds no <)
+    }
+    nonce = secrets.token_urlsafe(16)
+    return _rendered("battles", root="", nonce=nonce, page=page, inline=inline)
 
 
 def run_files(page: RunPage, nonce: str) -> dict[str, str]:
@@ -139,27 +155,34 @@ def run_files(page: RunPage, nonce: str) -> dict[str, str]:
     return made
 
 
+@cache
+def asset(name: str, package: str = "arena_kit.site") -> str:
+    """The text of a script or a style."""
+    return files(package).joinpath("assets", name).read_text("utf-8")
+
+
 def _rendered(name: str, **values: Any) -> str:
-    template = _templates().get_template(f"{name}.html.j2")
+    template = templates().get_template(f"{name}.html.j2")
     return template.render(version=__version__, **values)
 
 
 @cache
-def _templates() -> Environment:
+def templates(package: str = "arena_kit.site") -> Environment:
+    """The templates of a package's pages; what a value holds is shown as text."""
     from jinja2 import Environment, PackageLoader, StrictUndefined
     from markupsafe import Markup
 
-    templates = Environment(
-        loader=PackageLoader("arena_kit.site", "assets"),
+    found = Environment(
+        loader=PackageLoader(package, "assets"),
         autoescape=True,
         undefined=StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
         finalize=lambda value: value if isinstance(value, Markup) else plain(value),
     )
-    templates.globals["at"] = _position
-    templates.filters["cell"] = _cell
-    return templates
+    found.globals |= {"at": _position, "inline": None}
+    found.filters["cell"] = _cell
+    return found
 
 
 def _position(value: float, scale: tuple[float, float]) -> str:
@@ -236,8 +259,16 @@ def _data(reading: Reading) -> Iterator[tuple[str, str]]:
     texts = [safe_html(reading.prompts[prompt]) for prompt in asked]
     said = {cell: len(texts) + n for n, cell in enumerate(reading.responses)}
     texts += [safe_html(text) for text in reading.responses.values()]
+    shown = {at: n for n, at in enumerate(reading.references)}
+    judged = [*(reading.prompts[prompt] for prompt in asked), *reading.responses.values()]
+    raw = [plain(escaped(text)) for text in [*judged, *reading.references.values()]]
     verdicts = [[_verdict(row) for row in battle.verdicts] for battle in battles]
-    text_files, verdict_files = _chunks("texts", texts), _chunks("verdicts", verdicts)
+    series: dict[str, list[Any]] = {
+        "texts": texts,
+        "raw": raw if reading.sent else [],
+        "verdicts": verdicts,
+    }
+    parts = {name: _chunks(items) for name, items in series.items()}
     values = {
         "models": [plain(name) for name in models],
         "dimensions": [plain(name) for name in dimensions],
@@ -254,14 +285,17 @@ def _data(reading: Reading) -> Iterator[tuple[str, str]]:
         "prompt_text": [asked.get(name, -1) for name in prompts],
         "text_a": [said.get((battle.model_a, battle.prompt), -1) for battle in battles],
         "text_b": [said.get((battle.model_b, battle.prompt), -1) for battle in battles],
-        "starts": {"texts": [start for start, _ in text_files],
-                   "verdicts": [start for start, _ in verdict_files]},
-    }  # fmt: skip
-    yield "data/battles.js", f"window.arenaKitBattles = {_literal(values)};\n"
-    for series, parts in (("texts", text_files), ("verdicts", verdict_files)):
-        for n, (_, items) in enumerate(parts):
-            name = f"{series}-{n}"
-            yield f"data/{name}.js", f'arenaKitChunk("{name}", {_literal(items)});\n'
+        "sent": [reading.sent.get(name) for name in dimensions],
+        "reference": [
+            len(judged) + shown[at] if (at := (b.dimension, b.prompt)) in shown else -1
+            for b in battles
+        ],
+        "starts": {name: [start for start, _ in chunks] for name, chunks in parts.items()},
+    }
+    yield "data/battles.js", f"window.arenaKitBattles = {literal(values)};\n"
+    for name, chunks in parts.items():
+        for n, (_, items) in enumerate(chunks):
+            yield f"data/{name}-{n}.js", f'arenaKitChunk("{name}-{n}", {literal(items)});\n'
 
 
 def _numbered(names: Iterator[str]) -> dict[str, int]:
@@ -287,12 +321,12 @@ def _verdict(row: Mapping[str, Any]) -> dict[str, str]:
     return {name: plain(value or "") for name, value in shown.items()}
 
 
-def _chunks(series: str, items: Sequence[Any]) -> list[tuple[int, list[Any]]]:
+def _chunks(items: Sequence[Any]) -> list[tuple[int, list[Any]]]:
     """The items in files of bearable size: where each begins, and what it holds."""
     parts: list[tuple[int, list[Any]]] = []
     size = _CHUNK
     for n, item in enumerate(items):
-        length = len(item) if series == "texts" else len(json.dumps(item))
+        length = len(item) if isinstance(item, str) else len(json.dumps(item))
         if size + length > _CHUNK:
             parts.append((n, []))
             size = 0
@@ -301,6 +335,6 @@ def _chunks(series: str, items: Sequence[Any]) -> list[tuple[int, list[Any]]]:
     return parts
 
 
-def _literal(values: object) -> str:
+def literal(values: object) -> str:
     """JSON that is a literal of JavaScript in every encoding, and ends no script element."""
     return json.dumps(values, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")

@@ -1,10 +1,10 @@
 """The battles of a run record with all that was said in them: what the reader shows."""
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -12,8 +12,11 @@ from arena_kit.battles.battle import Battle, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import BattleTexts, read_battle_texts, read_battles
 from arena_kit.files import DataError, file_in, read_json, read_lines
-from arena_kit.runs.record.inputs import FOLDER, NAMES, record_texts
+from arena_kit.judging.pairs.prompts import read_prompts
+from arena_kit.judging.verdicts.rendering import reference_of, templates
+from arena_kit.runs.record.inputs import FOLDER, NAMES, kept_tournament, record_texts
 from arena_kit.runs.record.record import open_record
+from arena_kit.runs.settings.files import read_rubrics
 from arena_kit.site.overview import votes_note
 
 Verdicts = dict[str, list[dict[str, Any]]]
@@ -59,14 +62,49 @@ class ReadBattle:
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Reading:
     """The battles of a record; texts by question, and by model and question. `no_texts` says why
-    there are none, `note` what is to be known about people's votes.
+    there are none, `note` what is to be known about people's votes. `sent` holds what the judge was
+    sent on each dimension (see `templates`), and `references` what stood beside a question.
     """
 
     battles: list[ReadBattle]
     prompts: Mapping[str, str]
     responses: Mapping[tuple[str, str], str]
+    sent: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
+    references: Mapping[tuple[str, str], str] = field(default_factory=dict)
     note: str = ""
     no_texts: str = ""
+
+    def only(
+        self, *, entrant: str = "", dimension: str = "", outcome: str = "", text: str = ""
+    ) -> Self:
+        """The battles of an entrant, on a dimension, with an outcome (or `decided`), and with these
+        words in the prompt or a response; all of them where nothing is named.
+        """
+
+        def fits(battle: ReadBattle) -> bool:
+            sides, asked = (battle.model_a, battle.model_b), battle.prompt
+            ended = ("", battle.outcome, "decided" if battle.winner else "")
+            said = [self.prompts.get(asked, "")]
+            said += [self.responses.get((side, asked), "") for side in sides]
+            named = entrant in ("", *sides) and dimension in ("", battle.dimension)
+            found = any(text.lower() in each.lower() for each in said)
+            return named and outcome in ended and found
+
+        return self.of([battle for battle in self.battles if fits(battle)])
+
+    def of(self, battles: Sequence[ReadBattle]) -> Self:
+        """Some of the battles, with their texts alone."""
+        cells = {(side, b.prompt) for b in battles for side in (b.model_a, b.model_b)}
+        said = {cell: text for cell, text in self.responses.items() if cell in cells}
+        return replace(self, battles=list(battles), responses=said)
+
+    def battle(self, name: str) -> ReadBattle:
+        """A battle by its id."""
+        for battle in self.battles:
+            if battle.id == name:
+                return battle
+        known = f"{len(self.battles):,}; battles.jsonl lists them"
+        raise DataError(f"no battle {name!r} among {known}")
 
 
 def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
@@ -90,7 +128,30 @@ def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
         prompts, responses = _said_in(*record_texts(record))
     except DataError as error:
         return Reading(battles=battles, prompts={}, responses={}, note=note, no_texts=str(error))
-    return Reading(battles=battles, prompts=prompts, responses=responses, note=note)
+    sent = _sent(record)
+    return Reading(
+        battles=battles, prompts=prompts, responses=responses, note=note, sent=sent[0],
+        references=sent[1],
+    )  # fmt: skip
+
+
+def _sent(record: Path) -> tuple[dict[str, tuple[str, str, str]], dict[tuple[str, str], str]]:
+    """The templates of each dimension, and its reference to each question; none of a placement,
+    whose questions have other names.
+    """
+    if (record / FOLDER / NAMES).is_file():
+        return {}, {}
+    file, files = kept_tournament(record)
+    rubrics = read_rubrics(file.dimensions, files.rubrics)
+    bank = read_prompts(files.prompts)
+    sent = {name: templates(each, graded=file.judge.graded) for name, each in rubrics.items()}
+    shown = {
+        (name, prompt.prompt_id): text
+        for name, rubric in rubrics.items()
+        for prompt in bank
+        if (text := reference_of(prompt, rubric))
+    }
+    return sent, shown
 
 
 def verdicts_of(record: Path) -> Verdicts:

@@ -24,11 +24,10 @@ _TAGS = {
     "p", "br", "hr", "h4", "h5", "h6", "em", "strong", "s", "code", "pre", "blockquote",
     "ul", "ol", "li", "table", "thead", "tbody", "tr", "th", "td", "span",
 }  # fmt: skip
-_MATHML = {
-    "math", "mrow", "mi", "mn", "mo", "ms", "mtext", "mspace", "mfrac", "msqrt", "mroot", "msub",
-    "msup", "msubsup", "mmultiscripts", "mover", "munder", "munderover", "mtable", "mtr", "mtd",
-    "mpadded", "mphantom", "menclose",
-}  # fmt: skip
+_MATHML = {*(
+    "math mrow mi mn mo ms mtext mspace mfrac msqrt mroot msub msup msubsup mmultiscripts mover "
+    "munder munderover mtable mtr mtd mpadded mphantom menclose"
+).split()}  # fmt: skip
 _MATHML_ATTRIBUTES = {
     "math": {"display"}, "mo": {"stretchy", "fence", "form", "movablelimits", "lspace", "rspace"},
     "mi": {"mathvariant"}, "mtable": {"columnalign"}, "mfrac": {"linethickness"},
@@ -42,10 +41,9 @@ _MATHS = re.compile(
 )
 _LONGEST_CODE = 20_000
 #: Languages whose lexers take hostile code in bearable time.
-_LANGUAGES = {
-    "python", "py", "r", "json", "javascript", "js", "typescript", "ts", "bash", "sh", "sql",
-    "java", "c", "cpp", "go", "rust", "yaml", "html", "xml", "css",
-}  # fmt: skip
+_LANGUAGES = {*(
+    "python py r json javascript js typescript ts bash sh sql java c cpp go rust yaml html xml css"
+).split()}  # fmt: skip
 #: What code is coloured by (keyword, string, number, comment): first letters of Pygments' classes.
 _CODE = {"k", "s", "m", "c"}
 _CLASSES = {"link", "address", *_CODE}

@@ -54,7 +54,7 @@ class Earlier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaderboard:
-    """The rows in the published order, and what they rest on.
+    """The rows in the published order, and their data.
 
     `status` is by the rules that are kept, `order_decided` by what the votes decide about the same
     top. `movement` is why ranks are not compared with an earlier board, empty where they are.
@@ -248,7 +248,7 @@ class LeaderboardRow:
     score; `official_rank` counts only models that official claims may name (5.3). `bt_*` are
     Bradley–Terry's: what the evidence says, where RD does not. Scores per prompt are *raw*, or
     *adjusted* for opponents. `tier` counts groups of models, each decidedly above all later ones;
-    None where the evidence does not reach.
+    None where there is too little evidence.
     """
 
     rank: int

@@ -9,13 +9,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal, Protocol
 
 from pydantic import Field, StringConstraints
 
 from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
-from arena_kit.voting.live import LiveArena
 from arena_kit.voting.page import ballot_page, shown_pair
 from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError, VoterName
 from arena_kit.voting.texts import ArenaTexts
@@ -25,6 +24,17 @@ _KEY_BYTES = 32
 LARGEST_FILE = 5_000_000  # bytes; a vote has about 200
 
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
+
+
+class BallotArena(Protocol):
+    """What ballots need of an arena: `LiveArena` has it."""
+
+    texts: ArenaTexts
+
+    @property
+    def vote_count(self) -> int: ...
+    def issue_ballot(self, n: int, *, session: str, lasts: float | None) -> Any: ...
+    def cast_ballot(self, answers: Any, *, session: str, voter: str) -> Any: ...
 
 
 class ReturnedBallot(Strict):
@@ -98,7 +108,9 @@ class Taken:
     conflicts: int
 
 
-def make_ballot(live: LiveArena, key: bytes, *, pairs: int, days: float, question: str = "") -> str:
+def make_ballot(
+    live: BallotArena, key: bytes, *, pairs: int, days: float, question: str = ""
+) -> str:
     """A ballot as a page: so many matchups of the arena, which wait for its votes from now on.
 
     Ids in it are random; what they stand for is in the store only. Without a question it is that
@@ -120,7 +132,7 @@ def make_ballot(live: LiveArena, key: bytes, *, pairs: int, days: float, questio
     return ballot_page(ballot, seal, rows, live.texts, question).html
 
 
-def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
+def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:
     """Check a returned file and store its votes: all of them, or none."""
     returned = _read(path)
     if not returned.is_sealed_by(key):
@@ -146,6 +158,18 @@ def take_ballot(live: LiveArena, key: bytes, path: Path) -> Taken:
         repeats=sum(receipt.left_out == "repeat" for receipt in receipts),
         conflicts=sum(receipt.left_out == "conflict" for receipt in receipts),
     )
+
+
+def free_paths(out: Path, ballots: int) -> list[Path]:
+    """Where ballots go; what was made before may have been sent, so it stays."""
+    is_page = out.suffix.lower() in (".html", ".htm")
+    if is_page and ballots == 1 and not out.exists():
+        return [out]
+    if is_page or out.is_file():
+        raise DataError(f"{out}: name a folder, or for one ballot a new file that ends in .html")
+    made = [path.stem.removeprefix("ballot-") for path in out.glob("ballot-*.html")]
+    last = max((int(number) for number in made if number.isdecimal()), default=0)
+    return [out / f"ballot-{last + n}.html" for n in range(1, ballots + 1)]
 
 
 def voter_id(name: str) -> str:

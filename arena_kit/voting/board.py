@@ -116,9 +116,14 @@ class LiveBoard:
 
 
 def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
-    """The board as the researcher's page shows it: sentences and tables, as JSON holds them."""
+    """The board as the researcher's page shows it: sentences, the forest of Bradley–Terry (model,
+    rating, both ends of its 95 % interval) and tables, as JSON holds them.
+    """
     tables, sentences = [], [f"The board is {live.status.sentence}."]
+    forest: list[tuple[Any, ...]] = []
     with suppress(RatingError):  # too few votes to rate anybody
+        rows = live.leaderboard.rows
+        forest = [(r.model, r.bt_rating, r.bt_low, r.bt_high) for r in rows if r.bt_rating]
         board = to_board(live.leaderboard, live.texts.name)
         tables.append(_table("Models in the published order", board.table().rows))
     if live.votes:
@@ -133,7 +138,8 @@ def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
         *([f"{live.skips:,} skipped"] if live.skips else []),
         *([f"{live.removed:,} removed"] if live.removed else []),
     ]
-    return {"state": ", ".join(counts), "sentences": sentences, "tables": tables}
+    state = ", ".join(counts)
+    return {"state": state, "sentences": sentences, "forest": forest, "tables": tables}
 
 
 def _counted(n: int, what: str) -> str:

@@ -12,15 +12,17 @@ from math import ceil, isfinite
 from operator import itemgetter
 from pathlib import Path
 from threading import RLock
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
 
+from arena_kit.files import write_text
 from arena_kit.judging.verdicts.records import garbage_collection_disabled
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy
 from arena_kit.runs.settings.files import DEFAULT_POLICY, DEFAULT_TOURNAMENT, read_policy
+from arena_kit.voting import ballot
 from arena_kit.voting.board import LiveBoard
 from arena_kit.voting.export import battle_log
 from arena_kit.voting.records import (
@@ -91,8 +93,9 @@ class LiveArena:
         limits: Limits | None = None,
         seed: int | None = None,
         reveal: bool = False,
+        root: Path = Path(),
     ) -> None:
-        self.store, self.policy, self.reveal = store, policy, reveal
+        self.store, self.policy, self.reveal, self._root = store, policy, reveal, root
         self.limits = limits or Limits()
         self._lock = RLock()
         seed = secrets.randbits(64) if seed is None else seed
@@ -125,7 +128,8 @@ class LiveArena:
         texts = ArenaTexts.of_tournament(root / tournament, root)
         store = VoteStore.open(where)
         try:
-            return cls(store, texts, rules, dimension=dimension, limits=limits, reveal=reveal)
+            more: Any = {"dimension": dimension, "limits": limits, "reveal": reveal}
+            return cls(store, texts, rules, root=root, **more)
         except BaseException:
             store.close()
             raise
@@ -140,6 +144,32 @@ class LiveArena:
         """How many votes are in the store, skips and removed ones among them."""
         arena = self.store.arena()
         return 0 if arena is None else arena.votes
+
+    def key(self) -> bytes:
+        """What seals ballots and signs cookies; made where there is none."""
+        return ballot.signing_key(ballot.key_file(self.store.address, self._root))
+
+    def write_ballots(
+        self,
+        out: str | Path = "ballots",
+        ballots: int = 1,
+        *,
+        pairs: int = 40,
+        days: float = 30,
+        question: str = "",
+    ) -> list[Path]:
+        """Write blind ballots, pages that need no server, into a folder (or one `.html` file): so
+        many of so many pairs each, whose votes are waited for so many days.
+        """
+        paths = ballot.free_paths(Path(out), ballots)
+        about: Any = {"pairs": pairs, "days": days, "question": question}
+        for path in paths:
+            write_text(path, ballot.make_ballot(self, self.key(), **about))
+        return paths
+
+    def take_ballot(self, path: str | Path) -> ballot.Taken:
+        """Take in a file that a voter sent back, whole or not at all, and say what was in it."""
+        return ballot.take_ballot(self, self.key(), Path(path))
 
     def close(self) -> None:
         """Let go of the store."""

@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache, lru_cache
-from importlib.resources import files
+from functools import lru_cache
 from math import ceil
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
-from arena_kit.site.texts import plain, safe_html
+from arena_kit.site.pages import asset, literal, templates
+from arena_kit.site.texts import safe_html
 from arena_kit.voting.records import Shown
 from arena_kit.voting.texts import ArenaTexts
 
-if TYPE_CHECKING:
-    from jinja2 import Environment
+_HERE = "arena_kit.voting"
 
 
 class _Choice(NamedTuple):
@@ -31,7 +29,7 @@ class _Choice(NamedTuple):
 
 
 #: What a voter may say, in the order of the buttons.
-CHOICES = (
+CHOICES: tuple[_Choice, ...] = (
     _Choice("A", "A is better", "the response on the left, or the upper one",
             ("1", "←", "A"), "1 ArrowLeft A"),
     _Choice("B", "B is better", "the response on the right, or the lower one",
@@ -75,7 +73,7 @@ def ballot_page(
     seals its votes with, by the SHA-256 of its data.
     """
     data = {"ballot": ballot, "pairs": list(pairs)}
-    content = hashlib.sha256(_literal(data).encode()).hexdigest()
+    content = hashlib.sha256(literal(data).encode()).hexdigest()
     how: Any = {"ballot": True, "seal": seal(content), "choices": (*CHOICES, _BACK)}
     return _page("vote", data, **how, **_instructions(texts, question, len(pairs)))
 
@@ -115,17 +113,18 @@ def board_page() -> Page:
 def _page(name: str, data: object, *, connects: bool = False, **values: Any) -> Page:
     from markupsafe import Markup
 
-    script, style = _asset(f"{name}.js"), _site_style() + _asset("vote.css")
+    script = asset(f"{name}.js", _HERE)
+    style = asset("site.css") + asset("vote.css", _HERE)
     connect = "connect-src 'self'; " if connects else ""
     policy = (
         f"default-src 'none'; script-src '{_source(script)}'; style-src '{_source(style)}'; "
         f"{connect}base-uri 'none'; form-action 'none'"
     )
-    html = _templates().get_template(f"{name}.html.j2").render(
+    html = templates(_HERE).get_template(f"{name}.html.j2").render(
         policy=Markup(policy),  # noqa: S704 (made above)
         style=Markup(style),  # noqa: S704 (our own file)
         script=Markup(script),  # noqa: S704 (our own file)
-        data=Markup(_literal(data)),  # noqa: S704 (holds no <)
+        data=Markup(literal(data)),  # noqa: S704 (holds no <)
         **values,
     )  # fmt: skip
     return Page(html=html, policy=policy)
@@ -134,33 +133,3 @@ def _page(name: str, data: object, *, connects: bool = False, **values: Any) -> 
 def _source(text: str) -> str:
     """The hash by which a content security policy lets this one inline text pass."""
     return f"sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}"
-
-
-def _literal(values: object) -> str:
-    """JSON that any encoding takes and that ends no script element."""
-    return json.dumps(values, allow_nan=False, separators=(",", ":")).replace("<", "\\u003c")
-
-
-@cache
-def _asset(name: str) -> str:
-    return files(__package__).joinpath("assets", name).read_text("utf-8")
-
-
-@cache
-def _site_style() -> str:
-    return files("arena_kit.site").joinpath("assets", "site.css").read_text("utf-8")
-
-
-@cache
-def _templates() -> Environment:
-    from jinja2 import Environment, PackageLoader, StrictUndefined
-    from markupsafe import Markup
-
-    return Environment(
-        loader=PackageLoader("arena_kit.voting", "assets"),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        finalize=lambda value: value if isinstance(value, Markup) else plain(value),
-    )

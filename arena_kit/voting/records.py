@@ -11,6 +11,7 @@ from typing import Annotated, Literal, NamedTuple
 from pydantic import Field, StringConstraints
 
 from arena_kit.battles.battle import Outcome
+from arena_kit.files import ArenaError
 from arena_kit.runs.settings.files import Strict
 
 #: An id or a hash as a page holds it and gives it back.
@@ -187,7 +188,7 @@ class BallotVote(Strict):
     comment: Comment = ""
 
 
-class RefusalError(ValueError):
+class RefusalError(ArenaError, ValueError):
     """What somebody asked for and does not get: `status` is that of HTTP, `code` names the reason
     for programs, and after `retry_after` seconds (if not 0) one may ask again.
     """

@@ -18,7 +18,7 @@ from arena_kit.rating.base import RatingError
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.reporting import vote_review
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import board_of
 from arena_kit.reporting.vote_review import Boards
 from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
@@ -155,9 +155,10 @@ class ReviewStudy:
             "judge": "none: votes alone",
             "cost": "nothing",
         }
+        found = vote_review.answer(tests, boards)
         return RunAnswer(
-            question=QUESTIONS[MODE],
-            sentences=vote_review.answer(tests, boards),
+            brief=list(dict.fromkeys([found[0], found[-1]])),
+            sentences=found,
             caveats=vote_review.caveats(tests),
             facts=facts | self.record.facts,
         )
@@ -166,8 +167,7 @@ class ReviewStudy:
         """Write voters.json, the tables as CSV and the answer, and close the record."""
         with self.record.failing():
             folder, answer = self.record.path, self.answer(tests, boards)
-            ends = [answer.sentences[0], answer.sentences[-1]]
-            short = {"arena": self._arena, "answer": list(dict.fromkeys(ends))}
+            short = {"arena": self._arena, "answer": list(answer.brief)}
             write_json(folder / "voters.json", short | vote_review.to_dict(tests))
             write_text(folder / "flagged.csv", vote_review.flagged(tests).csv)
             write_text(folder / "boards.csv", vote_review.boards(boards).csv)

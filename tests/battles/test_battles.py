@@ -103,7 +103,7 @@ def test_a_model_name_is_printable(name: object) -> None:
     with pytest.raises(DataError, match=r"allowed: 1 to 256 printable characters") as caught:
         rules.check_model_name(name)
     assert len(str(caught.value)) < 200
-    names = ["gpt-4o", "GPT-4o", "gpt-40", "Модель 1", "模型", "GPT模型", "modèle", "yi (chat)"]
+    names = ["gpt-4o", "GPT-5", "gpt-40", "Модель 1", "模型", "GPT模型", "modèle", "yi (chat)"]
     assert [rules.check_model_name(each) for each in [*names, "<b>x</b>", "x" * 256]][:8] == names
     assert rules.look_alikes(names) == ""
 
@@ -276,3 +276,11 @@ def test_a_battle_is_joined_once() -> None:
     assert str(refused.value) == told
     judged = [replace(row, source=Source.LLM_JUDGE, judge_model="j") for row in one]
     assert len(BattleLog.joined(log_of(*one), log_of(*judged), none, none)) == 6
+
+
+@pytest.mark.parametrize("weight", [-1.0, 0.0, float("nan"), 1e300])
+def test_a_log_refuses_a_weight_that_is_none(weight: float) -> None:
+    """A log made of columns refuses the weights that a file's reader refuses, by row and value."""
+    log = BattleLog.from_battles([battle("x", "y"), battle("y", "x")])
+    with pytest.raises(DataError, match=re.escape(f"battle 1: weight {weight:g} is not")):
+        replace(log, weight=np.array([1.0, weight]))

@@ -24,7 +24,7 @@ def call(*words: str) -> Result:
     [
         ("pilot", ["50 of 143", "1,584 (792 pairs in both orders)", "baseline/lexical-v1"]),
         ("judge_report", ["baseline/lexical-v1"]),
-        ("placement", ["dogwood", "558 of sample/arena/judged_by_baseline.jsonl.gz"]),
+        ("placement", ["dogwood", "600 of sample/arena/judged_texts.jsonl.gz"]),
         ("policy_validity", ["6,000 of sample/arena/season.csv.gz", "18", "15"]),
         ("vote_review", ["3,841 of sample/arena/pushed_votes.csv.gz", "8"]),
     ],

@@ -51,6 +51,7 @@ def test_run_all_in_lab(installed: Path, tmp_path: Path) -> None:
         assert_all_is_well(run_all(page, root / START))
         assert "1 elm" in scrolled_to(page, "95% interval")
         assert "pilot_" in scrolled_to(page, "The report of this run")
+        assert "battles of pilot_" in scrolled_to(page, "BattleReader(")
         page.go(address.replace(START, pilot) + "&reset")  # without the tab of the other one
         assert_all_is_well(run_all(page, root / pilot))
         assert "1 aspen 1723" in scrolled_to(page, "rank range")

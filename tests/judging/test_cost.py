@@ -266,11 +266,16 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
 def test_known_answers(
     workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """After a run, the same run is forecast at nothing."""
+    """After a run, the same run is forecast at nothing; only `cost` has the service count."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     plan = small_plan(emulator)
     assert plan.forecast is not None
     assert plan.forecast.answered == 0
+    assert "local estimate" in plan._repr_html_()
+    assert not emulator.requests  # neither an attribute nor showing the plan asks anybody
+    counted = plan.cost()
+    assert counted is not None
+    assert "count_tokens" in counted._repr_html_()
     asked = plan.ask_options("first", lambda text: None)
     judge_pairs(plan.pairing.pairs, plan.material, plan.judge, plan.ledger, options=asked)
     after = small_plan(emulator).forecast

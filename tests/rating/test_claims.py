@@ -188,7 +188,7 @@ def test_what_follows_is_decided_too() -> None:
     assert claims.may_be_first(found) == ("a", "b")
     assert [pair.state for pair in claims.neighbours(found)] == ["open", "decided", "open"]
     assert claims.sentences(found)[0] == (
-        "First place is open between a and b. Too little evidence for any claim: new."
+        "First place: a and b are not separable. Too little evidence: new."
     )
 
 
@@ -208,7 +208,7 @@ def test_the_summary_is_all_of_it_as_plain_values() -> None:
     assert found["ranks_at_once"] == {"a": [1, 3], "b": [1, 3], "c": [3, 4]}
     assert found["unplaced"] == ["new"]
     assert found["sentences"][1].startswith(
-        "Neighbouring orders decided: 1 of 2, equivalent within 10 points: 1."
+        "Adjacent pairs decided: 1 of 2, equivalent within 10 points: 1."
     )
 
 

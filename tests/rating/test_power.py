@@ -88,20 +88,16 @@ def test_votes_that_keep_a_third_finite_are_not_the_only_ones() -> None:
 
 
 def test_in_words() -> None:
-    """The sentence names both ways, how much that is of the votes between the two."""
+    """The sentence names both ways, and how many votes there are between the two."""
     found = Fragile(above="x", below="y", removed=3, added=5, between=750, of=40_000)
-    assert found.sentence == (
-        "3 battles removed or 5 added would put y above x, 0.4% of the 750 between the two."
-    )
+    needs = "Reversing x over y needs"
+    assert found.sentence == f"{needs} 3 battles removed or 5 added (750 between them)."
     one = replace(found, removed=None, added=1)
-    assert one.sentence == "1 battle added would put y above x, 0.13% of the 750 between the two."
-    every = Fragile(above="x", below="y", removed=8, added=None, between=8, of=20)
-    assert every.sentence == "8 battles removed would put y above x, 100% of the 8 between the two."
-    far = replace(found, removed=1200, added=None)
-    assert far.sentence == "1,200 battles removed would put y above x; the two met 750 times."
-    assert replace(far, between=0).sentence.endswith("would put y above x; they never met.")
+    assert one.sentence == f"{needs} 1 battle added (750 between them)."
+    far = replace(found, removed=1200, added=None, between=0)
+    assert far.sentence == f"{needs} 1,200 battles removed (they never met)."
     never = replace(found, removed=None, added=None)
-    assert never.sentence == "No choice of battles puts y above x."
+    assert never.sentence == "No removal or addition of battles reverses x over y."
 
 
 def every(n: int, times: float) -> np.ndarray:

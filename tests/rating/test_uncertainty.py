@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, PermutationElo, RatingError
+from arena_kit.battles.battle import MAX_WEIGHT
 from arena_kit.battles.log import Labels
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
 from arena_kit.rating.bradley_terry.clusters import Evidence, Votes, of_clusters
@@ -250,6 +251,17 @@ def test_steps_that_run_away_are_caught(compiled: bool) -> None:
     for number in often:
         expected = (rated(named.select(drawn[number]), method) - 1000) / UNIT
         np.testing.assert_allclose(found[number] - found[number].mean(), expected, atol=1e-8)
+    assert np.isfinite(found).all()
+
+
+@pytest.mark.parametrize("compiled", [False, True])
+def test_the_heaviest_battles_lose_no_resample(compiled: bool) -> None:
+    """Weights of 1,000,000,000 beside weights of 1: every resample has its fit."""
+    if compiled:
+        pytest.importorskip("numba")
+    log = simulated(25, 12, seed=3)
+    heavy = replace(log, weight=np.where(np.arange(len(log)) % 2, MAX_WEIGHT, 1.0))
+    *_, found = refits(heavy, BradleyTerry(), 60, compiled=compiled)
     assert np.isfinite(found).all()
 
 

@@ -6,21 +6,20 @@ from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
 
-import nbformat
 import pytest
 
-from arena_kit import Board, PermutationElo, answer, rate
+from arena_kit import BattleLog, Board, PermutationElo, answer, rate
 from arena_kit.battles.log import Labels
 from arena_kit.judging.judges.anthropic import client_of
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.reporting import tournament_tables
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer, disagreements, order
+from arena_kit.reporting.answer import RunAnswer, brief, disagreements, order
 from arena_kit.reporting.html import clean_html
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.publish import asked_at, left_out
 from tests import samples
 from tests.emulator import Emulator
-from tests.samples import ROOT, SMALL, batch_judge, copy_workspace, judgments_of, log_of, rated, won
+from tests.samples import SMALL, batch_judge, copy_workspace, judgments_of, log_of, rated, won
 
 
 def taste(votes: list[tuple[str, str, str]], margin: float = 0.0) -> Board:
@@ -58,22 +57,28 @@ HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(1)">'
 def test_no_text_of_the_box_acts() -> None:
     """Names, facts and caveats that are HTML are text, before and after the report is cleaned."""
     box = RunAnswer(
-        question=HOSTILE, sentences=[f"{HOSTILE}: {HOSTILE}"], facts={HOSTILE: HOSTILE},
-        caveats=[HOSTILE],
+        brief=[f"{HOSTILE}: {HOSTILE}"], sentences=[f"{HOSTILE}: {HOSTILE}"],
+        facts={HOSTILE: HOSTILE}, caveats=[HOSTILE],
     )  # fmt: skip
-    for html in (box.html, clean_html(box.html)):
+    for html in (box.html, clean_html(box.html), box.summary.html):
         assert "<script" not in html
         assert "<img" not in html
-        assert html.count("&lt;script") == 6
+        assert html.count("&lt;script") == (2 if html == box.summary.html else 5)
 
 
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_the_box_asks_what_its_notebook_asks(name: str) -> None:
-    """The question of a box is its notebook's, and one cell shows the box."""
-    cells = nbformat.read(ROOT / "notebooks" / f"{name}.ipynb", as_version=4).cells
-    assert f"**Question.** {QUESTIONS[name]}" in cells[0].source
-    code = [cell.source for cell in cells if cell.cell_type == "code"]
-    assert sum("answer(" in source for source in code) == 1
+def test_who_is_best_at_what_in_a_few_words() -> None:
+    """One winner is named with its dimensions, several as not separable, none as no answer."""
+    ahead = won("ann", "bob", 45, 5) + won("ann", "cy", 44, 6) + won("bob", "cy", 26, 24)
+    level = won("ann", "bob", 26, 24) + won("ann", "cy", 45, 5) + won("bob", "cy", 45, 5)
+    logs = [log_of(votes) for votes in (ahead, ahead, level, won("ann", "bob", 3, 2))]
+    names = ["taste", "smell", "sight", "touch"]
+    logs = [replace(log, dimension=Labels.of([name] * len(log)))
+            for log, name in zip(logs, names, strict=True)]  # fmt: skip
+    board = rate(BattleLog.joined(*logs))
+    assert brief(board, ["smell"]) == [
+        "Best: ann on taste.", "sight: ann and bob not separable.", "No answer on smell and touch.",
+    ]  # fmt: skip
+    assert brief(board)[0] == "Best: ann on smell and taste."
 
 
 def test_where_a_judge_was_asked(emulator: Emulator) -> None:

@@ -127,17 +127,30 @@ def test_neighbours_say_how_fragile_and_how_far() -> None:
     assert board[""].first == ["ann", "bob"]
 
 
+def test_intervals_apart_and_no_order_are_explained() -> None:
+    """Of 80 to 50, read 80 times, a note says why; read once, the order is decided."""
+    log = log_of(won("ann", "bob", 80, 50))
+    often, once = (rate(log, BradleyTerry(looks=looks))[""] for looks in (80, 1))
+    (note,) = (each for each in often.notes if "do not overlap: ann and bob" in each)
+    assert "for 80 looks" in note
+    assert (often.orders[0].state, once.orders[0].state) == ("open", "decided")
+    assert not any("do not overlap" in each for each in once.notes)
+
+
 def test_the_matrix_of_probabilities() -> None:
-    """In each cell the chance that the row's is above the column's, bold where decided."""
+    """In each cell of a triangle the chance that the row's is above the column's, bold where
+    decided.
+    """
     board = rate(MIXED)
     (ax,) = (ax for ax in board.plot_pairs().figure.axes if ax.get_visible())
     names = [row.model for row in board.ratings]
-    assert [t.get_text() for t in ax.get_yticklabels()] == names
-    assert [t.get_text() for t in ax.get_xticklabels()] == names
+    assert [t.get_text() for t in ax.get_yticklabels()] == names[:-1]
+    assert [t.get_text() for t in ax.get_xticklabels()] == names[1:]
+    assert len(ax.texts) == len(names) * (len(names) - 1) / 2
     for text in ax.texts:
         column, row = map(int, text.get_position())
-        assert text.get_text() == probability(board[""].above[names[row]][names[column]])
-        assert (text.get_weight() == "bold") == (0 in (row, column))
+        assert text.get_text() == probability(board[""].above[names[row]][names[column + 1]])
+        assert (text.get_weight() == "bold") == (row == 0)
 
 
 @pytest.mark.parametrize(

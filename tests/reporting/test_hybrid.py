@@ -54,7 +54,7 @@ def test_every_model_has_a_row() -> None:
     for words in (
         f"as {round(found.effective_sample):,} votes alone", "This judge is worth about",
         "m05: its rating by votes is", "below the judge's prediction",
-        "Too few votes: m07 (4);", "Claims are about prompts like these",
+        "Too few votes: m07 (4);", "Results generalise to similar prompts",
         "assume the same judge error for all models",
     ):  # fmt: skip
         assert words in said

@@ -46,6 +46,6 @@ def test_a_judge_that_was_never_asked_has_tables_that_say_so() -> None:
     for name in HOSTILE:
         gate = JudgeQuality.of(name, []).gate(read_gate(ROOT))
         assert "usable with caution" in judge_tables.text(gate)
-        box = RunAnswer(question="", sentences=[], facts={}, gate=gate)
+        box = RunAnswer(sentences=[], facts={}, gate=gate)
         assert "script" not in Elements(box.html).tags
         assert name in box.text

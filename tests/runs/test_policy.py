@@ -256,7 +256,7 @@ def paged(sampled: Path) -> Path:
 def test_notebooks(phased: Path, paged: Path) -> None:
     """The notebooks' reports name the policy's sections and say that the season is simulated."""
     named: set[str] = set()
-    for run, figures in zip((phased, paged), ({"bands"}, {"deficits", "quality", "history"}),
+    for run, figures in zip((phased, paged), ({"leaderboard"}, {"deficits", "quality", "history"}),
                             strict=True):  # fmt: skip
         for folder in (run / "figures", run / "figures" / "narrow"):
             assert {path.stem for path in folder.glob("*.png")} == figures

@@ -2,13 +2,18 @@
 
 import json
 import shutil
+from contextlib import chdir
 from pathlib import Path
 from typing import Any
 
+import pytest
+
+from arena_kit import DataError, open_run
 from arena_kit.files import read_json, write_json
+from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import HOSTILE
+from tests.samples import HOSTILE, SMALL, Elements, plan_of
 from tests.site.handmade import Handmade
 
 READY = "document.querySelector('#text').children.length"
@@ -38,6 +43,45 @@ def harmless(page: Browser) -> None:
 def count(page: Browser) -> int:
     """How many battles the reader says there are."""
     return int(page.text("#count").split()[0].replace(",", ""))
+
+
+def test_a_run_is_read_in_a_cell(page: Browser, workspace_of_runs: Path, tmp_path: Path) -> None:
+    """`browse` is the site's reader in a sandboxed frame, filtered by entrant, outcome and text; it
+    asks for nothing, and `battle` shows one battle with what the judge said.
+    """
+    run = open_run(workspace_of_runs / "runs" / "pilot")
+    every, of_aspen = run.browse(most=10**6), run.browse(entrant="aspen", outcome="decided")
+    assert len(of_aspen) == sum("aspen" in (b.model_a, b.model_b) and b.winner is not None
+                                for b in every.reading.battles)  # fmt: skip
+    assert len(run.browse(text="no text has this")) == 0
+    shown = run.browse(most=5)
+    assert "5 battles of pilot" in repr(shown)
+    assert f"{len(every) - 5:,} more left out" in shown._repr_html_()
+    frame = Elements(every._repr_html_())
+    assert ("sandbox", "allow-scripts") in frame.attributes
+    file = tmp_path / "cell.html"
+    file.write_text(dict(frame.attributes)["srcdoc"], encoding="utf-8")
+    page.size(1280)
+    page.forget()
+    page.go(file)
+    expect(page, len(every))
+    word = next(iter(every.reading.responses.values())).split()[0]
+    page.run("document.querySelector('[name=text]').value = " + json.dumps(word))
+    page.run("document.querySelector('#filters').dispatchEvent(new Event('input'))")
+    expect(page, len(run.browse(text=word, most=10**6)))
+    page.click("#next")
+    at(page, 2)
+    page.click("#battles li:nth-child(1) a")
+    at(page, 1)
+    harmless(page)
+    one = run.battle(every.reading.battles[0].id)
+    file.write_text(dict(Elements(one._repr_html_()).attributes)["srcdoc"], encoding="utf-8")
+    page.go(file)
+    page.until(READY)
+    assert "shown first" in page.text("#text")
+    assert not page.run("document.querySelector('#filters').offsetHeight")
+    with pytest.raises(DataError, match="no battle 'none' among"):
+        run.battle("none")
 
 
 def test_a_way_through_the_site(page: Browser, site: Path) -> None:
@@ -124,7 +168,9 @@ def test_boards_are_sorted_by_any_column(page: Browser, site: Path) -> None:
 
 
 def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_runs: Path) -> None:
-    """A deep link shows prompt, responses and both orders; people's other votes can be read."""
+    """A deep link shows prompt, responses, both orders and all that the judge was sent; people's
+    other votes can be read.
+    """
     record = workspace_of_runs / "runs" / "pilot"
     said = [json.loads(line) for line in (record / "verdicts" / "factuality.jsonl").open()]
     first, second = said[2:4]
@@ -141,6 +187,16 @@ def test_the_reader_shows_what_was_said(page: Browser, site: Path, workspace_of_
     assert second["justification"] in shown
     page.click("details summary")
     assert page.text("details pre") == first["raw_text"]
+    with chdir(workspace_of_runs):
+        material = plan_of("pilot", **SMALL).material
+    asked = Pair(dimension="factuality", prompt_id=first["prompt_id"], entrant_a=pair[0],
+                 entrant_b=pair[1])  # fmt: skip
+    sent = material.requests([asked])
+    request = next(each for each in sent if each.presentation.first == first["first"])
+    page.click("details.request summary")
+    page.until("document.querySelector('details.request pre').textContent")
+    shown = page.run("document.querySelector('details.request pre').textContent")
+    assert shown == f"{request.system}\n{request.user}".replace(request.boundary, "…")
     page.go(site / "placed" / "battles.html", "#disputed=1")
     page.until(READY)
     assert 0 < count(page) < 60

@@ -134,7 +134,7 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
             assert (row.bt_se or 0) < row.rd / 2
     assert board.order_decided.about == "these_prompts"
     assert likewise.order_decided.about == "prompts_like_these"
-    assert "Claims are about prompts like these" in policy_tables.board(likewise).html
+    assert "Results generalise to similar prompts" in policy_tables.board(likewise).html
     voters = (Labels.of(f"v{k % n}" for k in range(len(votes))) for n in (60, 5))
     many, few = (replace(votes, voter=each) for each in voters)
     fit = BradleyTerry(both_bad="exclude", cluster="voter")(many)
@@ -196,7 +196,7 @@ def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
     for n, group in enumerate(found["tiers"], 1):
         assert {board[model].tier for model in group} == {n}
     assert shown(board)["Rank"] == "1 (tier 1)"
-    assert "Claims are about these prompts" in policy_tables.board(board).html
+    assert "Results hold for these prompts" in policy_tables.board(board).html
     table = str(policy_tables.order(board))
     assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
     assert found["fragility"]["sentence"] in table

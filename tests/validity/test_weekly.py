@@ -481,7 +481,7 @@ def test_everything_can_be_drawn() -> None:
     ]  # fmt: skip
     assert not any(tag in each.html for each in shown for tag in ("<script", "<img"))
     of_pages = (model_pages.deficits, model_pages.quality, model_pages.history)
-    for plot in (policy_plots.bands(report), *(draw(pages[:2], board) for draw in of_pages)):
+    for plot in (policy_plots.leaderboard(report), *(draw(pages[:2], board) for draw in of_pages)):
         plot.figure.set_dpi(40)
         plot.figure.canvas.draw()
 

@@ -112,8 +112,9 @@ class Format:
         """
         conditions = (*self.refused.values(), *self.left_out.values())
         named = self._named_in(" ".join([*chosen.values(), *conditions, self.rows]))
-        covariates = [name for name in chosen if chosen[name] == column_name(name)]
-        return list(dict.fromkeys([*named, *covariates]))
+        given = [name.removeprefix("by ") for name in chosen]
+        plain = [name for name in given if column_name(name) in chosen.values()]
+        return list(dict.fromkeys([*named, *plain]))
 
     def _named_in(self, words: str) -> list[str]:
         def named(column: str) -> bool:

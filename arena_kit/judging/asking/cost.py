@@ -7,7 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from arena_kit.files import DataError
+from arena_kit.battles.display import html_facts
+from arena_kit.files import ArenaError, DataError
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, Price, ServiceError
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Asked
@@ -22,7 +23,7 @@ PREWARM = "prewarm"
 _NOT_CACHED = "No prompt was cached: the rubric may be shorter than the model's minimum prefix."
 
 
-class CostError(RuntimeError):
+class CostError(ArenaError, RuntimeError):
     """A run that would cost more than it may."""
 
 
@@ -86,6 +87,9 @@ class Forecast:
 
     def as_dict(self) -> dict[str, Any]:
         return asdict(self)
+
+    def _repr_html_(self) -> str:
+        return html_facts(asdict(self), title="Forecast")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -6,6 +6,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from arena_kit.files import ArenaError
 from arena_kit.judging.asking.batches import Batching
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.judging.asking.live import Live, close_abandoned
@@ -27,7 +28,7 @@ _FINAL = (records.Status.OK, records.Status.REFUSED, records.Status.TRUNCATED)
 _SAVE_EVERY = 50
 
 
-class OfflineError(RuntimeError):
+class OfflineError(ArenaError, RuntimeError):
     """Verdicts that an offline run needs and the cache does not have; `elsewhere` says under which
     other address it has them.
     """

@@ -17,7 +17,7 @@ from functools import lru_cache
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.files import visible, whole_text
+from arena_kit.files import ArenaError, visible, whole_text
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
 
 if TYPE_CHECKING:
@@ -243,7 +243,7 @@ class Result(NamedTuple):
         return (self.billed and not answer.usage) or answer.status is Status.MISSING
 
 
-class ServiceError(RuntimeError):
+class ServiceError(ArenaError, RuntimeError):
     """The service cannot be used as things are; the message says what to do, and what it quotes
     of a server steers no terminal.
     """

@@ -58,7 +58,7 @@ _MUCH = 0.25
 class BaselineJudge:
     """Scores both responses as presented and names the higher.
 
-    It reads no rubric. A dimension it has no score of its own for is scored by overlap with
+    It ignores rubrics. A dimension it has no score of its own for is scored by overlap with
     the gold answer where one is shown, else by usable steps and detail; what was scored
     stands in every justification.
 

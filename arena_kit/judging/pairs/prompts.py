@@ -58,6 +58,13 @@ class Prompt:
                 raise DataError(f"unknown expected_behavior {shown!r}; allowed: {allowed}")
             object.__setattr__(self, "expected_behavior", ExpectedBehavior(behavior))
 
+    def stratum(self, axis: str) -> str | None:
+        """The stratum on an axis: a value of `strata`, the source, the subject or the first tag;
+        None where the prompt has none.
+        """
+        own = {"source": self.source, "subject": self.subject, "tags": next(iter(self.tags), None)}
+        return self.strata.get(axis) or own.get(axis)
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:

@@ -119,7 +119,7 @@ def people(
     there are none.
 
     `agreement_by_call` is of battles that people decided, where a judge whose two orders disagree
-    is right in one call of two; `agreement` and `kappa` are of battles that both decided, also of
+    is right in one call of two; `agreement` and `kappa` are of battles decisive by both, also of
     each stratum of questions,
     `agreement_with_ties` and `kappa_with_ties` of all of them with ties as a verdict. Ratings of
     the same models by the judge and by people are compared by `spearman`, `kendall` and
@@ -132,10 +132,7 @@ def people(
     strata
         The stratum of each question.
     """
-    judge, voters = judged.sides_in_order(), labels.sides_in_order()
-    if voters.dimension is None or judge.dimension is None:
-        judge, voters = replace(judge, dimension=None), replace(voters, dimension=None)
-    ours, theirs = _same_battles(judge, voters)
+    judge, voters, ours, theirs = _paired(judged, labels)
     if not len(ours):
         return []
     one, two = verdicts(judge)[ours], verdicts(voters)[theirs]
@@ -157,6 +154,27 @@ def people(
         rows.append(part.rate.named("agreement", stratum=name))
         rows.append(part.kappa.named("kappa", stratum=name))
     return rows + _ranks(judge.select(np.unique(ours)), voters.select(np.unique(theirs)))
+
+
+def confusion(judged: BattleLog, labels: BattleLog) -> NDArray[np.int64]:
+    """How often people (rows) and the judge (columns) name the first of two models by name, a tie
+    and the second; the last column counts verdicts that changed with the presentation order.
+    """
+    judge, voters, ours, theirs = _paired(judged, labels)
+    said = np.where(judge.flags(), len(LABELS), verdicts(judge))[ours]
+    table = np.zeros((len(LABELS), len(LABELS) + 1), np.int64)
+    np.add.at(table, (verdicts(voters)[theirs], said), 1)
+    return table
+
+
+def _paired(judged: BattleLog, labels: BattleLog) -> tuple[BattleLog, BattleLog, Rows, Rows]:
+    """Both with sides in order, and the rows of each that are about the same battles; labels
+    without dimensions are about any.
+    """
+    judge, voters = judged.sides_in_order(), labels.sides_in_order()
+    if voters.dimension is None or judge.dimension is None:
+        judge, voters = replace(judge, dimension=None), replace(voters, dimension=None)
+    return judge, voters, *_same_battles(judge, voters)
 
 
 def _by_call(

@@ -9,15 +9,17 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from typing import Any
 
+from arena_kit.files import ArenaError
 from arena_kit.judging.quality.estimates import Measure
 
 _REASONS = 2  # in a sentence
+_UNKNOWN = "not measured"
 _COUNTED_BELOW = 100  # verdicts; a share of more is a percentage
 #: Rules about how far a share is from one half, in either direction, and about how far above it.
 _FROM_HALF, _ABOVE_HALF = {"slot", "length"}, {"family"}
 
 
-class UnfitJudgeError(RuntimeError):
+class UnfitJudgeError(ArenaError, RuntimeError):
     """A paid run does not start, or stops: its judge was measured and is not usable."""
 
 
@@ -113,6 +115,15 @@ class Gate:
         return tuple(f.reason for f in self.findings if f.level is self.level)
 
     @property
+    def brief(self) -> str:
+        """What to do with the judge's verdicts and the first reasons, in ten words or so."""
+        worst = {f.measure.rule: f for f in reversed(self.findings) if f.level is self.level}
+        why = [] if self.level is Level.TRUSTED else [_briefly(f) for f in worst.values()]
+        why.sort(key=lambda words: words.endswith(_UNKNOWN))
+        level = "use with caution" if self.level is Level.CAUTION else self.level
+        return ", ".join([f"Judge: {level}", *why[:_REASONS]]) + "."
+
+    @property
     def sentence(self) -> str:
         """The first line of a report: the level, and its first reasons."""
         if self.level is Level.TRUSTED:
@@ -129,6 +140,7 @@ class Gate:
         return {
             "judge": self.judge,
             "level": str(self.level),
+            "brief": self.brief,
             "sentence": self.sentence,
             "unmeasured": list(self.unmeasured),
             "findings": [finding.as_dict() for finding in self.findings],
@@ -166,6 +178,13 @@ def gate(
         note=note,
         unmeasured=tuple(name for name in rules if name not in measured),
     )
+
+
+def _briefly(finding: Finding) -> str:
+    """What was measured, and the share, in two or three words."""
+    name, value = (finding.share.about or finding.rule.text).partition(": ")[0], finding.share.value
+    known = f"{value:.0%}" if value is not None and finding.share.n else ""
+    return f"{name} {_UNKNOWN if value is None else known}".rstrip()
 
 
 def _in_rules_terms(measure: Measure) -> Measure:

@@ -193,7 +193,7 @@ def rubric_use(calls: Calls) -> list[Measure]:
     first.
 
     `different` is the share of pairs, settled on both dimensions by two orders that agree, that
-    are not answered alike: a judge that reads no rubric has next to none. `correlation` is that
+    are not answered alike: a judge that ignores rubrics has almost none. `correlation` is that
     of signed verdicts, both orders averaged; `corrected` is the same without the noise that the
     two orders of one dimension show (Spearman's correction for attenuation), not given where there
     is nothing to correct by.

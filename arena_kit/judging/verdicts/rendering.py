@@ -99,23 +99,45 @@ def render(
     a = responses[pair.entrant_a, prompt.prompt_id].response_text
     b = responses[pair.entrant_b, prompt.prompt_id].response_text
     boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((a, b)))
-    above = _block("question", boundary, prompt.text)
-    if rubric.reference != "none" and (reference := getattr(prompt, rubric.reference)):
-        above += _block(rubric.reference, boundary, str(reference))
-    closing = f"Compare response_a (A) with response_b (B) on {rubric.dimension}."
+    reference = reference_of(prompt, rubric)
     system = _system(rubric.text, graded=graded)
 
     def request(shown: Presentation, first: str, second: str) -> JudgeRequest:
-        first = _block("response_a", boundary, first)
-        user = f"{above}{first}{_block('response_b', boundary, second)}{closing}"
+        user = _user(rubric, boundary, prompt.text, reference, first, second)
         return JudgeRequest(shown, system, user, boundary, graded=graded)
 
     forward, backward = presentations(pair)
     return request(forward, a, b), request(backward, b, a)
 
 
+def templates(rubric: Rubric, *, graded: bool = False) -> tuple[str, str, str]:
+    """The system text of a dimension's requests, and the user text of prompts with a reference and
+    of those without: texts as their names in braces, the secret boundary as an ellipsis.
+    """
+    users = (
+        _user(rubric, "…", "{question}", reference, "{response_a}", "{response_b}")
+        for reference in ("{reference}", "")
+    )
+    return _system(rubric.text, graded=graded), *users  # type: ignore[return-value]
+
+
+def reference_of(prompt: Prompt, rubric: Rubric) -> str:
+    """What the judge is shown beside the question; empty where it is nothing."""
+    return "" if rubric.reference == "none" else str(getattr(prompt, rubric.reference) or "")
+
+
+def _user(
+    rubric: Rubric, boundary: str, question: str, reference: str, first: str, second: str
+) -> str:
+    texts = {"question": question, rubric.reference: reference}
+    texts |= {"response_a": first, "response_b": second}
+    shown = {name: text for name, text in texts.items() if name != rubric.reference or text}
+    blocks = (_block(name, boundary, text) for name, text in shown.items())
+    return f"{''.join(blocks)}Compare response_a (A) with response_b (B) on {rubric.dimension}."
+
+
 def _block(name: str, boundary: str, text: str) -> str:
-    return f"<{name} {boundary}>\n{_escaped(text)}\n</{name} {boundary}>\n\n"
+    return f"<{name} {boundary}>\n{escaped(text)}\n</{name} {boundary}>\n\n"
 
 
 def read_sections(request: JudgeRequest) -> dict[str, str]:
@@ -139,12 +161,11 @@ def _boundary(salt: bytes, *content: str) -> str:
 
 
 def is_changed(text: str) -> bool:
-    """Whether a judge is shown a text otherwise than it was written: with a tag or a control
-    character made harmless.
-    """
-    return _escaped(text) != text
+    """Whether a judge is shown a text otherwise than it was written."""
+    return escaped(text) != text
 
 
 @lru_cache(maxsize=8192)  # a response is shown many times
-def _escaped(text: str) -> str:
+def escaped(text: str) -> str:
+    """A text as a judge is shown it: tags and control characters made harmless."""
     return _CONTROL.sub("\N{REPLACEMENT CHARACTER}", _LOOKALIKE.sub("&lt;", text))

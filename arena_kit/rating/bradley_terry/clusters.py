@@ -5,14 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, questions_seen, together
+from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
 from arena_kit.rating.bradley_terry.likelihood import Cells, Codes
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.resampling import PoissonWeights
@@ -27,8 +26,8 @@ Ints = NDArray[np.int32]
 MIN_VOTERS = 8.0
 #: Those that a model needs for an interval where voters are clusters.
 MIN_VOTERS_OF_MODEL = 5.0
-_CHUNK = 4096  # clusters summed at once
-_FEW = 8  # a cluster with fewer rows than this part of the models is summed by products
+_SMALL = 1_000_000  # numbers of a table of clusters and models that is always a full one
+_DENSE = 8  # a table of clusters and models that is full to one part in so many is no sparse one
 #: What claims are about, and the clusters that make them so, the usual ones first: for prompts like
 #: these the questions are a sample of all that might be asked, for these prompts only votes are.
 CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
@@ -244,46 +243,17 @@ def of_clusters(
 ) -> Floats:
     """The sum over clusters of the outer product of their summed values, added to the first model
     and with this sign to the second.
-
-    A cluster with few rows adds the products of any two of those; one with many, of whole sums.
     """
-    if clusters is None:
-        clusters = np.arange(len(a), dtype=np.int32)
-    summed = np.zeros((n, n))
-    many = (np.bincount(clusters) > n // _FEW)[clusters]
-    for rows, products in ((~many, _of_few), (many, _of_many)):
-        if rows.any():
-            summed += products(clusters[rows], a[rows], b[rows], values[rows], n, sign)
-    return summed
+    row = np.tile(np.arange(len(a)) if clusters is None else clusters, 2)
+    column, value, shape = (
+        np.append(a, b),
+        np.append(values, sign * values),
+        (int(row.max()) + 1, n),
+    )
+    if shape[0] * n < max(_SMALL, _DENSE * len(row)):
+        whole = np.bincount(row * n + column, value, shape[0] * n).reshape(shape)
+        return np.asarray(whole.T @ whole)
+    from scipy.sparse import csr_array
 
-
-def _of_few(clusters: Ints, a: Codes, b: Codes, gap: Floats, n: int, sign: int) -> Floats:
-    """The sum over clusters of the products of any two of their values, at the models' places."""
-    order = together(clusters)
-    clusters, a, b, gap = clusters[order], a[order], b[order], gap[order]
-    half, apart = np.zeros(n * n), 0
-    while len(first := np.flatnonzero(clusters[apart:] == clusters[: len(clusters) - apart])):
-        second = first + apart
-        products = np.tile(gap[first] * gap[second] / (1 if apart else 2), 2)
-        row_a, row_b, a_too, b_too = a[first] * n, b[first] * n, a[second], b[second]
-        half += np.bincount(np.append(row_a + a_too, row_b + b_too), products, n * n)
-        half += sign * np.bincount(np.append(row_a + b_too, row_b + a_too), products, n * n)
-        apart += 1
-    return half.reshape(n, n) + half.reshape(n, n).T
-
-
-def _of_many(clusters: Ints, a: Codes, b: Codes, gap: Floats, n: int, sign: int) -> Floats:
-    """The same by a row of sums per cluster."""
-    numbers, row = np.unique(clusters, return_inverse=True)
-    order = together(row)
-    edges = np.searchsorted(row[order], np.arange(0, len(numbers) + _CHUNK, _CHUNK))
-    rows = min(_CHUNK, len(numbers))
-    meat = np.zeros((n, n))
-    for start, end in pairwise(edges):
-        some = order[start:end]
-        place, value = row[some] % _CHUNK * n, gap[some]
-        summed = np.bincount(place + a[some], value, rows * n)
-        summed += sign * np.bincount(place + b[some], value, rows * n)
-        summed = summed.reshape(rows, n)
-        meat += summed.T @ summed
-    return meat
+    sums = csr_array((value, (row, column)), shape=shape)
+    return np.asarray((sums.T @ sums).toarray())

@@ -78,7 +78,7 @@ class BradleyTerry:
     cluster
         What counts as one piece of evidence: a `question`, a `voter`, `both` (two-way; voters
         that are fewer than eight in effect are left out, and `notes` says so), or each `battle`
-        by itself. With questions, claims are about prompts like these; without, about these
+        by itself. With questions, claims generalise to similar prompts; without, about these
         prompts.
     judges
         Verdicts of several judges are about `these`, or about what a further judge `like_these`
@@ -121,10 +121,10 @@ class BradleyTerry:
             ("looks", self.looks >= 1, "1 or more"),
         )
 
-    def __call__(self, battles: BattleLog) -> base.Ratings:
-        """Rate a log; raises `RatingError` where no rating exists."""
+    def __call__(self, battles: base.Battles) -> base.Ratings:
+        """Rate a log or a frame; raises `RatingError` where no rating exists."""
         with one_thread():
-            return self._rated(battles)
+            return self._rated(base.as_log(battles))
 
     def _rated(self, battles: BattleLog) -> base.Ratings:
         log, dropped = self.kept(battles)
@@ -173,9 +173,10 @@ class BradleyTerry:
         rating = self.center + unit * _beyond(fit.strength, anchors)
         both: Floats = np.stack([profile.spread, profile.inverse[:n, :n]])
         both = unit**2 * _beyond(_beyond(both, anchors).swapaxes(1, 2), anchors)
-        shown_spread = _floored(both[0], both[1], profile.floor)
-        shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
         df = np.diag(evidence.freedom)
+        surely = (base.NORMAL_95 / t_score(base.NORMAL_95, df)) ** 2  # a floor is not estimated
+        shown_spread = _floored(both[0], both[1], surely * profile.floor)
+        shown_draws: Floats = self.center + unit * _beyond(draws, anchors)
         se, low, high = self._interval(rating, shown_spread, shown_draws, df)
         reasons = [""] * n
         main, apart = profile.groups()

@@ -47,7 +47,7 @@ OUT_OF_REACH = "not within reach of this prompt bank"
 
 class Gaps(NamedTuple):
     """How far each model (row) is above each other (column), with its 95 % interval, and how
-    probable it is that it is above. NaN where the evidence does not reach.
+    probable it is that it is above. NaN where there is too little evidence.
     """
 
     gap: Floats
@@ -124,7 +124,7 @@ def _spans(ratings: Ratings) -> NDArray[np.int64]:
 
 def may_be_first(ratings: Ratings) -> tuple[str, ...]:
     """The models that none is decidedly above, best first: one means that the first is decided.
-    Those whose evidence does not reach are not among them.
+    Those with too little evidence are not among them.
     """
     beaten = dict(zip(ratings.models, decided(ratings).sum(axis=0), strict=True))
     return tuple(model for model in _known_order(ratings) if not beaten[model])
@@ -245,17 +245,17 @@ def about(ratings: Ratings) -> str:
 
 
 def sentences(ratings: Ratings, margin: float = 0.0) -> tuple[str, ...]:
-    """What may be said about the order of a board, in a few plain sentences."""
+    """The claims about the order of a board, in sentences."""
     order, first = _known_order(ratings), may_be_first(ratings)
     if len(order) < 2:
-        return ("No order can be decided: the evidence does not reach.",)
+        return ("Too few battles to rank.",)
     winner = (
         f"First: {first[0]}, decided."
         if len(first) == 1
-        else f"First place is open between {_all(first)}."
+        else f"First place: {_all(first)} are not separable."
     )
     missing = [model for model in ratings.order if model not in order]
-    left_out = f" Too little evidence for any claim: {_all(missing)}." if missing else ""
+    left_out = f" Too little evidence: {_all(missing)}." if missing else ""
     return winner + left_out, _told_apart(ratings, margin)
 
 
@@ -279,11 +279,11 @@ def summary(ratings: Ratings, margin: float = 0.0) -> dict[str, Any]:
 
 
 def _told_apart(ratings: Ratings, margin: float) -> str:
-    """How many neighbours are decided, and what the closest open ones need."""
+    """How many adjacent pairs are decided, and what the nearest unresolved one needs."""
     pairs = neighbours(ratings, margin)
     counts = {state: sum(p.state == state for p in pairs) for state in ("decided", "equivalent")}
     alike = f", equivalent within {margin:g} points: {counts['equivalent']}" if margin else ""
-    text = f"Neighbouring orders decided: {counts['decided']} of {len(pairs)}{alike}"
+    text = f"Adjacent pairs decided: {counts['decided']} of {len(pairs)}{alike}"
     waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])
@@ -303,7 +303,7 @@ def rank_ranges(ratings: Ratings) -> dict[str, tuple[int, int] | None]:
     of all models lie in their ranges at once, at every look.
 
     Ahead of a model in its best rank are only those decidedly above it, behind it in its worst
-    only those below. None for a model whose evidence does not reach.
+    only those below. None for a model with too little evidence.
     """
     return _ranges(ratings, decided(ratings))
 
@@ -324,9 +324,22 @@ def _ranges(ratings: Ratings, above: Bools) -> dict[str, tuple[int, int] | None]
     }
 
 
+def rank_probabilities(ratings: Ratings, draws: int = 4000) -> Floats:
+    """How probable each rank (a column) is for each model (a row), in the order of
+    `ratings.models`, by resamples or by draws from the normal distribution of all ratings.
+    """
+    drawn = ratings.replicates[np.isfinite(ratings.replicates).all(axis=1)]
+    if not len(drawn) and ratings.covariance is not None:
+        rng = np.random.default_rng(0)
+        spread = np.nan_to_num(ratings.covariance)
+        drawn = rng.multivariate_normal(ratings.values(), spread, draws, method="eigh")
+    ranks = (-drawn).argsort(axis=1).argsort(axis=1)
+    return np.array([np.mean(ranks == rank, axis=0) for rank in range(len(ratings.models))]).T
+
+
 def gap_errors(ratings: Ratings) -> Floats:
-    """The standard error of the gap between every two models; NaN where the evidence does not
-    reach, 0 for a model and itself.
+    """The standard error of the gap between every two models; NaN where there is too little
+    evidence, 0 for a model and itself.
     """
     if ratings.profile is not None:
         spread = _unit(ratings) * ratings.profile.errors()

@@ -4,7 +4,7 @@
 **Fragility** is the fewest votes that, taken out or added, would turn an order round. Which votes
 hold a gap apart is told by their influence, the derivative of the gap in each vote's weight; how
 many of them it takes is found by refits (Broderick, Giordano and Meager 2020 call the first step
-AMIP). So every number is one that does turn the order round, and one vote less, chosen in the same
+AMIP). So every number is one that reverses the order, and one vote less, chosen in the same
 way, does not; a cleverer choice might take fewer. Added are votes of one cell that was cast before:
 the same pair, the same outcome.
 
@@ -65,20 +65,13 @@ class Fragile:
         """The same in words."""
         ways = [(n, verb) for n, verb in ((self.removed, "removed"), (self.added, "added")) if n]
         if not ways:
-            return f"No choice of battles puts {self.below} above {self.above}."
-        fewest = min(n for n, _ in ways)
+            return f"No removal or addition of battles reverses {self.above} over {self.below}."
         first, *more = [f"{n:,} {verb}" for n, verb in ways]
         number, _, verb = first.partition(" ")
-        told = " or ".join([f"{number} {'battle' if number == '1' else 'battles'} {verb}", *more])
-        return f"{told} would put {self.below} above {self.above}{self._beside(fewest)}."
-
-    def _beside(self, votes: int) -> str:
-        """How much so many votes are, beside those between the two."""
-        if votes > self.between:
-            return f"; the two met {self.between:,} times" if self.between else "; they never met"
-        percent = 100 * votes / self.between
-        share = f"{percent:.0f}%" if percent >= 10 else f"{percent:.2g}%"
-        return f", {share} of the {self.between:,} between the two"
+        battles = "battle" if number == "1" else "battles"
+        changes = " or ".join([f"{number} {battles} {verb}", *more])
+        met = f"{self.between:,} between them" if self.between else "they never met"
+        return f"Reversing {self.above} over {self.below} needs {changes} ({met})."
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

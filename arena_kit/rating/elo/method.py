@@ -89,9 +89,9 @@ class PermutationElo:
              f"at most {MAX_EVIDENCE_REPLAYS:,} / evidence_replicates"),
         )  # fmt: skip
 
-    def __call__(self, battles: BattleLog) -> base.Ratings:
-        """Rate a log; raises `RatingError` where no rating exists."""
-        return k_sweep(self, battles, [self.k])[self.k]
+    def __call__(self, battles: base.Battles) -> base.Ratings:
+        """Rate a log or a frame; raises `RatingError` where no rating exists."""
+        return k_sweep(self, base.as_log(battles), [self.k])[self.k]
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""

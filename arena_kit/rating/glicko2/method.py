@@ -127,8 +127,9 @@ class Glicko2:
             ("seed", self.seed >= 0, "0 or more"),
         )
 
-    def __call__(self, battles: BattleLog) -> base.Ratings:
-        """Rate a log; raises `RatingError` where no rating exists."""
+    def __call__(self, battles: base.Battles) -> base.Ratings:
+        """Rate a log or a frame; raises `RatingError` where no rating exists."""
+        battles = base.as_log(battles)
         log, dropped = self.kept(battles)
         self._check(battles, log, dropped)
         games, period = _games(log), self._periods(log)

@@ -61,7 +61,7 @@ class JudgeVariance:
         error, and is compared with so many models on which the judge errs as well.
         """
         spread = (variance + self.variance * (1 + 1 / models))[:, None]
-        return float(_quantile(np.zeros_like(spread), spread, self.weight, 0.975)[0])
+        return float(mixture_quantile(np.zeros_like(spread), spread, self.weight, 0.975)[0])
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -187,8 +187,8 @@ class JudgeLine:
         return Combined(
             rating=rating,
             covariance=np.asarray(covariance + (off * weight[:, None]).T @ off),
-            low=_quantile(means, variances, weight, 0.025),
-            high=_quantile(means, variances, weight, 0.975),
+            low=mixture_quantile(means, variances, weight, 0.025),
+            high=mixture_quantile(means, variances, weight, 0.975),
             slope=slope,
             slope_se=slope_se,
             error=error,
@@ -253,7 +253,7 @@ def _log_posterior(grid: Floats, fit: Floats, spread: Floats) -> Floats:
     return np.asarray(fit + jeffreys + np.log(grid))
 
 
-def _quantile(mean: Floats, variance: Floats, weight: Floats, share: float) -> Floats:
+def mixture_quantile(mean: Floats, variance: Floats, weight: Floats, share: float) -> Floats:
     """The quantile of each column's mixture of normal distributions, by bisection."""
     from scipy.special import ndtr
 

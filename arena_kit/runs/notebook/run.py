@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import DataError, read_json, read_value, read_yaml
+from arena_kit.files import ArenaError, DataError, read_json, read_value, read_yaml
 from arena_kit.judging.asking.batches import left_running
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Status
@@ -44,7 +44,7 @@ _GRAMMAR = "rfc3987_syntax"
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
 
-class RunFailedError(RuntimeError):
+class RunFailedError(ArenaError, RuntimeError):
     """A run that did not finish; its record is kept."""
 
     def __init__(self, message: str, record: Record, exit_code: int) -> None:

@@ -32,7 +32,7 @@ from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import placement, tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown, facts
 from arena_kit.runs.placement.plan import (
@@ -367,7 +367,7 @@ class PlacedModel:
         votes = [f"People's votes: {plan.note}."] if plan.note else []
         worth = [placement.in_votes(model, self.together, self.apart)]
         return RunAnswer(
-            question=QUESTIONS[MODE],
+            brief=placement.brief(self.placed),
             sentences=[placement.answer(self.placed), *(worth if self.together else [])],
             gate=self.verdicts.gate,
             caveats=[

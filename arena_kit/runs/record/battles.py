@@ -14,6 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battles
 from arena_kit.battles.readers.format import Columns
 from arena_kit.files import DataError, file_in
+from arena_kit.judging.pairs.prompts import read_prompts
 
 if TYPE_CHECKING:
     from arena_kit.runs.settings.files import JudgeSettings
@@ -30,6 +31,7 @@ def battles_of(
     *,
     winner: str = "winner",
     covariates: tuple[str, ...] = (),
+    strata: tuple[str, ...] = (),
     format: str | None = None,  # noqa: A002 (what --format takes)
     columns: Columns | None = None,
     source: Source | None = None,
@@ -40,17 +42,21 @@ def battles_of(
 
     Parameters
     ----------
-    winner, covariates, format, columns
-        How the file is read, as `read_battles` takes it.
+    winner, covariates, strata, format, columns
+        How the file is read, as `read_battles` takes it; strata of a record are its prompts'.
     source
         Leaves out what the other source decided.
     dimension, judge_model
         Only these battles. Empty is the only one there is, and refuses several; None is all.
     """
     path = battles_file(root / file)
-    battles = read_battles(
-        path, winner=winner, covariates=covariates, format=format, columns=columns
-    )
+    prompts = path.parent / "inputs" / "prompts.jsonl"
+    kept = bool(strata) and (path.parent / "manifest.json").is_file()
+    battles = read_battles(path, winner=winner, covariates=covariates,
+                           strata=() if kept else strata, format=format,
+                           columns=columns)  # fmt: skip
+    if kept:
+        battles = battles.with_strata({axis: _strata(prompts, axis) for axis in strata})
     if source is not None:
         battles = _decided_by(battles, source, file)
     if dimension is not None:
@@ -59,6 +65,17 @@ def battles_of(
     if judge_model is not None and (judges := _by_judge(battles)):
         battles = _chosen(battles, judges, judge_model, ("judge_model", "judges"), file)
     return battles
+
+
+def _strata(prompts: Path, axis: str) -> dict[str, str]:
+    """The stratum of each prompt that a record kept."""
+    if not prompts.is_file():
+        raise DataError(f"{prompts}: the record kept no copy of its prompts, which have the strata")
+    found = {each.prompt_id: each.stratum(axis) for each in read_prompts(prompts)}
+    of = {name: stratum for name, stratum in found.items() if stratum is not None}
+    if not of:
+        raise DataError(f"{prompts}: no prompt has a stratum on {axis!r}")
+    return of
 
 
 def battles_by_judge(path: str, root: Path, columns: Sequence[str] = ()) -> dict[str, BattleLog]:

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 import numpy as np
 
+from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_lines
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
@@ -19,9 +20,11 @@ from arena_kit.rating.bradley_terry.sandwich import Influence
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.critical_values import t_score
 from arena_kit.reporting.board import Board, Dimension
+from arena_kit.reporting.tables import span
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
 
+GAPS = "Bradley–Terry gap to the mean of the shared entrants"
 _COMPARED = (
     "mode", "parameters", "tournament", "judge", "prompt_set", "responses", "rubrics", "seeds",
     "rating", "versions",
@@ -81,6 +84,19 @@ class Delta:
         surely = self.low is not None and self.high is not None and self.low * self.high > 0
         return "moved" if surely else "within chance"
 
+    @property
+    def cells(self) -> dict[str, object]:
+        """As a table shows it."""
+        return {
+            "dimension": self.dimension,
+            "entrant": self.entrant,
+            "before": f"{self.before:+.0f}",
+            "after": f"{self.after:+.0f}",
+            "change": f"{self.change:+.1f}",
+            "95% interval": span(self.low, self.high),
+            "due to": self.says,
+        }
+
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         return asdict(self) | {"change": self.change, "says": self.says}
@@ -121,6 +137,20 @@ class Comparison:
     deltas: list[Delta]
     orders: list[Orders]
     warnings: list[str]
+
+    @property
+    def verdicts(self) -> str:
+        """How many verdicts changed, in words."""
+        return (
+            f"Verdicts: {len(self.flips)} of {self.n_shared} shared presentations changed; "
+            f"{self.only_before} only before, {self.only_after} only after."
+        )
+
+    def _repr_html_(self) -> str:
+        differ = f"Settings and inputs that differ: {', '.join(self.settings) or 'none'}."
+        orders = [each.sentence for each in self.orders]
+        notes = [*self.warnings, differ, self.verdicts, *orders]
+        return html_table([each.cells for each in self.deltas], title=GAPS, notes=notes)
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""

@@ -13,7 +13,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, read_text, write_json, write_text
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import RunAnswer, about, order
+from arena_kit.reporting.answer import RunAnswer, about, brief, order
 from arena_kit.reporting.board import Board, label
 from arena_kit.reporting.figures import Plot
 from arena_kit.reporting.html import export_report
@@ -53,7 +53,7 @@ def _answer(board: Board, file: Path, record: Record) -> RunAnswer:
     named = [each.model_copy(update={"name": each.name or board.title}) for each in rated]
     facts = {"file": file.name, "battles": f"{board.n_battles:,}", "method": label(board)}
     return RunAnswer(
-        question=f"Who is ahead in {file.name}, and which differences are decided?",
+        brief=brief(board),
         sentences=[order(each) for each in named if each.orders],
         caveats=about(board),
         facts={**facts, "cost": "nothing", **record.facts},
@@ -79,7 +79,7 @@ def _write_report(board: Board, answer: RunAnswer, record: Record) -> None:
 def _sections(board: Board, answer: RunAnswer) -> Iterator[tuple[Any, ...]]:
     """A text, the code under it, and what that shows; only Bradley–Terry compares all pairs."""
     code = 'import arena_kit as ak\n\nboard = ak.Board.read("board.json")\nboard.plot()'
-    yield f"# {_TITLE}", code, board.plot(), answer
+    yield f"# {_TITLE}", code, answer.summary, board.plot(), answer
     yield f"## Ratings\n\n{_RATINGS}", "board", board
     if any(each.above for each in board.dimensions):
         code = "display(board.plot_pairs())\nboard.orders()"

@@ -149,9 +149,9 @@ class JudgeSettings(Strict):
         How often an unreadable answer is asked again, and one that failed unpaid is sent.
     graded
         Ask by how much the better response is better, too.
-    gate, labels, labels_winner
+    gate, labels, labels_winner, report_labels
         The file of rules that a judge must keep; people's votes or gold labels on the same
-        battles, and their column.
+        battles, and their column; the same for the judge report alone.
     families, bar_own_family
         The family of entrants and judges; whether battles of the judge's own are left out.
     """
@@ -174,6 +174,7 @@ class JudgeSettings(Strict):
     gate: Path = DEFAULT_GATE
     labels: Path | None = None
     labels_winner: str = "winner"
+    report_labels: Path | None = None
     families: dict[str, str] = {}
     bar_own_family: bool = False
     baseline: BaselineJudge = BaselineJudge()
@@ -191,16 +192,19 @@ class JudgeSettings(Strict):
 OWN_JUDGE_SETTINGS = (
     "transport", "base_url", "key_variable", "prewarm", "preflight", "repeats", "allow_failed",
     "replay_from", "rejudge", "gate", "labels", "labels_winner",
+    "report_labels",
 )  # fmt: skip
 
 
 class ReportSettings(Strict):
     """What a report says and its record keeps: neighbours surely within `margin` points are
-    equivalent (0 for none); `inputs` are kept as copies or as hashes.
+    equivalent (0 for none); `inputs` are kept as copies or as hashes; `strata` are the axes of the
+    prompts (`source`, `subject`, `tags` or one of their own) that have boards of their own.
     """
 
     margin: float = Field(default=0.0, ge=0)
     inputs: Keeping = "copy"
+    strata: list[str] = ["source"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -326,7 +330,8 @@ class PlacementSettings(Strict):
 class TournamentFile(Strict):
     """A tournament: who competes on what, judged by which rubrics, rated how.
 
-    Paths are relative to the workspace, the folder that holds `params/`.
+    Paths are relative to the workspace, the folder that holds `params/`; `protocol` is the file
+    of `arena-kit protocol freeze` that runs are held against.
     """
 
     name: Id
@@ -335,6 +340,7 @@ class TournamentFile(Strict):
     responses: Path
     verdicts: Path
     prices: Path = Path("params/prices.yaml")
+    protocol: Path | None = None
     missing_responses: Missing = "listwise"
     generate: dict[Id, EntrantDefinition] = {}
     dimensions: dict[DimensionId, DimensionSettings] = Field(min_length=1)

@@ -84,12 +84,12 @@ class JudgeReportParams(RunParams):
 
     def override(self, file: files.TournamentFile) -> files.TournamentFile:
         """The tournament file with this run's overrides; labels in a column of their own stand in
-        the file of verdicts unless another is named.
+        the file of verdicts unless another is named, those of other verdicts in `report_labels`.
         """
         file = super().override(file)
-        if not self.verdicts or file.judge.labels or file.judge.labels_winner == "winner":
-            return file
-        judge = file.judge.model_copy(update={"labels": Path(self.verdicts)})
+        in_file = Path(self.verdicts) if file.judge.labels_winner != "winner" else None
+        labels = file.judge.labels or (in_file if self.verdicts else file.judge.report_labels)
+        judge = file.judge.model_copy(update={"labels": labels})
         return file.model_copy(update={"judge": judge})
 
 
@@ -101,8 +101,8 @@ class PlacementParams(JudgeParams):
     """
 
     model: str = Field(min_length=1)
-    human: str = "sample/arena/simulated_votes.csv.gz"
-    judged: str = "sample/arena/judged_by_baseline.jsonl.gz"
+    human: str = "sample/arena/simulated_texts.jsonl.gz"
+    judged: str = "sample/arena/judged_texts.jsonl.gz"
     responses: str = ""
     arena: str = ""
     min_battles: int = Field(default=Placement(model="").min_battles, ge=0)

@@ -30,6 +30,7 @@ from arena_kit.judging.quality.measures import position_bias, served_by_others, 
 from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment
 from arena_kit.judging.verdicts.rendering import is_changed
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts, to_battles
+from arena_kit.rating.claims.claims import level
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown, facts
 from arena_kit.runs.record import artifacts
@@ -37,6 +38,8 @@ from arena_kit.runs.record.inputs import keep_tournament
 from arena_kit.runs.record.progress import Progress, judging_progress
 from arena_kit.runs.record.record import Record, readable_records, runs_folder
 from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.power import whole_bank
+from arena_kit.runs.tournament.protocol import FILE as PROTOCOL_FILE
 
 GATE_FILE, CANARY_FILE, SUITE_FILE = "judge_gate.json", "canaries.json", "canary_suite.json"
 #: Figures of a whole run, which no dimension has.
@@ -100,6 +103,10 @@ class Judgments(Sequence[Judgment]):
             note=f"This run was allowed, but {earlier}." if earlier else note,
         )
 
+    def whole_bank(self) -> dict[str, dict[str, Any]]:
+        """What each dimension is expected to decide once the whole bank is judged."""
+        return whole_bank(self.plan, to_battles(self))
+
     def examples(self) -> Shown:
         """Some judgments with their texts, unless the record may hold only hashes of them."""
         plan = self.plan
@@ -160,7 +167,8 @@ def judge(
     wanted = plan.asked if pairs is None else list(pairs)
     with booked(plan, record):
         if earlier is None:
-            record.update(cost={"forecast": plan.forecast and plan.forecast.as_dict()})
+            forecast = plan.cost()
+            record.update(cost={"forecast": forecast and forecast.as_dict()})
             earlier = ask_canaries(plan, record, None if pairs is None else wanted)
         return _judge(plan, wanted, earlier)
 
@@ -187,7 +195,9 @@ def _begin(plan: Plan) -> Record:
     record = Record.begin(plan.mode, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         keep_tournament(record, plan.tournament, plan.files, plan.tournament.report.inputs)
-    record.update(**_manifest(plan))
+        if plan.protocol:
+            write_json(record.path / PROTOCOL_FILE, plan.protocol)
+    record.update(**plan_manifest(plan))
     artifacts.write_pairs(record.path, plan.pairing.pairs)
     return record
 
@@ -517,7 +527,7 @@ def recorded_measures(record: Path, rules: Mapping[str, Rule]) -> list[Measure]:
     return []
 
 
-def _manifest(plan: Plan) -> dict[str, Any]:
+def plan_manifest(plan: Plan) -> dict[str, Any]:
     """What the manifest says of a plan, with hashes of all that is read."""
     tournament, judge, labels = plan.tournament, plan.judge, plan.tournament.judge.labels
     folder = plan.files.responses
@@ -552,4 +562,9 @@ def _manifest(plan: Plan) -> dict[str, Any]:
         "pilot_seed": seed,
         "seeds": {"shuffle": method.seed, "subset": seed},
         "rating": {"method": "permutation-elo", "settings": asdict(method)},
+        "analysis": {
+            "rating": asdict(tournament.elo.bradley_terry(plan.looks)),
+            "level": level(plan.looks),
+            "gate": {name: asdict(rule) for name, rule in plan.rules.items()},
+        },
     }

@@ -24,9 +24,9 @@ from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.reporting import judge_report, tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer
+from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import rate
-from arena_kit.runs.record.battles import battles_by_judge, labels_of
+from arena_kit.runs.record.battles import arena_note, battles_by_judge, labels_of
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import Record, find_root, open_record
 from arena_kit.runs.settings.files import JudgeSettings, read_gate
@@ -87,6 +87,11 @@ class JudgeSources:
         """People's votes or gold labels on the same battles, where the settings name any."""
         return labels_of(self.root, self.settings)
 
+    @property
+    def note(self) -> str:
+        """What must be said of people's votes."""
+        return "" if self.labels is None else arena_note(self.labels, "")
+
     @cached_property
     def rules(self) -> dict[str, Rule]:
         """What the judges must keep."""
@@ -125,7 +130,7 @@ class JudgeComparison:
         """What each judge is worth, and which is the cheapest that will do."""
         first, *others = self.judges
         return RunAnswer(
-            question=QUESTIONS[MODE],
+            brief=judge_report.brief(self.judges),
             sentences=[*map(judge_report.sentence, others), *judge_report.choice(self.judges)],
             gate=first.gate,
             about_judge=True,
@@ -157,7 +162,8 @@ class JudgeComparison:
     def _caveats(self) -> list[str]:
         """What not to conclude, and what was left out for want of the texts."""
         if self.judgments is not None:
-            return caveats(self.judgments.plan, self.record.read())
+            note = [f"People's votes: {self.sources.note}."] if self.sources.note else []
+            return [*caveats(self.judgments.plan, self.record.read()), *note]
         why = self.sources.no_texts if self.sources.records else ""
         return [f"Length bias, strata and rubric use were not measured: {why}."] if why else []
 

@@ -33,6 +33,7 @@ from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubric
 from arena_kit.runs.settings.judges import make_judge, paid_settings
 from arena_kit.runs.settings.parameters import JudgeParams, RunParams, resolve_parameters
 from arena_kit.runs.tournament.generate import refuse_stale
+from arena_kit.runs.tournament.protocol import read_protocol
 from arena_kit.runs.tournament.rejudge import Rejudged, rejudged
 
 MAX_PAIRS = 500_000
@@ -189,20 +190,37 @@ class Plan:
         settled = self.ledger.settled(by_key)
         return [request for key, request in by_key.items() if key not in settled]
 
-    @cached_property
+    @property
     def forecast(self) -> Forecast | None:
-        """What this run would send and what that costs; None where nothing can cost."""
-        if self.budget is None:
-            return None
+        """What this run would send and what that costs; None where nothing can cost. Tokens are
+        estimated from lengths, unless the service was asked before (`cost`).
+        """
+        return self._counted if "_counted" in self.__dict__ else self._estimated
+
+    def cost(self) -> Forecast | None:
+        """The forecast by tokens that the service counts on some requests, which is free; None
+        where nothing can cost.
+        """
+        return self._counted
+
+    @cached_property
+    def _counted(self) -> Forecast | None:
+        return self._forecast(self.budget)
+
+    @cached_property
+    def _estimated(self) -> Forecast | None:
+        return self._forecast(self._budget(ask=False))
+
+    def _forecast(self, budget: Budget | None) -> Forecast | None:
         answered = 2 * len(self.asked) - len(self.bulk)
-        return self.budget.forecast(self._fresh, answered=answered)
+        return None if budget is None else budget.forecast(self._fresh, answered=answered)
 
     @property
     def prewarms(self) -> bool:
         """Whether one request per rubric is sent ahead: where the settings say so and, by the
         forecast, hits of the prompt cache would be cheaper than no caching.
         """
-        cost, wanted = self.forecast, self.tournament.judge.prewarm
+        cost, wanted = self.cost(), self.tournament.judge.prewarm
         return wanted and cost is not None and cost.usd_all_hits < cost.usd_no_cache
 
     def ask_again(self, status: Status, say: Callable[[str], None]) -> None:
@@ -256,7 +274,22 @@ class Plan:
             "dimensions": list(self.tournament.dimensions),
             "models": self.tournament.entrants,
             "margin": self.tournament.report.margin,
+            "strata": self.strata,
         }
+
+    @property
+    def strata(self) -> dict[str, dict[str, str]]:
+        """The stratum of each prompt, on the axes of the tournament file."""
+        return {
+            axis: {p.prompt_id: s for p in self.prompts if (s := p.stratum(axis)) is not None}
+            for axis in self.tournament.report.strata
+        }
+
+    @cached_property
+    def protocol(self) -> dict[str, Any] | None:
+        """The protocol that the run is held against; None without one."""
+        file = self.tournament.protocol
+        return None if file is None else read_protocol(self.root / file)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -316,14 +349,19 @@ class Plan:
 
     @cached_property
     def budget(self) -> Budget | None:
-        """What requests to the judge may cost; None where nothing can cost."""
+        """What requests to the judge may cost, by tokens that its service counts; None where
+        nothing can cost.
+        """
+        return self._budget(ask=not self.params.offline)
+
+    def _budget(self, *, ask: bool) -> Budget | None:
         if not isinstance(self.judge, PaidJudge):
             return None
         settings = paid_settings(self.params.judge, self.tournament.judge)
         return Budget(
             judge=self.judge,
             ledger=self.ledger,
-            estimator=Estimator.of(self.judge, self._fresh, ask=not self.params.offline),
+            estimator=Estimator.of(self.judge, self._fresh, ask=ask),
             expected_tokens=settings.expected_output_tokens,
             cap_usd=self.params.max_cost_usd,
         )

@@ -15,6 +15,7 @@ from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
 from arena_kit.rating.claims import power
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
+from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.plan import Plan
 
 Floats = NDArray[np.float64]
@@ -68,17 +69,38 @@ def expectations(plan: Plan, record: Path | None = None) -> dict[str, dict[str, 
     manifest = open_record(record) if record else {}
     logs = battles_of(record).by_dimension() if record else {}
     name = f"{record.name} (judge {manifest.get('judge_model')})" if record else ""
-    by_dimension = {}
-    for dimension in plan.tournament.dimensions:
-        pairs = [pair for pair in plan.pairing.pairs if pair.dimension == dimension]
-        expected = None
-        if (log := logs.get(dimension)) is not None:
-            again = _asks_the_same(plan, manifest, dimension)
-            expected = _by_record(plan, pairs, log, name, again=again)
-        by_dimension[dimension] = expected or _by_size(plan, pairs)
+    by_dimension = {
+        dimension: _of_dimension(
+            plan, dimension, logs, name, again=_asks_the_same(plan, manifest, dimension)
+        )
+        for dimension in plan.tournament.dimensions
+    }
     if named and all(each["design_effect_assumed"] for each in by_dimension.values()):
         raise DataError(f"{named}: has no dimension that rates all of {plan.tournament.name}")
     return by_dimension
+
+
+def whole_bank(plan: Plan, battles: BattleLog) -> dict[str, dict[str, Any]]:
+    """What each dimension is expected to decide once the whole bank is judged, by the battles of a
+    run on a part of it.
+    """
+    params = RunParams.model_validate(plan.params.model_dump() | {"strata": {}, "limit_pairs": 0})
+    whole, logs = Plan.of(plan.mode, params), battles.by_dimension() if len(battles) else {}
+    return {
+        dimension: _of_dimension(whole, dimension, logs, "this run", again=True)
+        for dimension in plan.tournament.dimensions
+    }
+
+
+def _of_dimension(
+    plan: Plan, dimension: str, logs: Mapping[str, BattleLog], name: str, *, again: bool
+) -> dict[str, Any]:
+    """By earlier battles, where there are any that rate all entrants, else by size."""
+    pairs = [pair for pair in plan.pairing.pairs if pair.dimension == dimension]
+    log = logs.get(dimension)
+    known = _by_record(plan, pairs, log, name, again=again) if log is not None else None
+    prompts = len({pair.prompt_id for pair in pairs})
+    return (known or _by_size(plan, pairs)) | {"prompts": prompts}
 
 
 def latest_record(plan: Plan) -> Path | None:

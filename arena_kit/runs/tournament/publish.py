@@ -9,7 +9,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import write_json
+from arena_kit.files import ArenaError, write_json
 from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.quality.measures import served_sentence
@@ -19,7 +19,14 @@ from arena_kit.rating.base import RatingError, Ratings
 from arena_kit.rating.elo.method import PermutationElo, Stability, k_sweep, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import QUESTIONS, RunAnswer, about, disagreements, order, unread
+from arena_kit.reporting.answer import (
+    RunAnswer,
+    about,
+    brief,
+    disagreements,
+    order,
+    unread,
+)
 from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
@@ -27,6 +34,7 @@ from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.judge import Judgments, booked, write_gate
 from arena_kit.runs.tournament.plan import LEXICAL, Plan, is_lexical, prompts_text
+from arena_kit.runs.tournament.protocol import outcome
 from arena_kit.runs.tournament.rejudge import ARTIFACT as CHANGES_FILE
 from arena_kit.runs.tournament.rejudge import rejudge_summary
 
@@ -36,7 +44,7 @@ if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
 
 
-class UnusableError(RuntimeError):
+class UnusableError(ArenaError, RuntimeError):
     """A run of which not one verdict can be used."""
 
 
@@ -88,12 +96,18 @@ def answer(
     said besides.
     """
     plan, record = judgments.plan, judgments.record
-    found = _order_of_each(board, judgments)
+    found, short = _order_of_each(board, judgments), brief(board, judgments.quality.unread)
     if sweep is not None:
         found = [tournament_tables.stability_answer(sweep.stability, board)]
+        short = found
     return RunAnswer(
-        question=QUESTIONS.get(plan.mode, ""),
-        sentences=[*found, *more, *_changes(board, judgments).get("sentences", [])],
+        brief=[*short, *more],
+        sentences=[
+            *_preregistered(board, judgments).get("sentences", []),
+            *found,
+            *more,
+            *_changes(board, judgments).get("sentences", []),
+        ],
         gate=judgments.gate,
         about_judge=plan.mode in ("pilot", "judge_report"),
         facts=run_facts(plan, record),
@@ -184,8 +198,16 @@ def _described(board: Board, judgments: Judgments) -> Board:
     canaries = judgments.canaries.sentences() if judgments.canaries else []
     notes = [*board.notes, *canaries, *left_out(judgments.record.read())]
     gate = JudgeGate(**judgments.gate.as_dict())
-    title = judgments.plan.tournament.name
-    return board.model_copy(update={"title": title, "gate": gate, "notes": notes})
+    more: dict[str, Any] = {"title": judgments.plan.tournament.name, "gate": gate, "notes": notes}
+    if held := _preregistered(board, judgments):
+        more["protocol"] = held
+    return board.model_copy(update=more)
+
+
+def _preregistered(board: Board, judgments: Judgments) -> dict[str, Any]:
+    """What the board says of its protocol; empty without one."""
+    protocol = judgments.plan.protocol
+    return outcome(protocol, judgments.record.read(), board) if protocol else {}
 
 
 def _refuse_unusable(judgments: Judgments) -> None:

@@ -13,9 +13,30 @@
 
   const counted = (n) => n.toLocaleString("en");
 
-  // The hash holds the state of a page, so that every view has an address.
-  const state = () => new URLSearchParams(location.hash.slice(1));
-  const isState = () => location.hash === "" || location.hash.includes("=");
+  // The hash holds the state of a page, so that every view has an address. A reader in a frame of a
+  // notebook has all data in it and no address.
+  const inline = window.arenaKitInline;
+  let memory = "";
+  const hash = () => (inline ? memory : location.hash);
+  const state = () => new URLSearchParams(hash().slice(1));
+  const isState = () => hash() === "" || hash().includes("=");
+
+  function move(to, replace = false) {
+    if (inline) {
+      memory = to;
+      window.dispatchEvent(new Event("hashchange"));
+    } else if (replace) location.replace(to); // no step of the history
+    else location.hash = to;
+  }
+
+  if (inline) {
+    document.addEventListener("click", (event) => {
+      const link = event.target.closest('a[href^="#"]');
+      if (!link) return;
+      event.preventDefault();
+      move(link.getAttribute("href"));
+    });
+  }
 
   // Tables
 
@@ -60,7 +81,7 @@
       show(radio.value);
     };
     field.addEventListener("change", (event) => {
-      location.hash = new URLSearchParams({ dimension: event.target.value });
+      move(`#${new URLSearchParams({ dimension: event.target.value })}`);
     });
     window.addEventListener("hashchange", () => isState() && follow());
     field.hidden = false;
@@ -72,9 +93,10 @@
   const chunks = new Map();
   const { nonce } = document.currentScript; // what the page's policy lets scripts by
 
-  window.arenaKitChunk = (name, items) => chunks.get(name).resolve(items);
+  if (!inline) window.arenaKitChunk = (name, items) => chunks.get(name).resolve(items);
 
   function chunk(name) {
+    if (inline) return Promise.resolve(inline[name]);
     if (!chunks.has(name)) {
       const entry = {};
       entry.items = new Promise((resolve, reject) => Object.assign(entry, { resolve, reject }));
@@ -108,6 +130,9 @@
     let current = -1;
     let page = 0;
     let moved = false; // whether the battle was chosen by a step or in the list
+    let words = null; // every text in lower case, once one is searched
+    let searched = ""; // what `hits`, the numbers of texts, hold
+    let hits = new Set();
 
     const model = (index) => data.models[index];
     const outcome = (n) => data.outcomes[data.outcome[n]];
@@ -121,6 +146,20 @@
     }
     fields.dimension.parentElement.hidden = data.dimensions.length < 2;
     fields.disputed.parentElement.hidden = !data.people.some((votes) => votes);
+
+    const wantedText = () => fields.text.value.trim().toLowerCase();
+
+    async function search() {
+      const text = wantedText();
+      if (!words) {
+        const parts = await Promise.all(data.starts.texts.map((_, n) => chunk(`texts-${n}`)));
+        words = parts.flat().map((html) => safe(html).textContent.toLowerCase());
+      }
+      hits = new Set(words.flatMap((each, n) => (each.includes(text) ? [n] : [])));
+      searched = text;
+    }
+
+    const says = (n) => [data.prompt_text[data.prompt[n]], data.text_a[n], data.text_b[n]].some((at) => hits.has(at));
 
     function admitted() {
       const value = Object.fromEntries(names.map((name) => [name, fields[name].value]));
@@ -138,7 +177,7 @@
         (entrant < 0 || data.a[n] === entrant || data.b[n] === entrant) &&
         (opponent < 0 || data.a[n] === opponent || data.b[n] === opponent) &&
         (dimension < 0 || data.dimension[n] === dimension) &&
-        named[data.prompt[n]] && wanted(n) &&
+        named[data.prompt[n]] && wanted(n) && (!searched || says(n)) &&
         (!fields.inconsistent.checked || outcome(n) === "inconsistent") &&
         (!fields.disputed.checked || data.disputed[n] === 1);
     }
@@ -180,6 +219,10 @@
         else field.value = wanted.get(name) || "";
         if (field.tagName === "SELECT" && field.selectedIndex < 0) field.value = "";
       }
+      if (wantedText() !== searched) {
+        search().then(follow, (error) => { $("count").textContent = error.message; });
+        return;
+      }
       const admit = admitted();
       matches = data.id.map((_, n) => n).filter(admit);
       const battle = places.get(wanted.get("battle"));
@@ -197,7 +240,7 @@
       const next = matches[matches.indexOf(current) + by];
       if (next === undefined) return;
       moved = true;
-      location.hash = address(next);
+      move(address(next));
     }
 
     async function show() {
@@ -235,23 +278,48 @@
         make("p", { className: "meta" },
           make("span", { className: "badge", textContent: result(n) }),
           ...about.map((textContent) => make("span", { textContent })),
-          make("a", { href: address(n), textContent: "link to this battle" })),
+          inline ? null : make("a", { href: address(n), textContent: "link to this battle" })),
         data.people[n] ? make("p", { className: data.disputed[n] ? "people disputed" : "people", textContent: data.people[n] }) : null,
         said("Prompt", prompt, "prompt"),
         make("div", { className: "sides" },
           said(model(data.a[n]), first, winner(n) === data.a[n] ? "won" : ""),
           said(model(data.b[n]), second, winner(n) === data.b[n] ? "won" : "")),
-        verdicts.length ? make("div", { className: "sides" }, ...verdicts.map(verdict)) : null,
+        verdicts.length ? make("div", { className: "sides" }, ...verdicts.map((row) => verdict(row, request(n, row)))) : null,
       ].filter((part) => part !== null);
     }
 
+    // What the judge was sent in one order: the dimension's texts with those of the battle in them.
+    function request(n, row) {
+      const sent = data.sent[data.dimension[n]];
+      if (!sent) return null;
+      const [first, second] = model(data.a[n]) === row.first ? ["text_a", "text_b"] : ["text_b", "text_a"];
+      const index = {
+        question: data.prompt_text[data.prompt[n]], reference: data.reference[n],
+        response_a: data[first][n], response_b: data[second][n],
+      };
+      const pre = make("pre", { tabIndex: 0, dir: "auto" });
+      const box = make("details", { className: "request" }, make("summary", { textContent: "What the judge was sent" }),
+        make("p", { className: "note", textContent: "The ellipsis in each tag stands for a secret boundary." }), pre);
+      box.addEventListener("toggle", async () => {
+        const [system, withReference, without] = sent;
+        const user = index.reference < 0 ? without : withReference;
+        const names = Object.keys(index).filter((name) => index[name] >= 0);
+        const texts = await Promise.all(names.map((name) => item("raw", data.starts.raw, index[name])));
+        const filled = user.replace(/\{(\w+)\}/g, (token, name) => texts[names.indexOf(name)] ?? token);
+        pre.textContent = `${system}\n${filled}`;
+      }, { once: true });
+      return box;
+    }
+
     form.addEventListener("submit", (event) => event.preventDefault());
-    form.addEventListener("reset", () => location.replace("#battle="));
-    form.addEventListener("input", () => {
+    form.addEventListener("reset", () => move("#battle=", true));
+    form.addEventListener("input", async () => {
+      if (wantedText() !== searched) await search();
       matches = data.id.map((_, n) => n).filter(admitted());
       const none = `${address(0).split("battle=")[0]}battle=`;
-      location.replace(matches.length ? address(matches[0]) : none); // no step of the history
+      move(matches.length ? address(matches[0]) : none, true);
     });
+    document.body.classList.toggle("single", data.id.length === 1);
     $("battles").addEventListener("click", () => { moved = true; });
     $("previous").addEventListener("click", () => step(-1));
     $("next").addEventListener("click", () => step(1));
@@ -282,7 +350,7 @@
   // The only place where HTML is set; it went through nh3 when the site was made.
   const safe = (html) => make("div", { className: "markdown", dir: "auto", innerHTML: html });
 
-  function verdict(row) {
+  function verdict(row, request) {
     const named = row.named || "no verdict";
     const title = make("h3", {}, make("bdi", { textContent: row.first }), " shown first ",
       make("span", { className: "badge" }, make("bdi", { textContent: named })));
@@ -292,7 +360,7 @@
     return make("section", { className: "said verdict" }, title,
       make("p", { className: "note", textContent: aside.join(" · ") }),
       make("p", { className: "justification", dir: "auto", textContent: row.justification }),
-      row.raw ? raw : null);
+      row.raw ? raw : null, request);
   }
 
   document.querySelectorAll("[data-sortable]").forEach(sortable);

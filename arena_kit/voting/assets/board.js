@@ -37,12 +37,34 @@
       make("caption", { textContent: title }), make("thead", {}, head), make("tbody", {}, ...body)));
   }
 
+  // A line for each model's 95 % interval and a dot for its rating, on one scale.
+  function forest(rows) {
+    const ends = rows.flatMap((row) => row.slice(1)).filter((end) => end !== null);
+    const [low, high] = [Math.min(...ends), Math.max(...ends)];
+    const at = (value) => `${2 + (96 * (value - low)) / (high - low || 1)}%`;
+    const draw = (tag, values) => {
+      const shape = document.createElementNS("http://www.w3.org/2000/svg", tag);
+      for (const [name, value] of Object.entries(values)) shape.setAttribute(name, value);
+      return shape;
+    };
+    return rows.flatMap(([model, rating, from, to]) => {
+      const words = `${model}: ${Math.round(rating)}` + (from === null || to === null ? "" : `, ${Math.round(from)} to ${Math.round(to)}`);
+      const picture = draw("svg", { width: "100%", height: "20", role: "img", "aria-label": words });
+      picture.append(
+        draw("line", { x1: at(from ?? rating), x2: at(to ?? rating), y1: 10, y2: 10 }),
+        draw("circle", { cx: at(rating), cy: 10, r: 4 }));
+      return [make("bdi", { textContent: model }), picture];
+    });
+  }
+
   function show(board) {
     const text = JSON.stringify(board);
     if (text === shown) return;
     shown = text;
     $("state").textContent = board.state;
     $("said").replaceChildren(...board.sentences.map((textContent) => make("p", { textContent })));
+    const title = make("p", { className: "meta", textContent: "Bradley–Terry rating with its 95 % interval" });
+    $("forest").replaceChildren(...(board.forest.length ? [title, ...forest(board.forest)] : []));
     $("tables").replaceChildren(...board.tables.map(table));
   }
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -17,8 +18,13 @@ from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board
 from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.compare import Comparison, compare_records
 from arena_kit.runs.record.inputs import record_texts
 from arena_kit.runs.record.record import find_root, in_short, open_record
+from arena_kit.site.build import build_site
+from arena_kit.site.overview import overview, reading
+from arena_kit.site.pages import RunPage, reader_page
+from arena_kit.site.reading import Reading, reading_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -127,6 +133,39 @@ class OpenedRun:
         """The battles, and what was said in each, row by row."""
         return record_texts(self.path)
 
+    def browse(
+        self,
+        *,
+        entrant: str = "",
+        dimension: str = "",
+        outcome: str = "",
+        text: str = "",
+        most: int = 500,
+    ) -> BattleReader:
+        """The site's reader in a cell: `most` battles of an entrant, on a dimension, of an outcome
+        (`model_a`, `model_b`, `decided`, `tie`, `both_bad`, `inconsistent`, `incomplete`), and with
+        these words in them. It has the same filters to click.
+        """
+        wanted = {"entrant": entrant, "dimension": dimension, "outcome": outcome, "text": text}
+        found = reading_of(self.path).only(**wanted)
+        left_out = max(0, len(found.battles) - most)
+        return BattleReader(self.path, found.of(found.battles[:most]), left_out)
+
+    def battle(self, battle_id: str) -> BattleReader:
+        """One battle: the prompt, both responses side by side, and what the judge said of them."""
+        found = reading_of(self.path)
+        return BattleReader(self.path, found.of([found.battle(battle_id)]))
+
+    def compare(self, other: OpenedRun | str | Path) -> Comparison:
+        """What changed from this record to another one."""
+        after = other if isinstance(other, OpenedRun) else open_run(other)
+        with reading(after.path), reading(self.path):
+            return compare_records(self.path, after.path)
+
+    def write_site(self, out: str | Path, *others: str | Path) -> Path:
+        """Make the static site of this record, and of others beside it; gives its first page."""
+        return build_site([self.path, *(open_run(each).path for each in others)], Path(out)).index
+
     def figure(self, name: str) -> Image:
         """A figure of the record, which a notebook shows."""
         from IPython.display import Image
@@ -160,6 +199,35 @@ class OpenedRun:
     def _lacks(self, name: str) -> DataError:
         mode, there = self.manifest.get("mode"), ", ".join(self.artifacts) or "nothing"
         return DataError(f"{self.path}: this record of {mode} has no {name}; it has: {there}")
+
+
+@dataclass(frozen=True, repr=False)
+class BattleReader:
+    """Battles of a record to read, with their texts and what the judge said: a notebook shows the
+    site's reader of them in a frame that reaches nothing outside of it.
+    """
+
+    path: Path
+    reading: Reading
+    left_out: int = 0
+
+    def __len__(self) -> int:
+        return len(self.reading.battles)
+
+    def __repr__(self) -> str:
+        more = f", {self.left_out:,} more left out (most)" if self.left_out else ""
+        n = "1 battle" if len(self) == 1 else f"{len(self):,} battles"
+        return f"BattleReader({n} of {self.path.name}{more})"
+
+    def _repr_html_(self) -> str:
+        page = reader_page(RunPage(run=overview(self.path), reading=self.reading))
+        height = 560 if len(self) == 1 else 760
+        about = escape(repr(self))
+        return (
+            f'<div><iframe sandbox="allow-scripts" title="{about}" srcdoc="{escape(page)}" '
+            f'style="width: 100%; height: {height}px; border: 1px solid #d8dee4"></iframe>'
+            f"<div><small>{about}</small></div></div>"
+        )
 
 
 def _frame(rows: Sequence[Row]) -> pd.DataFrame:

@@ -1,0 +1,86 @@
+"""The commands about a study as a whole: the protocol fixed beforehand, and the kit for a paper."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import click
+
+from arena_kit.cli import base as cli
+from arena_kit.cli.runs import Overrides, with_overrides
+
+
+@cli.main.group()
+def protocol() -> None:
+    """Fix the analysis before the data, and check records against it."""
+
+
+@protocol.command()
+@click.argument("name", default="headline")
+@cli.params_option("YAML file of the run's parameters")
+@with_overrides
+@click.option("--claim", "claims", multiple=True, metavar="TEXT",
+              help="A primary claim, as 'aspen above birch on factuality'; may be "
+              "repeated.")  # fmt: skip
+@click.option("--out", type=cli.FILE, default=Path("protocol.json"), show_default=True,
+              help="The file to write.")  # fmt: skip
+def freeze(
+    name: str,
+    params_file: Path | None,
+    overrides: Overrides,
+    claims: tuple[str, ...],
+    out: Path,
+) -> None:
+    """Write what a run of notebook NAME would do as a protocol, with a hash; nothing is sent.
+
+    It fixes prompts, responses or how they are generated, rubrics, judge, gate, sampling,
+    exclusions, clusters, margin, looks, level, strata and the primary claims. Name the file as
+    protocol in the tournament file: each run then says what it did otherwise.
+    """
+    from arena_kit.runs.notebook.run import NotebookRun
+    from arena_kit.runs.record.record import find_root
+    from arena_kit.runs.tournament.judge import plan_manifest
+    from arena_kit.runs.tournament.protocol import freeze as write
+
+    run = NotebookRun.resolve(name, find_root(), params_file=params_file, overrides=dict(overrides))
+    plan = run.tournament()
+    parameters = plan.params.model_dump(mode="json")
+    frozen = write(plan_manifest(plan) | {"mode": plan.mode, "parameters": parameters}, claims, out)
+    cli.echo(f"{out}: protocol {frozen['sha256']}")
+    cli.echo(f"next: add 'protocol: {out}' to {plan.params.tournament}")
+
+
+@protocol.command()
+@click.argument("record", type=cli.FOLDER)
+@click.option("--protocol", "file", type=cli.FILE,
+              help="A protocol file (default: the record's own).")  # fmt: skip
+@cli.json_option("JSON instead of sentences")
+def check(record: Path, file: Path | None, as_json: bool) -> None:
+    """Say what a run RECORD did otherwise than its protocol; ends with 2 where it did.
+
+    The record alone is read, so it can be checked on another machine.
+    """
+    from arena_kit.runs.tournament.protocol import check_record
+
+    found = check_record(record, file)
+    if as_json:
+        cli.echo_json(found)
+    else:
+        for sentence in found["sentences"]:
+            cli.echo(sentence)
+    if found["deviations"]:
+        raise click.exceptions.Exit(cli.WRONG_INPUT)
+
+
+@cli.main.command()
+@click.argument("record", type=cli.FOLDER)
+@click.option("--out", type=cli.FOLDER, default=Path("paper"), show_default=True,
+              help="The folder to write.")  # fmt: skip
+def paper(record: Path, out: Path) -> None:
+    """Write what goes into a paper about a run RECORD: tables as LaTeX and HTML, figures as PDF and
+    SVG, a methods paragraph, references, a reporting checklist, and hashes for the archive.
+    """
+    from arena_kit.runs.record.paper import write_paper
+
+    for path in write_paper(record, out):
+        cli.echo(path)

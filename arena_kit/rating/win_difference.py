@@ -1,0 +1,74 @@
+"""The win difference (net win rate): the share of battles won less the share lost, per model, with
+the interval of the cluster jackknife. Clinicians publish it beside ratings.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, scores
+from arena_kit.rating.critical_values import t_score
+
+Floats = NDArray[np.float64]
+_MOST_CELLS = 50_000_000  # of a table of clusters and models
+
+
+class WinDifference(NamedTuple):
+    """The win difference of a model, from -1 to 1, with its 95 % interval; None without one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def win_differences(log: BattleLog) -> dict[str, WinDifference]:
+    """The win difference of every model, clustered by question and voter where battles name them;
+    without an interval for models seen on fewer than ten of either.
+    """
+    net, weight = 2 * scores(log) - 1, log.weights()
+    won, games = log.per_model(0 * weight), log.per_model()
+    np.add.at(won, log.a, weight * net)
+    np.add.at(won, log.b, -weight * net)
+    value = won / games
+    named = [by for by in ("question_id", "voter") if getattr(log, by) is not None]
+    ways = [_jackknife(log, log.clusters(by), net, value) for by in named]  # type: ignore[arg-type]
+    each = _jackknife(log, np.arange(len(log), dtype=np.int32), net, value)
+    spread, df = max(ways, key=lambda way: float(np.nansum(way[0]))) if ways else each
+    if len(ways) == 2:
+        spread = np.maximum(spread, ways[0][0] + ways[1][0] - each[0])
+        df = np.minimum(ways[0][1], ways[1][1])
+    half = t_score(NORMAL_95, np.maximum(df, 1)) * np.sqrt(spread)
+    known = (df + 1 >= MIN_QUESTIONS) & np.isfinite(half)
+    return {
+        model: WinDifference(v, *((max(-1, v - h), min(1, v + h)) if k else (None, None)))
+        for model, v, h, k in zip(
+            log.models, value.tolist(), half.tolist(), known.tolist(), strict=True
+        )
+    }
+
+
+def _jackknife(
+    log: BattleLog, clusters: NDArray[np.int32], net: Floats, value: Floats
+) -> tuple[Floats, Floats]:
+    """Variance and degrees of freedom of every model's difference, leaving out clusters in turn."""
+    n, size, weight = len(log.models), int(clusters.max()) + 1, log.weights()
+    variance, groups = np.zeros(n), np.zeros(n)
+    order = np.argsort(clusters, kind="stable")
+    step = max(1, _MOST_CELLS // n)
+    for start in range(0, size, step):
+        rows = order[slice(*np.searchsorted(clusters[order], (start, start + step)))]
+        cells = (min(step, size - start), n)
+        games, off = np.zeros(cells), np.zeros(cells)
+        for side, sign in ((log.a, 1), (log.b, -1)):
+            at = (clusters[rows] - start, side[rows])
+            np.add.at(games, at, weight[rows])
+            np.add.at(off, at, weight[rows] * (sign * net[rows] - value[side[rows]]))
+        total = log.per_model()
+        left = np.where(total > games, total - games, np.nan)
+        variance += np.nansum((off / left) ** 2, axis=0)
+        groups += (games > 0).sum(axis=0)
+    return variance * (groups - 1) / np.maximum(groups, 1), groups - 1

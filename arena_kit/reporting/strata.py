@@ -1,0 +1,143 @@
+"""Boards per stratum: a table, small multiples of the forest, and a heatmap of deviations."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+from matplotlib.figure import Figure
+
+from arena_kit.reporting.board import Board
+from arena_kit.reporting.figures import (
+    INK,
+    SOFT,
+    Plot,
+    cell,
+    forest,
+    name_rows,
+    panels_of,
+    plot,
+    shown_name,
+)
+from arena_kit.reporting.tables import Table
+
+POOLED = (
+    "Ratings of a stratum shrink towards the overall rating (partial pooling). Alone: the rating "
+    "without pooling, where it differs from that on the other strata beyond noise."
+)
+
+
+def strata_table(board: Board, axis: str = "") -> Table:
+    """Rating and 95 % interval of each model in each stratum of an axis (by default the first); the
+    fewer of both stand in the columns.
+    """
+    rows: list[dict[str, Any]] = []
+    notes: list[str] = []
+    several = len(board.dimensions) > 1
+    shown = _axes(board, axis)
+    names = sorted({name for _, each in shown for name in each["boards"]})
+    models = list(dict.fromkeys(row.model for row in board.ratings))
+    for dimension, each in shown:
+        odd = {(d["model"], d["stratum"]) for d in each["deviations"]}
+        cells = {
+            (model, name): _cell(each["boards"].get(name), model, alone=(model, name) in odd)
+            for model in models
+            for name in names
+        }
+        first: dict[str, Any] = {"dimension": dimension} if several else {}
+        if len(names) > len(models):
+            sizes = {name: part["n_questions"] for name, part in each["boards"].items()}
+            rows += [
+                first
+                | {each["axis"]: name, "prompts": sizes[name]}
+                | {model: cells[model, name] for model in models}
+                for name in sizes
+            ]
+        else:
+            rows += [first | {"model": m} | {n: cells[m, n] for n in names} for m in models]
+        lead = f"{dimension}: " if several else ""
+        notes += [lead + " ".join(each["sentences"])]
+    return Table(
+        rows=rows,
+        name="strata",
+        group="dimension" if several else "",
+        nowrap=["model"],
+        notes=[*notes, POOLED] if rows else [],
+        empty="No prompt has a stratum.",
+    )
+
+
+def _axes(board: Board, axis: str) -> list[tuple[str, dict[str, Any]]]:
+    """The boards of one axis, by default the first, of each dimension."""
+    found = [(d.name, each) for d in board.dimensions for each in d.strata]
+    axis = axis or (found[0][1]["axis"] if found else "")
+    return [(name, each) for name, each in found if each["axis"] == axis]
+
+
+def _cell(part: Mapping[str, Any] | None, model: str, *, alone: bool) -> str:
+    """A model's rating in a stratum, its interval and, where wanted, its rating without pooling."""
+    row = next((each for each in part["ratings"] if each["model"] == model), None) if part else None
+    if row is None or not row["n_battles"]:
+        return "no battles"
+    text = f"{row['rating']:.0f} ({row['ci_low']:.0f}–{row['ci_high']:.0f})"
+    return f"{text}, alone {row['alone']:.0f}" if alone else text
+
+
+def strata_forest(board: Board, dimension: str, axis: str = "") -> Plot:
+    """Small multiples of the forest, a panel per stratum."""
+    panels = {
+        f"{name} ({part['n_questions']} prompts)": [
+            SimpleNamespace(**row) for row in part["ratings"] if row["n_battles"]
+        ]
+        for name_of, each in _axes(board, axis)
+        if name_of == dimension
+        for name, part in each["boards"].items()
+    }
+    return forest(panels, board.settings.get("center"))
+
+
+@plot(
+    "strata",
+    "How far each model's rating in a stratum is from its overall rating, in points, per "
+    "dimension; bold where it differs beyond noise",
+)
+def deviations_map(
+    panels: Mapping[str, tuple[Sequence[str], Sequence[str], Any, Any]],
+) -> Figure:
+    """Deviations in points: a row per model, a column per stratum, a panel per dimension."""
+    n = max(len(models) for models, *_ in panels.values())
+    names = [model for models, *_ in panels.values() for model in models]
+    title = "Does a model do better on some strata? (points against its overall rating)"
+    figure, axes = panels_of(9, 1.6 + 0.36 * n, len(panels), title, labels=names)
+    most = max(60.0, *(float(np.nanmax(np.abs(off))) for *_, off, _ in panels.values()))
+    for ax, (dimension, (models, strata, off, bold)) in zip(axes, panels.items(), strict=True):
+        ax.imshow(off, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
+        for (i, j), value in np.ndenumerate(off):
+            if np.isfinite(value):
+                light = abs(value) > 0.6 * most
+                weight = "bold" if bold[i, j] else "normal"
+                cell(ax, j, i, f"{value:+.0f}", weight=weight, color="white" if light else INK)
+        name_rows(ax, models, title=dimension)
+        ax.set_xticks(range(len(strata)), [shown_name(s) for s in strata], rotation=30, ha="right")
+        ax.tick_params(colors=SOFT)
+    return figure
+
+
+def plot_strata(board: Board, axis: str = "") -> Plot:
+    """The heatmap of deviations of one axis, by default the first."""
+    panels = {}
+    for dimension, each in _axes(board, axis):
+        overall = {row.model: row.rating for row in board.rows(dimension)}
+        strata = list(each["boards"])
+        off = np.full((len(overall), len(strata)), np.nan)
+        for j, part in enumerate(each["boards"].values()):
+            for row in part["ratings"]:
+                if row["n_battles"]:
+                    i = list(overall).index(row["model"])
+                    off[i, j] = row["rating"] - overall[row["model"]]
+        odd = {(d["model"], d["stratum"]) for d in each["deviations"]}
+        bold = np.array([[(model, name) in odd for name in strata] for model in overall])
+        panels[dimension] = (list(overall), strata, off, bold)
+    return deviations_map(panels)

@@ -1,0 +1,183 @@
+"""Do boards per stratum hold, and what does partial pooling gain? Simulated, with the truth known.
+
+    .venv/bin/python benchmarks/strata.py                  # coverage and width, 400 studies a row
+    .venv/bin/python benchmarks/strata.py odd              # one cell that differs by 150 points
+    .venv/bin/python benchmarks/strata.py mtbench DATA     # held-out log loss on MT-bench's experts
+
+Eight strata; on each prompt of a stratum all pairs of models meet once. A model's rating in a
+stratum is its own (SD 100 points) plus a deviation (SD: the spread), and every prompt suits a model
+more or less (SD 150). The truth is the population value of Bradley–Terry: its fit to the expected
+scores of all pairs, without any code of the package.
+"""
+
+import argparse
+import json
+from math import log as ln
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from arena_kit import BattleLog, BradleyTerry, read_battles
+from arena_kit.battles.battle import A_WINS, B_WINS
+from arena_kit.battles.log import Labels
+from arena_kit.rating.base import scores
+from arena_kit.rating.strata import Strata, by_stratum
+
+Floats = NDArray[np.float64]
+UNIT = 400 / ln(10)
+SKILL, PROMPT = 100.0, 150.0
+STRATA = 8
+#: Models, prompts per stratum, spread in points.
+ROWS = [(m, q, spread) for m, q in ((6, 10), (10, 30)) for spread in (0, 30, 40, 80)]
+
+
+def population(rating: Floats) -> Floats:
+    """The Bradley–Terry fit to the expected scores of all pairs, centred."""
+    nodes, weight = np.polynomial.hermite_e.hermegauss(41)
+    gap = (rating[:, None] - rating)[..., None] + np.sqrt(2) * PROMPT * nodes
+    expected = (1 / (1 + np.exp(-gap / UNIT))) @ (weight / weight.sum())
+    found = rating / UNIT
+    for _ in range(60):
+        p = 1 / (1 + np.exp(found[None] - found[:, None]))
+        curve = p * (1 - p)
+        np.fill_diagonal(curve, 0)
+        bend = np.diag(curve.sum(axis=1)) - curve + 1 / len(found)
+        found = found + np.linalg.solve(bend, (expected - p).sum(axis=1))
+    return UNIT * (found - found.mean())
+
+
+def study(
+    rng: np.random.Generator, models: int, prompts: int, spread: float, odd: float = 0
+) -> tuple[BattleLog, Floats]:
+    """The battles of one study, and the true rating of each model in each stratum."""
+    rating = rng.normal(0, SKILL, models) + rng.normal(0, spread, (STRATA, models))
+    rating[0, 0] += odd
+    first, second = np.triu_indices(models, 1)
+    n = STRATA * prompts
+    stratum = np.repeat(np.arange(STRATA), prompts)
+    suits = rating[stratum] + rng.normal(0, PROMPT, (n, models))
+    gap = suits[:, first] - suits[:, second]
+    won = rng.random(gap.shape) < 1 / (1 + np.exp(-gap / UNIT))
+    each = len(first)
+    names = tuple(f"m{i:02}" for i in range(models))
+    question = Labels.of(f"q{i:05}" for i in np.repeat(np.arange(n), each))
+    log = BattleLog(
+        models=names,
+        a=np.tile(first, n).astype(np.int32),
+        b=np.tile(second, n).astype(np.int32),
+        outcome=np.where(won.ravel(), A_WINS, B_WINS).astype(np.int8),
+        question_id=question,
+        strata={"subject": Labels.of(f"s{s}" for s in np.repeat(stratum, each))},
+    )
+    return log, np.array([population(each) for each in rating])
+
+
+def separate(log: BattleLog) -> float:
+    """The mean width of 95 % intervals where each stratum is rated by itself."""
+    labels = (log.strata or {})["subject"]
+    width = []
+    for code in range(len(labels.names)):
+        rated = BradleyTerry()(log.select(labels.codes == code)).ratings
+        width += [r.ci_high - r.ci_low for r in rated if None not in (r.ci_low, r.ci_high)]
+    return float(np.mean(width))
+
+
+def each_alone(log: BattleLog, found: Strata) -> Floats:
+    """The ratings of each stratum by itself."""
+    labels = (log.strata or {})[found.axis]
+    parts = (log.select(labels.codes == code) for code in range(len(labels.names)))
+    return np.array([BradleyTerry()(part).values(found.models) for part in parts])
+
+
+def is_false(found: Strata, truth: Floats) -> bool:
+    """Whether any decided order is not the true one."""
+    return bool(np.any(found.decided & (truth[:, :, None] < truth[:, None, :])))
+
+
+def coverage(studies: int, seed: int) -> None:
+    """The table of coverage, width and false claims."""
+    print("models prompts spread  cover % width  alone ratio  false boards %  differ %  named %")
+    for models, prompts, spread in ROWS:
+        rng = np.random.default_rng([seed, models, prompts, spread])
+        rows = []
+        for n in range(studies):
+            log, truth = study(rng, models, prompts, spread)
+            found = by_stratum(log, "subject")
+            off = truth + 1000
+            alone = separate(log) if n < studies / 8 else np.nan
+            rows.append(
+                (100 * np.mean((found.low <= off) & (off <= found.high)),
+                 np.mean(found.high - found.low), alone, 100 * is_false(found, truth),
+                 100 * (found.p_equal < 0.05), 100 * bool(found.deviations))
+            )  # fmt: skip
+        cover, width, alone, false, differ, named = np.nanmean(rows, axis=0)
+        print(f"{models:6} {prompts:7} {spread:6}  {cover:7.1f} {width:5.0f}  {alone:5.0f} "
+              f"{width / alone:5.2f}  {false:14.1f} {differ:9.1f} {named:8.1f}",
+              flush=True)  # fmt: skip
+
+
+def odd_cell(studies: int, seed: int) -> None:
+    """How often one cell that differs by 150 points is named, and others where none does."""
+    print("models prompts  named %  covered alone %  others named %")
+    for models, prompts in ((6, 10), (6, 30), (10, 30)):
+        rng = np.random.default_rng([seed, models, prompts])
+        rows = []
+        for _ in range(studies):
+            log, truth = study(rng, models, prompts, 0, odd=150)
+            found = by_stratum(log, "subject")
+            named = {(each.model, each.stratum) for each in found.deviations}
+            mean = np.delete(truth[:, 0], 0).mean()
+            cell = next(
+                (d for d in found.deviations if (d.model, d.stratum) == ("m00", "s0")), None
+            )
+            held = np.nan if cell is None else cell.low <= truth[0, 0] - mean <= cell.high
+            rows.append((cell is not None, held, any(s != "s0" for _, s in named)))
+        named_share, held, others = 100 * np.nanmean(np.array(rows, float), axis=0)
+        print(f"{models:6} {prompts:7}  {named_share:7.1f} {held:16.1f} {others:15.1f}", flush=True)
+
+
+def held_out(data: Path, seed: int, folds: int = 10) -> None:
+    """Log loss of pooled, separate and common boards on questions that were left out."""
+    folder = data / "mtbench_human_gpt4"
+    log = read_battles(folder / "human.csv.gz")
+    questions = map(json.loads, (folder / "questions.jsonl").read_text().splitlines())
+    of = {str(each["question_id"]): each["category"] for each in questions}
+    log = log.with_strata({"category": of})
+    category = (log.strata or {})["category"].values()
+    rng = np.random.default_rng(seed)
+    fold = rng.permutation(len(log.prompts))[log.clusters()] % folds
+    loss: dict[str, list[float]] = {"one board": [], "separate": [], "pooled": []}
+    for k in range(folds):
+        train, test = log.select(fold != k), np.flatnonzero(fold == k)
+        found = by_stratum(train, "category")
+        place = {m: i for i, m in enumerate(found.models)}
+        one, alone = BradleyTerry()(train).values(found.models), each_alone(train, found)
+        for row in test:
+            a, b = (log.models[side[row]] for side in (log.a, log.b))
+            s = found.names.index(category[row])
+            boards = {"one board": one, "separate": alone[s], "pooled": found.rating[s]}
+            gaps = {name: board[place[a]] - board[place[b]] for name, board in boards.items()}
+            score = scores(log)[row]
+            for name, gap in gaps.items():
+                p = np.clip(1 / (1 + np.exp(-gap / UNIT)), 1e-6, 1 - 1e-6)
+                loss[name].append(-(score * np.log(p) + (1 - score) * np.log(1 - p)))
+    for name, each in loss.items():
+        print(f"{name:10} {np.nanmean(each):.4f}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("what", nargs="?", default="coverage")
+    parser.add_argument("data", nargs="?", type=Path)
+    parser.add_argument("--studies", type=int, default=400)
+    parser.add_argument("--seed", type=int, default=30)
+    given = parser.parse_args()
+    if given.what == "mtbench":
+        held_out(given.data, given.seed)
+    else:
+        {"coverage": coverage, "odd": odd_cell}[given.what](given.studies, given.seed)
+
+
+if __name__ == "__main__":
+    main()

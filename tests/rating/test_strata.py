@@ -1,0 +1,137 @@
+"""Boards per stratum: pooled where strata agree, apart where they do not, silent on few prompts."""
+
+from math import log as ln
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import arena_kit as ak
+from arena_kit import Battle, BattleLog, BradleyTerry
+from arena_kit.files import DataError
+from arena_kit.rating.base import RatingError
+from arena_kit.rating.strata import by_stratum
+from arena_kit.rating.win_difference import win_differences
+from arena_kit.reporting.strata import plot_strata, strata_table
+from arena_kit.runs.record.battles import battles_of
+
+UNIT = 400 / ln(10)
+
+
+def battles(sizes: dict[str, int], gaps: dict[str, float], seed: int = 0) -> BattleLog:
+    """Battles of three models; m0 is `gaps[stratum]` points above the others, which are equal."""
+    rng, rows, of = np.random.default_rng(seed), [], {}
+    for name, n in sizes.items():
+        for q in range(n):
+            of[f"{name}{q}"] = name
+            for a, b in ((0, 1), (0, 2), (1, 2)):
+                lead = gaps[name] * (a == 0) / UNIT
+                won = rng.random() < 1 / (1 + np.exp(-lead))
+                rows.append(Battle(model_a=f"m{a}", model_b=f"m{b}", question_id=f"{name}{q}",
+                                   winner="model_a" if won else "model_b"))  # fmt: skip
+    return BattleLog.from_battles(rows).with_strata({"subject": of})
+
+
+def test_large_strata_keep_their_own_ratings() -> None:
+    """Where each stratum says enough by itself, pooling leaves it as a separate fit has it."""
+    log = battles({"x": 3000, "y": 3000}, {"x": 0, "y": 150})
+    found = by_stratum(log, "subject")
+    labels = (log.strata or {})["subject"]
+    for s, name in enumerate(found.names):
+        alone = BradleyTerry()(log.select(labels.values() == name))
+        assert found.rating[s] == pytest.approx(alone.values(), abs=2)
+        widths = [row.ci_high - row.ci_low for row in map(alone.__getitem__, found.models)]
+        assert found.high[s] - found.low[s] == pytest.approx(widths, rel=0.1)
+    assert found.p_equal < 1e-6
+    assert ("m0", "y") in {each[:2] for each in found.deviations}
+    middle, low, high = found.spread
+    assert low < middle < high
+
+
+def test_strata_that_agree_are_pooled() -> None:
+    """Equal strata share what they know: intervals are much shorter than apart, and nothing is
+    said to differ.
+    """
+    log = battles(dict.fromkeys("abcdefgh", 12), dict.fromkeys("abcdefgh", 100.0), seed=5)
+    found = by_stratum(log, "subject")
+    labels = (log.strata or {})["subject"]
+    one = BradleyTerry()(log.select(labels.values() == "a"))
+    alone = np.mean([row.ci_high - row.ci_low for row in one.ratings])
+    assert np.mean(found.high - found.low) < 0.6 * alone
+    assert not found.deviations
+    assert found.p_equal > 0.05
+    assert "do not differ beyond noise" in found.sentences()[0]
+
+
+def test_two_prompts_make_no_claim() -> None:
+    """A stratum of two prompts has a pooled board, however odd they are, and no claim."""
+    log = battles({"large": 200, "tiny": 2}, {"large": 0, "tiny": 4000})
+    found = by_stratum(log, "subject")
+    assert np.isfinite(found.rating).all()
+    assert not found.decided[1].any()
+    assert not found.deviations
+
+
+def test_models_that_miss_a_stratum() -> None:
+    """A model without a battle in a stratum has its overall rating there, with a wider interval."""
+    log = battles({"x": 60, "y": 60}, {"x": 200, "y": 200})
+    codes = (log.strata or {})["subject"].codes
+    kept = log.select((codes == 0) | ((log.a != 0) & (log.b != 0)))
+    found = by_stratum(kept, "subject")
+    assert np.isnan(found.alone[1, 0])
+    width = found.high - found.low
+    assert width[1, 0] > width[0, 0]
+    assert strata_table(ak.rate(kept)).rows[0]["y"] == "no battles"
+
+
+def test_one_stratum_is_none() -> None:
+    """An axis with one stratum is refused, and a board without strata has no table of them."""
+    log = battles({"x": 20}, {"x": 0})
+    with pytest.raises(RatingError, match="has 1 strata"):
+        by_stratum(log, "subject")
+    board = ak.rate(log)
+    assert board.dimensions[0].strata == []
+    assert strata_table(board).text == "No prompt has a stratum."
+
+
+def test_a_board_holds_its_strata(tmp_path: Path) -> None:
+    """board.json keeps every axis; the heatmap has a row per model and a column per stratum."""
+    board = ak.rate(battles({"x": 40, "y": 40}, {"x": 0, "y": 400}))
+    board.write(tmp_path / "board.json")
+    again = ak.Board.read(tmp_path / "board.json")
+    assert again.dimensions[0].strata == board.as_dict()["dimensions"][0]["strata"]
+    cells = plot_strata(again).figure.axes[0].texts
+    assert len(cells) == 6
+
+
+def test_strata_of_files_and_records(tmp_path: Path, pilot_record: Path) -> None:
+    """Strata come from a column of a file, or from the prompts of a record; a missing one is told
+    with what is there.
+    """
+    file = tmp_path / "votes.csv"
+    file.write_text("model_a;model_b;winner;language\nx;y;A;de\ny;x;B;fr\nx;y;A;\n")
+    strata: Any = ak.read_battles(file, strata=["language"]).strata
+    assert strata["language"].values().tolist() == ["de", "fr", None]
+    with pytest.raises(DataError, match=r"no column 'lang' with strata; columns: model_a, .*"):
+        ak.read_battles(file, strata=["lang"])
+    recorded: Any = battles_of(pilot_record, strata=("source",)).strata
+    assert {*recorded["source"].names} == {"curated", "open_recall", "vignette"}
+    with pytest.raises(DataError, match="no prompt has a stratum on 'taste'"):
+        battles_of(pilot_record, strata=("taste",))
+
+
+def test_win_difference_by_hand() -> None:
+    """Nine of twelve questions won: 9/12 − 3/12 = 0.5; by the jackknife of a mean, its standard
+    error is √(0.75 / 11), and t with 11 degrees of freedom is 2.20099.
+    """
+    log = BattleLog.from_battles(
+        Battle(model_a="x", model_b="y", winner="model_a" if n < 9 else "model_b",
+               question_id=f"q{n}") for n in range(12)
+    )  # fmt: skip
+    x, y = win_differences(log)["x"], win_differences(log)["y"]
+    assert x.value == -y.value == 0.5
+    assert x.low == pytest.approx(0.5 - 2.20099 * (0.75 / 11) ** 0.5, abs=1e-4)
+    assert x.high == 1.0
+    few = win_differences(log.select(range(9)))["x"]
+    assert few == (1.0, None, None)
