@@ -26,8 +26,7 @@ from arena_kit import BattleLog, BradleyTerry, claims
 from arena_kit.battles.battle import A_WINS, B_WINS, BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.simulation import played
-from arena_kit.matchmaking.world import World, planted
+from arena_kit.matchmaking.simulation import World, planted, played
 from arena_kit.policy.constants import Decide, Policy
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.critical_values import span_scores

@@ -17,8 +17,7 @@ from collections import defaultdict
 import numpy as np
 
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.simulation import played
-from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.matchmaking.simulation import Planted, World, planted, played
 from arena_kit.policy.constants import Decide, Policy
 from arena_kit.policy.coverage import ExposureFairness
 

@@ -44,8 +44,7 @@ from arena_kit import Arena, Battle, BattleLog, BradleyTerry, Outcome, RatingErr
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
 from arena_kit.files import read_json, write_json
-from arena_kit.matchmaking.simulation import played
-from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.matchmaking.simulation import Planted, World, planted, played
 from arena_kit.runs.settings.files import read_policy
 from arena_kit.validity.voters import voter_tests
 

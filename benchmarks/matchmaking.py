@@ -25,8 +25,7 @@ from sqlalchemy import insert, update
 from arena_kit.battles.battle import Outcome
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Matchup
-from arena_kit.matchmaking.simulation import played
-from arena_kit.matchmaking.world import World, planted
+from arena_kit.matchmaking.simulation import World, planted, played
 from arena_kit.policy.constants import Decide, Policy
 from arena_kit.voting import database
 from arena_kit.voting.database import database_url, opened, writing

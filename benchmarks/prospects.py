@@ -205,10 +205,10 @@ def print_design_effects(data: Path) -> None:
     """Design effects of QLoRA's and of MT-bench's verdicts by GPT-4, where they are there."""
     from adaptive import qlora, rated
 
-    if (file := data / "qlora_gpt4_judge" / "verdicts.csv.gz").is_file():
-        shares, models = qlora(file)
-        every = shares.shape[1] * (1.0 - np.eye(len(models)))
-        told = design_effects(rated(models, shares, ~np.isnan(shares)), every)
+    if (data / "qlora_gpt4_judge" / "verdicts.csv.gz").is_file():
+        verdicts = qlora()
+        every = verdicts.shares.shape[1] * (1.0 - np.eye(len(verdicts.models)))
+        told = design_effects(rated(verdicts, verdicts.possible), every)
         print(f"design effects, QLoRA (7 models, 953 questions): {told}")
     if (file := data / "mtbench_human_gpt4" / "gpt4_pair.csv.gz").is_file():
         log = read_battles(file)

@@ -567,9 +567,9 @@ def judgments_of(mode: str = "pilot", **given: Any) -> Judgments:
 def in_rounds(plan: Plan) -> tuple[ak.Rounds, Judgments]:
     """The loop of the adaptive notebook."""
     rounds = ak.Rounds.of(plan)
-    judgments = ak.judge(plan, pairs=rounds.pairs)
-    while (rounds := rounds.after(judgments)).pairs:
-        judgments = ak.judge(plan, pairs=rounds.pairs, earlier=judgments)
+    judgments = ak.judge(plan, calls=rounds.calls)
+    while (rounds := rounds.after(judgments)).calls:
+        judgments = ak.judge(plan, calls=rounds.calls, earlier=judgments)
     return rounds, judgments
 
 

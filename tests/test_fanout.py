@@ -21,7 +21,7 @@ from arena_kit.battles.write import write_battles
 from arena_kit.cli.simulate import simulated
 from arena_kit.fanout import VARIABLE, fan_out, on_cluster, shares
 from arena_kit.files import read_json
-from arena_kit.matchmaking.world import World
+from arena_kit.matchmaking.simulation import World
 from arena_kit.policy.constants import Policy
 from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from tests.samples import ROOT, asked

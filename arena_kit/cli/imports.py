@@ -8,7 +8,7 @@ from typing import Any
 
 import click
 
-from arena_kit.battles.battle import Source
+from arena_kit.battles.battle import Source, check_entrant_id
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import Reading, read_file
 from arena_kit.battles.readers.format import Columns
@@ -17,6 +17,7 @@ from arena_kit.battles.tabular import SUFFIXES
 from arena_kit.battles.write import write_battles
 from arena_kit.cli.base import PATH, echo, main
 from arena_kit.files import DataError, limits_lifted
+from arena_kit.judging.pairs.answer_logs import collect
 
 
 def _lift_limits(context: click.Context, _option: click.Parameter, given: bool) -> None:
@@ -111,8 +112,6 @@ def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRe
 
 
 def _import_answers(logs: tuple[str, ...], out: Path) -> None:
-    from arena_kit.judging.pairs.answer_logs import collect
-
     if out.exists() and any(out.iterdir()):
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder")
     answers = collect([_named(log) for log in logs])
@@ -133,8 +132,6 @@ def _named(word: str) -> tuple[str, Path]:
     """The entrant that is named, or '', and the log; a file's own name may hold a sign of
     equality.
     """
-    from arena_kit.battles.battle import check_entrant_id
-
     name, equals, path = word.partition("=")
     if not equals or Path(word).is_file():
         return "", Path(word)

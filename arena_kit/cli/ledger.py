@@ -9,7 +9,15 @@ from pathlib import Path
 
 import click
 
+from arena_kit.battles.tabular import query_columns
+from arena_kit.cli import terminal
 from arena_kit.cli.base import FILE, WRONG_INPUT, echo, echo_json, json_option, main
+from arena_kit.cli.votes import open_store, store_address
+from arena_kit.judging.asking.cost import dollars
+from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.runs.record.record import find_root
+from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT, read_tournament
+from arena_kit.runs.settings.judges import Batches
 
 with_tournament = click.option(
     "--tournament", type=FILE, help="Tournament file that names the ledger."
@@ -30,8 +38,6 @@ def backup(file: Path, tournament: Path | None) -> None:
     To restore, stop all runs, replace the ledger with FILE, and remove the files of the same name
     that end in -wal and -shm.
     """
-    from arena_kit.judging.ledger.ledger import Ledger
-
     Ledger(ledger_path(tournament)).back_up(file)
     _verify(file)
 
@@ -47,9 +53,6 @@ def check(files: tuple[str, ...], tournament: Path | None, forget: bool) -> None
 
     Exit codes: 0 intact, 2 damaged.
     """
-    from arena_kit.battles.tabular import query_columns
-    from arena_kit.cli.votes import store_address
-
     votes = os.environ.get("ARENA_KIT_VOTES", "")
     own = [] if files else [str(ledger_path(tournament)), store_address(votes)]
     kept = [each for each in own if "://" in each or Path(each).is_file()]
@@ -67,9 +70,6 @@ ledger.add_command(check)
 
 
 def _forget_damaged(path: Path) -> None:
-    from arena_kit.judging.asking.cost import dollars
-    from arena_kit.judging.ledger.ledger import Ledger
-
     n, cost = Ledger(path).forget_damaged()
     echo(
         f"{path}: {n} damaged answers are removed; requesting them again may cost "
@@ -79,16 +79,12 @@ def _forget_damaged(path: Path) -> None:
 
 def _verify_votes(where: str) -> None:
     """Say that a vote store is intact, or name what is damaged and exit with 2."""
-    from arena_kit.cli.votes import open_store
-
     with open_store(where) as store:
         echo(f"{store.address}: {store.check()} votes, all intact")
 
 
 def _verify(path: Path) -> None:
     """Say that a ledger is intact, or name what is damaged and exit with 2."""
-    from arena_kit.judging.ledger.ledger import Ledger
-
     findings = Ledger(path).check()
     for damaged in findings.answers:
         echo(f"{path}: the answer to {damaged.request_id!r} is damaged")
@@ -107,9 +103,6 @@ def _verify(path: Path) -> None:
 
 def ledger_path(tournament: Path | None) -> Path:
     """Where the ledger of a tournament file is."""
-    from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.settings.files import DEFAULT_TOURNAMENT, read_tournament
-
     root = find_root()
     return root / read_tournament(root / (tournament or DEFAULT_TOURNAMENT)).verdicts
 
@@ -132,11 +125,6 @@ def batches(
     as_json: bool,
 ) -> None:
     """List the batches that are under way, or cancel one."""
-    from arena_kit.cli import terminal
-    from arena_kit.judging.ledger.ledger import Ledger
-    from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.settings.judges import Batches
-
     kept = Ledger(ledger_path(tournament))
     sent = Batches(ledger=kept, root=find_root(), key_variable=key_variable)
     if cancel:

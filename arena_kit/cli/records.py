@@ -1,19 +1,39 @@
-"""The commands about records: list, show, open, compare and prune them, and make their site."""
+"""The commands about records: list, show, open, compare, export and
+prune them, and make their site.
+"""
 
 import json
 import os
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
+from arena_kit.battles.log import BattleLog
+from arena_kit.battles.readers.formats import format_of
+from arena_kit.battles.write import spoken, write_fastchat
 from arena_kit.cli import base as cli
-from arena_kit.cli.export import export
+from arena_kit.cli import terminal
+from arena_kit.cli.imports import HowToRead, reading_options
+from arena_kit.cli.rate import METHODS, method_class
 from arena_kit.files import DataError, read_json
+from arena_kit.rating.base import RatingError
+from arena_kit.reporting.answer import FILE as ANSWER
+from arena_kit.reporting.board import FILE as BOARD
+from arena_kit.reporting.board import Board, rate
+from arena_kit.runs.record import exports, pruning
+from arena_kit.runs.record.battles import battles_of, human_votes
+from arena_kit.runs.record.compare import compare_records
+from arena_kit.runs.record.record import find_root, open_record, runs_folder
+from arena_kit.site.build import build_site
+from arena_kit.site.overview import overviews, reading, records_in
+from arena_kit.site.reading import reading_of
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
+_RELATIONSHIPS = get_args(exports.Relationship)
 _runs_dir = cli.runs_folder_option("Folder of the records")
 
 
@@ -25,17 +45,11 @@ def runs() -> None:
     """
 
 
-runs.add_command(export, "export")
-
-
 @runs.command("list")
 @_runs_dir
 @cli.json_option()
 def list_runs(runs_dir: Path | None, as_json: bool) -> None:
     """All records, the newest first: date, notebook, judge, status, cost and answer."""
-    from arena_kit.cli import terminal
-    from arena_kit.site.overview import overviews
-
     runs_there = overviews(_folder(runs_dir))
     if as_json:
         cli.echo_json([each.as_dict() for each in runs_there])
@@ -52,9 +66,6 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
 
     Reads only the record's folder; texts need a record that kept its inputs.
     """
-    from arena_kit.runs.record.record import open_record
-    from arena_kit.site.overview import reading
-
     with reading(record):
         if battle or as_json:
             for row in _battles(record, battle):
@@ -70,11 +81,6 @@ def show(record: Path, battle: str | None, as_json: bool) -> None:
 
 def show_board(record: Path) -> None:
     """The board of a run record and under it the answer that its report begins with."""
-    from arena_kit.cli import terminal
-    from arena_kit.reporting.answer import FILE as ANSWER
-    from arena_kit.reporting.board import FILE as BOARD
-    from arena_kit.reporting.board import Board
-
     answer = read_json(record / ANSWER) if (record / ANSWER).is_file() else None
     board = Board.read(record) if (record / BOARD).is_file() else None
     if board:
@@ -95,10 +101,6 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     verdicts that changed, the change of each entrant's Bradley–Terry gap to the others, with the
     interval of that change, and which decided orders were lost, gained or reversed.
     """
-    from arena_kit.cli import terminal
-    from arena_kit.runs.record.compare import compare_records
-    from arena_kit.site.overview import reading
-
     with reading(after), reading(before):
         comparison = compare_records(before, after)
     if as_json:
@@ -111,8 +113,6 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
 @click.argument("run", type=cli.record_folder)
 def open_run(run: Path) -> None:
     """Print the path of a run's report, and open it where there is a display."""
-    from arena_kit.runs.record.record import open_record
-
     status = open_record(run).get("status")
     report = run / "report.html"
     if not report.is_file():
@@ -136,9 +136,6 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
     Running records are kept, and those that another record or a file in params/ refers to (to
     replay, rate or compare). Verdicts stay in the ledger.
     """
-    from arena_kit.runs.record import pruning
-    from arena_kit.runs.record.record import find_root
-
     age = pruning.age(older_than) if older_than else None
     folder = _folder(runs_dir)
     plan = pruning.prunable(folder, find_root(), older_than=age, status=status or "")
@@ -152,6 +149,114 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
     n = len(plan.removable)
     todo = "" if yes or not n else "; remove them with --yes"
     cli.echo(f"{n} {'record' if n == 1 else 'records'}, {size}{todo}")
+
+
+@runs.command()
+@click.argument("source", type=click.Path(path_type=Path, exists=True))
+@click.option("--to", "target", required=True,
+              type=click.Choice(["fastchat", "every-eval-ever", "csv"]),
+              help="fastchat: battles, as FastChat and arena-rank read them; csv: all ratings in "
+              "one table; every-eval-ever: a document per model.")  # fmt: skip
+@click.option("--out", required=True, type=cli.PATH,
+              help="File to write; for every-eval-ever, a folder.")  # fmt: skip
+@click.option("--dimension", help="Only this dimension.")
+@click.option("--method", "methods", multiple=True, type=click.Choice(list(METHODS)),
+              help="How the battles of a file become ratings; may be repeated (default: "
+              "bradley-terry). A record has its own.")  # fmt: skip
+@click.option("--organization", default="",
+              help="For every-eval-ever: who publishes these ratings.")  # fmt: skip
+@click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
+              help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
+@click.option("--developer", "developers", multiple=True, metavar="[MODEL=]NAME",
+              help="For every-eval-ever: developer of models whose names lack one.")  # fmt: skip
+@reading_options
+def export(
+    source: Path,
+    target: str,
+    out: Path,
+    dimension: str | None,
+    methods: tuple[str, ...],
+    organization: str,
+    relationship: exports.Relationship | None,
+    developers: tuple[str, ...],
+    how: HowToRead,
+) -> None:
+    """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
+
+    Losses of the other format are reported on stderr; unknown fields are omitted.
+    """
+    if target == "fastchat":
+        _export_battles(source, out, dimension, how)
+        return
+    if target == "every-eval-ever" and not (organization and relationship):
+        raise DataError(
+            "every-eval-ever needs --organization (who publishes these ratings) and "
+            f"--relationship ({', '.join(_RELATIONSHIPS)}), which records do not have"
+        )
+    rows, provenance = _ratings(source, dimension, methods, how)
+    if relationship is None or target == "csv":
+        exports.write_ratings_csv(out, rows)
+        cli.echo(f"{len(rows)} ratings: {out}")
+        return
+    made_by = {model: name for model, _, name in (each.rpartition("=") for each in developers)}
+    publisher: Any = {"organization": organization, "relationship": relationship}
+    publisher |= {"developers": made_by, "now": datetime.now(UTC)}
+    files = exports.write_documents(out, rows, provenance, **publisher)
+    if n := sum(not exports.developer_of(name, made_by) for name in {row["model"] for row in rows}):
+        cli.echo(
+            f"{n} models have no developer and are filed under unknown; name it with --developer",
+            err=True,
+        )
+    cli.echo(f"{len(files)} documents: {out}")
+
+
+def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
+    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
+    whole_file = source.is_file() and dimension is None
+    said = spoken(source, format_of(source, how.format, how.columns)) if whole_file else {}
+    for sentence in write_fastchat(out, battles, said):
+        cli.echo(sentence, err=True)
+    cli.echo(f"{len(battles)} battles: {out}")
+
+
+def _ratings(
+    source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
+) -> tuple[list[exports.RatingRow], exports.Provenance]:
+    """The ratings of a record or file, and where they come from."""
+    if source.is_dir():
+        if methods:
+            raise DataError(f"{source}: a record has its own ratings; --method is for battle files")
+        manifest = open_record(source)
+        if not (source / BOARD).is_file():
+            kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
+            raise DataError(f"{source}: {kind}, without ratings")
+        rows = list(exports.rating_rows(Board.read(source)))
+        kept = [row for row in rows if dimension in (None, row["dimension"])]
+        if not kept:
+            found = ", ".join(sorted({row["dimension"] for row in rows} - {""})) or "none"
+            raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
+        with reading(source):
+            return kept, exports.record_provenance(source)
+    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
+    boards = _boards(battles, methods or ("bradley-terry",))
+    rows = [row for board in boards for row in exports.rating_rows(board)]
+    return rows, exports.file_provenance(source, battles)
+
+
+def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:
+    """The boards of battles by each method; what is not rated is said."""
+    boards = []
+    for name in methods:
+        try:
+            boards.append(rate(battles, method_class(name)()))
+        except RatingError as error:
+            cli.echo(f"not rated: {name}: {error}", err=True)
+            continue
+        for dimension, why in boards[-1].unrated.items():
+            cli.echo(f"not rated: {name}, {dimension}: {why}", err=True)
+    if not boards:
+        raise RatingError("no battles to rate by any method")
+    return boards
 
 
 @cli.main.command()
@@ -168,11 +273,6 @@ def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Pa
     RUN is a record's folder, or its name in runs/; without one, all records there. The site
     needs no server: open its index.html, or publish the folder. Its path is the last line printed.
     """
-    from arena_kit.runs.record.battles import human_votes
-    from arena_kit.runs.record.record import open_record
-    from arena_kit.site.build import build_site
-    from arena_kit.site.overview import records_in
-
     for record in records:
         open_record(record)
     chosen = list(records) or records_in(_folder(runs_dir))
@@ -186,8 +286,6 @@ def site(records: tuple[Path, ...], out: Path, people: Path | None, runs_dir: Pa
 
 
 def _folder(given: Path | None) -> Path:
-    from arena_kit.runs.record.record import find_root, runs_folder
-
     return given or runs_folder(find_root())
 
 
@@ -198,8 +296,6 @@ def _has_display() -> bool:
 
 def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
     """The battles of a record with their texts and what the judge said; one where it is wanted."""
-    from arena_kit.site.reading import reading_of
-
     reading = reading_of(record)
     if reading.no_texts:
         raise DataError(reading.no_texts)

@@ -7,16 +7,24 @@ import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import click
 
 from arena_kit.cli import base as cli
-
-if TYPE_CHECKING:
-    from arena_kit.judging.asking.cost import Forecast
-    from arena_kit.runs.record.record import Record
-    from arena_kit.runs.tournament.plan import Plan
+from arena_kit.cli import terminal
+from arena_kit.cli.records import show_board
+from arena_kit.files import DataError, read_json, read_yaml
+from arena_kit.judging.asking.cost import Forecast
+from arena_kit.judging.verdicts.records import Status
+from arena_kit.reporting.tables import facts
+from arena_kit.runs.notebook.run import NotebookRun, RunFailedError, resume_notebook, run_notebook
+from arena_kit.runs.placement.plan import forecast_values, placement_plan
+from arena_kit.runs.record.record import Record, find_root
+from arena_kit.runs.settings.workspace import source_folder
+from arena_kit.runs.tournament.generate import Generation
+from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.power import expectations
+from arena_kit.runs.tournament.rejudge import ARTIFACT, notebook_for
 
 with_overrides = click.option(
     "-p", "overrides", nargs=2, multiple=True, metavar="KEY VALUE",
@@ -33,10 +41,6 @@ Overrides = tuple[tuple[str, str], ...]
 
 def _notebooks() -> cli.Lists:
     """The notebooks of the workspace, or those that `init` would put there, with their titles."""
-    from arena_kit.files import DataError, read_json
-    from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.settings.workspace import source_folder
-
     try:
         root = find_root()
     except DataError:
@@ -82,10 +86,6 @@ def run(
     record is kept), 2 wrong usage or input, 3 refused (cost cap, missing verdicts offline,
     locked, no credit).
     """
-    from arena_kit.judging.verdicts.records import Status
-    from arena_kit.runs.notebook.run import run_notebook
-    from arena_kit.runs.record.record import find_root
-
     if check:
         _check(name, params_file, dict(overrides))
         return
@@ -103,11 +103,6 @@ def run(
 
 
 def _check(name: str, params_file: Path | None, overrides: dict[str, str]) -> None:
-    from arena_kit.cli import terminal
-    from arena_kit.reporting.tables import facts
-    from arena_kit.runs.notebook.run import NotebookRun
-    from arena_kit.runs.record.record import find_root
-
     known = NotebookRun.resolve(
         name, find_root(), params_file=params_file, overrides=overrides
     ).check()
@@ -126,10 +121,6 @@ def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: b
     Paid answers are in the ledger, and batches that finished meanwhile are collected; only
     missing requests are sent. Exit codes as for run.
     """
-    from arena_kit.judging.verdicts.records import Status
-    from arena_kit.runs.notebook.run import resume_notebook
-    from arena_kit.runs.record.record import find_root
-
     go_on = partial(
         resume_notebook,
         record,
@@ -144,10 +135,6 @@ def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest
     """Run a notebook and print its board, or one of its artifacts as JSON; or why there is none
     and how to go on.
     """
-    from arena_kit.cli.records import show_board
-    from arena_kit.files import read_json
-    from arena_kit.runs.notebook.run import RunFailedError
-
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # leaves a failed record
     try:
         record = work(say=partial(cli.echo, err=True), progress=sys.stderr.isatty() and not as_json)
@@ -192,9 +179,6 @@ def cost(
     tournament should decide follow from an earlier record; without one, the forecast is the gap
     that it can decide.
     """
-    from arena_kit.cli import terminal
-    from arena_kit.runs.tournament.power import expectations
-
     if not (name or params_file):
         raise click.UsageError("name a notebook, or a parameter file with --params")
     file = params_file or Path("params") / f"{name}.yaml"
@@ -216,11 +200,6 @@ def _forecasts(
     """The forecasts of a run by their titles, its cap, all of it as plain values, and the plan of a
     tournament.
     """
-    from arena_kit.files import read_yaml
-    from arena_kit.runs.notebook.run import NotebookRun
-    from arena_kit.runs.placement.plan import forecast_values, placement_plan
-    from arena_kit.runs.record.record import find_root
-
     root = find_root()
     file = file if file.is_file() else root / file
     if not name:
@@ -252,10 +231,6 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     Appends answers to responses_<entrant>.jsonl as they arrive. Run it again to resume: paid
     answers are in the ledger. Responses of a changed definition are generated again.
     """
-    from arena_kit.cli import terminal
-    from arena_kit.files import read_yaml
-    from arena_kit.runs.tournament.generate import Generation
-
     given = read_yaml(params_file) | ({"offline": True} if offline else {})
     generation = Generation.read(given, str(params_file))
     if forecast:
@@ -306,11 +281,6 @@ def rejudge(
     correlation, decided orders that remain, position bias of both judges. Ledger, forecast and
     cost limit apply as for any run; exit codes as for run.
     """
-    from arena_kit.cli import terminal
-    from arena_kit.runs.notebook.run import NotebookRun, run_notebook
-    from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.tournament.rejudge import ARTIFACT, notebook_for
-
     given = {"judge": judge, "judge.rejudge": "unsure" if only_unsure else "all"}
     given |= {"judge_model": judge_model} if judge_model else {}
     given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}

@@ -16,8 +16,7 @@ import numpy as np
 from arena_kit.cli import base as cli
 from arena_kit.fanout import fan_out
 from arena_kit.files import DataError
-from arena_kit.matchmaking.simulation import CLAIM_MARGIN, EVERY, Duel, duel
-from arena_kit.matchmaking.world import World
+from arena_kit.matchmaking.simulation import CLAIM_MARGIN, EVERY, Duel, World, duel
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.exposure import feasibility
 from arena_kit.runs.settings.files import DEFAULT_POLICY, read_policy, validated

@@ -8,6 +8,12 @@ import click
 
 from arena_kit.cli import base as cli
 from arena_kit.cli.runs import Overrides, with_overrides
+from arena_kit.runs.notebook.run import NotebookRun
+from arena_kit.runs.record.paper import write_paper
+from arena_kit.runs.record.record import find_root
+from arena_kit.runs.tournament.judge import plan_manifest
+from arena_kit.runs.tournament.protocol import check_record
+from arena_kit.runs.tournament.protocol import freeze as write
 
 
 @cli.main.group()
@@ -37,11 +43,6 @@ def freeze(
     exclusions, clusters, margin, looks, level, strata and the primary claims. Name the file as
     protocol in the tournament file: each run then says what it did otherwise.
     """
-    from arena_kit.runs.notebook.run import NotebookRun
-    from arena_kit.runs.record.record import find_root
-    from arena_kit.runs.tournament.judge import plan_manifest
-    from arena_kit.runs.tournament.protocol import freeze as write
-
     run = NotebookRun.resolve(name, find_root(), params_file=params_file, overrides=dict(overrides))
     plan = run.tournament()
     parameters = plan.params.model_dump(mode="json")
@@ -60,8 +61,6 @@ def check(record: Path, file: Path | None, as_json: bool) -> None:
 
     The record alone is read, so it can be checked on another machine.
     """
-    from arena_kit.runs.tournament.protocol import check_record
-
     found = check_record(record, file)
     if as_json:
         cli.echo_json(found)
@@ -80,7 +79,5 @@ def paper(record: Path, out: Path) -> None:
     """Write what goes into a paper about a run RECORD: tables as LaTeX and HTML, figures as PDF and
     SVG, a methods paragraph, references, a reporting checklist, and hashes for the archive.
     """
-    from arena_kit.runs.record.paper import write_paper
-
     for path in write_paper(record, out):
         cli.echo(path)

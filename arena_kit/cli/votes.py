@@ -21,14 +21,21 @@ from urllib.parse import quote
 
 import click
 
+from arena_kit.battles.write import write_battles
+from arena_kit.cli import terminal
 from arena_kit.cli.base import FILE, PATH, WRONG_INPUT, echo, echo_json, json_option, main
 from arena_kit.files import DataError
+from arena_kit.reporting.tables import Table
+from arena_kit.runs.record.inputs import tournament_inputs
+from arena_kit.runs.record.record import find_root
+from arena_kit.voting.ballot import Taken, self_naming
+from arena_kit.voting.export import conflicting, exported
+from arena_kit.voting.live import Limits, LiveArena
+from arena_kit.voting.records import moment
+from arena_kit.voting.store import VoteStore
 
 if TYPE_CHECKING:
     from arena_kit.voting.access import Access
-    from arena_kit.voting.ballot import Taken
-    from arena_kit.voting.live import LiveArena
-    from arena_kit.voting.store import VoteStore
 
 DEFAULT_STORE = ".arena_kit/votes.sqlite"
 _NAMED = 50  # responses that are listed
@@ -202,13 +209,7 @@ def conflicts(names: tuple[str, ...], keep: str | None, why: str, by: str, store
     Whoever has a ballot can type any name, and a voter may vote otherwise in a second file. Both
     votes are kept, and the first one counts until you settle it, for the named voters or for all.
     """
-    from arena_kit.cli import terminal
-    from arena_kit.reporting.tables import Table
-
     with open_store(store) as kept:
-        from arena_kit.voting.export import conflicting
-        from arena_kit.voting.records import moment
-
         groups = [group for group in conflicting(kept) if not names or group[0].voter in names]
         if keep is not None:
             chosen = [group[{"first": 0, "last": -1}[keep]] for group in groups if keep != "none"]
@@ -233,12 +234,7 @@ def conflicts(names: tuple[str, ...], keep: str | None, why: str, by: str, store
 @_store_option
 def list_voters(store: str, as_json: bool) -> None:
     """Who voted, how often, and who is removed."""
-    from arena_kit.cli import terminal
-    from arena_kit.reporting.tables import Table
-
     kept = open_store(store)
-    from arena_kit.voting.records import moment
-
     rows = [
         {"voter": each.voter, "votes": each.votes, "skips": each.skips,
          "first seen (UTC)": f"{moment(each.first_seen):%Y-%m-%d %H:%M}",
@@ -257,9 +253,6 @@ def list_voters(store: str, as_json: bool) -> None:
 @_store_option
 def comments(store: str, as_json: bool) -> None:
     """What voters wrote beside their votes, and on which pair."""
-    from arena_kit.cli import terminal
-    from arena_kit.reporting.tables import Table
-
     rows = [
         {"voter": vote.voter, "prompt": vote.ticket.prompt, "A": vote.ticket.model_a,
          "B": vote.ticket.model_b, "choice": str(vote.choice), "comment": vote.comment}
@@ -282,11 +275,7 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
 
     Removed votes and skips are left out, and counted. The last line is the file's path.
     """
-    from arena_kit.battles.write import write_battles
-
     kept = open_store(store)
-    from arena_kit.voting.export import exported
-
     export = exported(kept, deidentified=deidentified)
     if not len(export.battles):
         raise DataError(f"{kept.address}: holds no vote that counts yet")
@@ -310,12 +299,10 @@ def review(level: float, as_json: bool, store: str) -> None:
 
     The same with tables and a picture: arena-kit run vote_review -p battles PATH
     """
-    from arena_kit.cli import terminal
     from arena_kit.reporting import vote_review
+    from arena_kit.voting.review import ReviewedVotes
 
     with open_store(store) as kept:
-        from arena_kit.voting.review import ReviewedVotes
-
         votes = ReviewedVotes.of_store(kept)
     tests = votes.test_voters(level)
     if as_json:
@@ -352,8 +339,6 @@ def _change(
     if bool(names) == known:
         raise click.UsageError("name what it is about, or give --known")
     with open_store(store) as kept:
-        from arena_kit.voting.export import exported
-
         if known:
             kind, names = "vote", tuple(v.ticket.ticket for v in kept.votes() if v.known)
         before = len(exported(kept).battles)
@@ -367,10 +352,6 @@ def _open_arena(
     *, tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
 ) -> LiveArena:
     """The arena, with these limits."""
-    from arena_kit.runs.record.inputs import tournament_inputs
-    from arena_kit.runs.record.record import find_root
-    from arena_kit.voting.live import Limits, LiveArena
-
     root, where = find_root(), store_address(store)
     known = tournament_inputs(root / tournament, root)[0].dimensions
     if dimension is not None and dimension not in known:
@@ -382,15 +363,11 @@ def _open_arena(
 
 def open_store(store: str) -> VoteStore:
     """The store that a command is about, which must be there."""
-    from arena_kit.voting.store import VoteStore
-
     return VoteStore.open(store_address(store), create=False)
 
 
 def store_address(store: str) -> str:
     """Where the votes are: as `--store` says, else in the workspace."""
-    from arena_kit.runs.record.record import find_root
-
     return store or os.path.relpath(find_root() / DEFAULT_STORE)
 
 
@@ -403,8 +380,6 @@ def _need_extra() -> None:
 
 def _warn_of_names(live: LiveArena) -> None:
     """Say which responses name a model or its maker, before anybody votes on them."""
-    from arena_kit.voting.ballot import self_naming
-
     if found := sorted(self_naming(live.texts)):
         what = f"{_counted(len(found), 'response')} may name a model or its maker"
         echo(f"warning: {what}, which no page can hide:", err=True)

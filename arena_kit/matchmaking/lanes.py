@@ -76,20 +76,17 @@ class PromptGaps:
 
     def of(self, model: int) -> Floats:
         """What a model lacks on each prompt, -inf where it cannot be shown."""
-        lack: Floats = self._lacks[self._in_band[model]].take(self._levels[model])
-        return lack
+        return np.asarray(self._lacks[self._in_band[model]].take(self._levels[model]))
 
     @property
     def total(self) -> Floats:
         """What each model lacks on all prompts together, as a share of them."""
-        share: Floats = self._total / max(1, self._by_prompt.shape[1])
-        return share
+        return np.asarray(self._total / max(1, self._by_prompt.shape[1]))
 
     @property
     def coverage(self) -> Floats:
         """The share of active prompts on which each model has the floor (7.2)."""
-        share: Floats = self._covered / np.count_nonzero(self._active)
-        return share
+        return np.asarray(self._covered / np.count_nonzero(self._active))
 
     def most_with(self, model: int, mates: Bools) -> Floats:
         """The most that the model and each of its mates lack together on one prompt.
@@ -213,8 +210,7 @@ def _opponent_lack(table: Table) -> Floats:
     met = table.tally.by_pair * table.mates
     mates = np.maximum(1, table.mates.sum(axis=1))
     equal = np.maximum(1e-9, met.sum(axis=1) / mates)
-    lack: Floats = np.maximum(0.0, 1 - met / equal[:, None]) * table.mates
-    return lack
+    return np.asarray(np.maximum(0.0, 1 - met / equal[:, None]) * table.mates)
 
 
 def _coverage_reason(table: Table, anchor: int) -> str:
@@ -286,8 +282,7 @@ def _ahead(table: Table) -> Bools:
     """
     rule = table.policy.exposure
     whole = np.maximum(table.due, 2 * rule.window / len(table.order))
-    ahead: Bools = table.tally.exposure - table.due > _AHEAD * rule.tolerance * whole
-    return ahead
+    return np.asarray(table.tally.exposure - table.due > _AHEAD * rule.tolerance * whole)
 
 
 def _neighbours(table: Table, place: int) -> tuple[str, list[int]]:

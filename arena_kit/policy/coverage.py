@@ -381,8 +381,7 @@ class Coverage:
     def prompt_coverage(self) -> NDArray[np.float64]:
         """Share of active prompts on which each model has the floor of decisive votes (7.2)."""
         covered = self.by_prompt[:, self.active] >= self.policy.prompts.floor
-        share: NDArray[np.float64] = covered.sum(axis=1) / max(1, int(self.active.sum()))
-        return share
+        return np.asarray(covered.sum(axis=1) / max(1, int(self.active.sum())))
 
     def prompt_deficits(self, band: Collection[str] = ()) -> Counts:
         """Decisive votes that each model lacks on each prompt, 0 for inactive prompts.
@@ -392,8 +391,7 @@ class Coverage:
         rule = self.policy.prompts
         wanted = np.where([m in band for m in self.models], rule.top_target, rule.floor)
         lacking = np.maximum(0, wanted[:, None] - self.by_prompt)
-        deficits: Counts = np.where(self.active[None, :], lacking, 0).astype(np.int64)
-        return deficits
+        return np.asarray(np.where(self.active[None, :], lacking, 0).astype(np.int64))
 
     def fairness(self, due: Mapping[str, float]) -> tuple[ExposureFairness, ...]:
         """Every enabled model's exposure in the window beside what it is due (7.1): what enabled

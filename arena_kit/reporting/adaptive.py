@@ -55,18 +55,17 @@ def standings(rounds: Rounds) -> Table:
 
 
 def effort(rounds: Rounds, pairing: Pairing, stopped: Mapping[str, str]) -> Table:
-    """How much was judged of each dimension, of how much, and why no more."""
-    full = pairing.counts()
-    rows = []
+    """How many calls of each dimension were made, of how many, and why no more."""
+    rows, counts = [], pairing.counts()
     for dimension, each in rounds.items():
-        made = each[-1].calls if each else 0
+        made, full = each[-1].calls if each else 0, 2 * counts.get(dimension, 0)
         known = [pair.standing for pair in each[-1].neighbours] if each else []
         rows.append(
             {
                 "dimension": dimension,
                 "rounds": len(each),
-                "pairs judged": made,
-                "of all": f"{full.get(dimension, 0)} ({made / max(1, full.get(dimension, 0)):.0%})",
+                "calls": made,
+                "of all": f"{full} ({made / max(1, full):.0%})",
                 "neighbours decided": f"{known.count('decided')} of {len(known)}",
                 "stopped because": stopped[dimension],
             }
@@ -80,7 +79,7 @@ def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
     for dimension, each in rounds.items():
         calls, rated = (each[-1].calls, each[-1].ratings) if each else (0, None)
         said = claims.sentences(rated)[:1] if rated else ()
-        why = f"{calls} pairs in {len(each)} rounds; {stopped[dimension]}."
+        why = f"{calls} calls in {len(each)} rounds; {stopped[dimension]}."
         told = f"{dimension}: {' '.join([*said, why])}"
         lines += wrap(told, 88, subsequent_indent="    ")  # a report's box holds so much in a line
         lines += [
@@ -105,14 +104,14 @@ def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
         for y, pair in enumerate(final):
             before = 0.0
             for known in each:
-                share = known.calls / full[dimension]
+                share = known.calls / (2 * full[dimension])
                 colour = _COLOURS[known.standing(pair.above, pair.below)]
                 ax.barh(y, share - before, left=before, color=colour, height=0.62, linewidth=0)
                 before = share
         ax.set_yticks(range(len(final)), [_over(pair) for pair in final])
         ax.set_xlim(0, 1)
         ax.xaxis.set_major_formatter(PercentFormatter(1.0))
-        ax.set(title=dimension, xlabel="pairs judged, of a full round robin")
+        ax.set(title=dimension, xlabel="calls, of a full round robin in both orders")
     handles = [Patch(color=colour) for colour in _COLOURS.values()]
     fig.legend_below(figure, handles, list(_COLOURS), columns=4)
     return figure

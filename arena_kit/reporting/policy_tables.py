@@ -15,8 +15,8 @@ from arena_kit.reporting import board as schema
 from arena_kit.reporting.board import ABOUT, Board, BoardRow, MethodRating
 from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
 from arena_kit.validity import sentences
-from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import Leaderboard, LeaderboardRow
+from arena_kit.validity.sentences import integrity, lane_mix
 from arena_kit.validity.weekly import Row, WeeklyReport
 
 _PILL = {

@@ -73,7 +73,7 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     was none of, and who answered in place of the model that was asked.
     """
     groups: dict[str, tuple[dict[str, dict[str, int]], list[Status] | list[Settlement]]] = {
-        "verdicts by status (two per pair)": (status_counts(judgments), list(Status)),
+        "verdicts by status (one per call)": (status_counts(judgments), list(Status)),
         "pairs settled as": (settlement_counts(judgments), list(Settlement)),
     }
     rows = [

@@ -79,8 +79,7 @@ class ShiftLikelihoods:
 
     def marginal(self, weights: Floats) -> Floats:
         """The log-likelihood of each group where shifts have these weights."""
-        marginal: Floats = self._peak[:, 0] + np.log(self._relative @ weights)
-        return marginal
+        return np.asarray(self._peak[:, 0] + np.log(self._relative @ weights))
 
     def log_e_value(self, alternative: Floats, null: NullShifts) -> Floats:
         """The log likelihood ratio of each group: an e-value, whose mean under the null is 1."""
@@ -89,8 +88,7 @@ class ShiftLikelihoods:
     def posterior_mean(self, null: NullShifts) -> Floats:
         """The posterior mean of each group's shift."""
         weighted = self._relative * null.weights
-        mean: Floats = weighted @ GRID / weighted.sum(axis=1)
-        return mean
+        return np.asarray(weighted @ GRID / weighted.sum(axis=1))
 
     def select(self, rows: Bools) -> ShiftLikelihoods:
         """Some of the groups."""

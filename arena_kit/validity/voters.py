@@ -362,8 +362,7 @@ def speed(
 
 
 def _probability(log_odds: shifts.Floats) -> shifts.Floats:
-    probability: shifts.Floats = 1 / (1 + np.exp(-log_odds))
-    return probability
+    return np.asarray(1 / (1 + np.exp(-log_odds)))
 
 
 def _counts(what: str, n: float, of: float, expected: float, *, high: bool) -> str:
@@ -413,8 +412,7 @@ class LeaveOneVoterOut:
         return pooled.and_also(BradleyTerry().priors(pooled, self._pairs).always)
 
     def _gap(self, theta: shifts.Floats, rows: Rows) -> shifts.Floats:
-        gap: shifts.Floats = theta[self._votes.a[rows]] - theta[self._votes.b[rows]]
-        return gap
+        return np.asarray(theta[self._votes.a[rows]] - theta[self._votes.b[rows]])
 
 
 def _rows_of(voter: shifts.Codes) -> list[Rows]:

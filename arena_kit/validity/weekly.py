@@ -160,8 +160,7 @@ class WeeklyReport:
         times = self.now.battles.timestamp
         if self.week is None or times is None:
             return np.ones(len(self.now.battles), bool)
-        cast: NDArray[np.bool_] = times >= np.datetime64(self.week.monday)
-        return cast
+        return np.asarray(times >= np.datetime64(self.week.monday))
 
 
 def weekly_report(

@@ -17,7 +17,7 @@ from typing import Any, Self
 import numpy as np
 
 from arena_kit.files import write_text
-from arena_kit.judging.verdicts.records import garbage_collection_disabled
+from arena_kit.judging.verdicts.records import rare_garbage_collection
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy
@@ -545,7 +545,7 @@ class Replayed:
             scheduler.note_shown(vote.voter, ticket.model_a, ticket.model_b, ticket.prompt)
         return True
 
-    @garbage_collection_disabled()
+    @rare_garbage_collection()
     def _build(self, transaction: Transaction, moment: int) -> None:
         """Replay the store: votes in their order, then what waits for its vote."""
         history = transaction.history()

@@ -4,7 +4,7 @@ written, which is the shipped default (params/policy.yaml).
     python sample/arena/season.py
 
 writes season.csv.gz beside this file. Models, prompts and voters are planted by
-`arena_kit.matchmaking.world`; two models join on the way, and most lack some responses. No
+`arena_kit.matchmaking.simulation`; two models join on the way, and most lack some responses. No
 person voted. The seed is one of eight tried, taken because it leaves one model provisional and
 some due a quality check. Seven of the eight keep every exposure within the tolerance.
 """
@@ -19,8 +19,7 @@ import numpy as np
 
 from arena_kit import BattleLog, write_battles
 from arena_kit.battles.log import Labels
-from arena_kit.matchmaking.simulation import season
-from arena_kit.matchmaking.world import World
+from arena_kit.matchmaking.simulation import World, season
 from arena_kit.policy.constants import Policy
 
 WORLD = World(models=18, prompts=15, matchups=6000, newcomers=2, answered=0.92, bad_below=1450)

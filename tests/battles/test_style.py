@@ -11,8 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from arena_kit import BattleLog, BradleyTerry, DataError, RatingError, read_battles, write_battles
-from arena_kit.battles.read import battles_from_frame
-from arena_kit.battles.style import FEATURES, style_of
+from arena_kit.battles.read import FEATURES, battles_from_frame, style_of
 from arena_kit.rating.base import Ratings
 from tests.naive import Naive, centred
 from tests.samples import log_of

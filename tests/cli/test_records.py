@@ -110,7 +110,7 @@ def test_prune_asks_first(workspace: Path) -> None:
     ):
         manifest(workspace, name, days=days, status=status)
     (workspace / "runs" / "notes").mkdir()
-    assert "say which records" in invoke("runs", "prune", code=2).stderr
+    assert "name the records" in invoke("runs", "prune", code=2).stderr
     assert "12h, 30d, 8w" in invoke("runs", "prune", "--older-than", "soon", code=2).stderr
     dry = invoke("runs", "prune", "--older-than", "30d").stdout
     assert "would remove" in dry

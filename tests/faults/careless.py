@@ -11,8 +11,7 @@ import anthropic
 
 from arena_kit.files import LockedError
 from arena_kit.judging.judges.base import Batch, Result
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import Intent, Transport
+from arena_kit.judging.ledger.ledger import Intent, Ledger, Transport
 from arena_kit.judging.ledger.schema import kept_open, opened
 from arena_kit.judging.verdicts.records import Asked
 

@@ -18,8 +18,7 @@ from arena_kit.judging.asking.cost import Budget, CostError, Estimator
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.asking.options import Backoff
 from arena_kit.judging.judges.base import PausedError, Price, ServiceError, cache_keys
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import Intent
+from arena_kit.judging.ledger.ledger import Intent, Ledger
 from arena_kit.judging.verdicts.records import Slot, Status
 from arena_kit.runs.settings.files import ChatSettings
 from arena_kit.runs.settings.judges import Backend

@@ -52,13 +52,21 @@ def test_two_answers_settle_a_pair(answers: Any, settlement: Settlement, winner:
 
 
 def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
-    """Pairs keep the order of first appearance; one with a single verdict is incomplete."""
-    (f0, b0), (f1, b1), (f2, _) = (j.verdicts for j in settled((A, B), (TIE, TIE), (A, B)))
-    found = settle.settle_all([b1, f0, b0, f1, f2])
-    assert [(j.pair.prompt_id, j.settlement) for j in found] == [
-        ("q1", Settlement.TIE), ("q0", Settlement.WINNER), ("q2", Settlement.INCOMPLETE)
+    """Pairs keep the order of first appearance. One of which a single order was asked is a battle
+    with that order's outcome, and no consistent pair; without an answer it is none.
+    """
+    given = settled((A, B), (TIE, TIE), (A, B), (A, A), (Status.REFUSED, A))
+    (f0, b0), (f1, b1), (f2, _), (_, b3), (f4, _) = (each.verdicts for each in given)
+    found = settle.settle_all([b1, f0, b0, f1, f2, b3, f4])
+    assert [(j.pair.prompt_id, j.settlement, j.winner) for j in found] == [
+        ("q1", Settlement.TIE, None), ("q0", Settlement.WINNER, "ash"),
+        ("q2", Settlement.ONE_ORDER, "ash"), ("q3", Settlement.ONE_ORDER, "beech"),
+        ("q4", Settlement.INCOMPLETE, None),
     ]  # fmt: skip
-    assert found[1].verdicts == (f0, b0)
+    assert [each.verdicts for each in found[1:]] == [(f0, b0), (f2,), (b3,), (f4,)]
+    battles = settle.to_battles(found)
+    assert battles.outcome.tolist() == [2, 0, 0, 1]  # tie, ash, ash, beech
+    assert not battles.flags().any()
 
 
 @pytest.mark.parametrize("status", Status)
@@ -106,8 +114,8 @@ def test_statuses_and_settlements_are_counted_per_dimension() -> None:
         "facts": {**none, "ok": 2, "missing": 2},
     }
     assert settle.settlement_counts(judgments) == {
-        "tone": {"winner": 2, "tie": 0, "inconsistent": 1, "incomplete": 1},
-        "facts": {"winner": 0, "tie": 1, "inconsistent": 0, "incomplete": 1},
+        "tone": {"winner": 2, "tie": 0, "one_order": 0, "inconsistent": 1, "incomplete": 1},
+        "facts": {"winner": 0, "tie": 1, "one_order": 0, "inconsistent": 0, "incomplete": 1},
     }
     named, refused = (j.backward.as_row() for j in settled((A, A), (A, Status.REFUSED)))
     found = [named[name] for name in ("first", "second", "winner", "winning_entrant")]

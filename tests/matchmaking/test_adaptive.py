@@ -23,10 +23,10 @@ def ratings(levels: list[float], variance: float, n_battles: int) -> Ratings:
 
 
 def table(prompts: int, made: int = 0) -> Table:
-    """Calls of MODELS on so many prompts, the first ones made."""
-    done = np.zeros((6, prompts), bool)
+    """Calls of MODELS on so many prompts, the first ones made in both orders, without a verdict."""
+    done = np.zeros((6, prompts, 2), bool)
     done[:, :made] = True
-    return Table(MODELS, np.ones((6, prompts), bool), done)
+    return Table(MODELS, np.ones_like(done), done, np.full(done.shape, np.nan))
 
 
 def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]:
@@ -34,35 +34,70 @@ def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]
 
 
 def test_rounds() -> None:
-    """A first round is even, on ten prompts a model, repeats by its seed; no call comes twice."""
+    """A first round is even, in both orders, on ten prompts a model, and repeats by its seed; no
+    call comes twice; new prompts are asked in one order, either one equally often.
+    """
     calls = table(200)
     made = AdaptiveRounds(first_share=0.01).first(calls)
-    assert len(set(made.sum(axis=1).tolist())) == 1
+    assert (made.any(axis=2) == made.all(axis=2)).all()
+    assert np.ptp(made.sum(axis=(1, 2))) <= 2
     for model in range(4):
         rows = [row for row, pair in enumerate(calls.pairs) if model in pair]
-        assert made[rows].any(axis=0).sum() >= MIN_QUESTIONS
-    rng = np.random.default_rng(3)
-    calls = table(50)
-    possible = rng.random(calls.possible.shape) < 0.7
+        assert made[rows].any(axis=(0, 2)).sum() >= MIN_QUESTIONS
+    possible = np.random.default_rng(3).random(calls.possible.shape) < 0.7
     calls = replace(calls, possible=possible)
     first = AdaptiveRounds().first(calls)
     assert not (first & ~possible).any()
     calls = replace(calls, made=first)
-    given = ratings([1000, 1005, 1010, 1015], 300.0, int(first.sum()))
+    given = ratings([1000, 1005, 1010, 1015], 300.0, int(first.any(axis=2).sum()))
     later = AdaptiveRounds().next(calls, given)
     assert later.any()
-    assert not (later & ~calls.left).any()
-    calls = table(100)
-    same = [AdaptiveRounds(seed=5).first(calls) for _ in range(2)]
+    assert not (later & (first | ~possible)).any()
+    assert not later.all(axis=2).any()
+    calls = replace(table(200), made=(first := AdaptiveRounds().first(table(200))))
+    later = AdaptiveRounds().next(calls, given)
+    assert later.any()
+    assert np.abs(np.diff(later.sum(axis=1))).max() <= 1
+    same = [AdaptiveRounds(seed=5).first(table(100)) for _ in range(2)]
     assert np.array_equal(same[0], same[1])
-    assert not np.array_equal(same[0], AdaptiveRounds(seed=6).first(calls))
+    assert not np.array_equal(same[0], AdaptiveRounds(seed=6).first(table(100)))
+
+
+@pytest.mark.parametrize(
+    ("orders", "second"), [((1.0, 1.0), False), ((1.0, 0.5), False), ((1.0, 0.0), True)]
+)
+def test_a_second_order_is_asked_where_it_tells_more_than_a_new_prompt(
+    orders: tuple[float, float], second: bool
+) -> None:
+    """Orders that agree are not both asked, those of a judge that takes a slot are."""
+    calls, given = table(500, made=50), ratings([1003, 1002, 1001, 1000], 300.0, 600)
+    calls.shares[:, :25], calls.shares[:, 25:50] = orders, 1 - np.array(orders)
+    calls.made[:, 50:100, 0] = True
+    target = np.array([1.0, -1.0, 0.0, 0.0])
+    allotted = AdaptiveRounds()._allotted(calls, given, [target], 40).sum(axis=1)
+    assert allotted.tolist() == ([0, 40] if second else [40, 0])
+    r = {1.0: 75.0, 0.5: 0.0, 0.0: -75.0}[orders[1]]  # 300 residuals of a half, or of 0
+    squares = 75.0 if orders[1] != 0.5 else 37.5
+    r = (r + 0.8) / (squares + 2)
+    assert calls.second_worth(given) == pytest.approx((1 - r) / (1 + r), rel=0.02)
+
+
+def test_models_that_too_few_prompts_can_place_are_hopeless() -> None:
+    """Nine prompts give no interval, so no call can decide their order; ten might."""
+    given = ratings([1040, 1000, 900, 800], 200.0, 24)
+    rows = tuple(replace(row, ci_low=None, ci_high=None) for row in given.ratings)
+    unknown = replace(given, ratings=rows)
+    for prompts, standing in ((9, "hopeless"), (10, "open")):
+        assert set(standings(AdaptiveRounds(), table(prompts, made=4), unknown)) == {standing}
 
 
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
     """Calls go to open neighbours within two tight groups, and to nobody when all are decided."""
     given, calls = ratings([1300, 1285, 1000, 985], 200.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(), calls, given) == ["open", "decided", "open"]
-    per_pair = dict(zip(calls.pairs, AdaptiveRounds().next(calls, given).sum(axis=1), strict=True))
+    per_pair = dict(
+        zip(calls.pairs, AdaptiveRounds().next(calls, given).sum(axis=(1, 2)), strict=True)
+    )
     assert per_pair[0, 1] + per_pair[2, 3] == sum(per_pair.values())
     assert abs(per_pair[0, 1] - per_pair[2, 3]) <= max(per_pair.values()) / 10
     decided = ratings([1300, 1200, 1100, 1000], 50.0, 120)
@@ -103,10 +138,9 @@ def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation() -> No
 def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() -> None:
     """Against the variance after adding each pair's calls in turn, by plain matrix inversion."""
     given = ratings([1040, 1000, 930, 700], 400.0, 60)
-    made = np.zeros((6, 300), bool)
+    calls = table(300)
     for row, count in enumerate([3, 14, 9, 12, 10, 12]):
-        made[row, :count] = True
-    calls = Table(MODELS, np.ones((6, 300), bool), made)
+        calls.made[row, :count, 0] = True
     p = {(i, j): 1 / (1 + np.exp((b - a) / UNIT))
          for i, a in enumerate([1040, 1000, 930, 700])
          for j, b in enumerate([1040, 1000, 930, 700])}  # fmt: skip
@@ -119,8 +153,8 @@ def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() 
         spread = np.linalg.pinv(information)
         return float(spread[0, 0] + spread[1, 1] - 2 * spread[0, 1])
 
-    now = made.sum(axis=1)
+    now = calls.made.sum(axis=(1, 2))
     after = [variance(now + np.eye(6)[row]) for row in range(6)]
     rounds = AdaptiveRounds(hopeless_below=0.0)
     allotted = rounds._allotted(calls, given, [np.array([1.0, -1.0, 0, 0])], 1)
-    assert (int(np.argmax(allotted)), allotted.sum()) == (int(np.argmin(after)), 1)
+    assert (int(np.argmax(allotted[0])), allotted.sum()) == (int(np.argmin(after)), 1)

@@ -17,8 +17,17 @@ from arena_kit.cli.simulate import simulated
 from arena_kit.matchmaking import simulation as sim
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.lanes import lane_weights
-from arena_kit.matchmaking.simulation import Duel, Run, duel, played, rank_correlation, season
-from arena_kit.matchmaking.world import Planted, World, planted
+from arena_kit.matchmaking.simulation import (
+    Duel,
+    Planted,
+    Run,
+    World,
+    duel,
+    planted,
+    played,
+    rank_correlation,
+    season,
+)
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.rules import Standing
 from arena_kit.reporting import simulation as reporting

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -123,12 +124,15 @@ def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgme
 
 
 def test_inconsistent_pairs_are_counted_among_those_judged() -> None:
-    """Where rounds judge 10 of 100 pairs and two are inconsistent, that is two of ten."""
-    settled = {"winner": 8, "tie": 0, "inconsistent": 2, "incomplete": 0}
-    manifest = {
+    """Where rounds judge 10 of 100 pairs in both orders and two are inconsistent, that is two of
+    ten; adaptive rounds count them as ties.
+    """
+    settled = {"winner": 8, "tie": 0, "one_order": 5, "inconsistent": 2, "incomplete": 0}
+    manifest: dict[str, Any] = {
         "dropped": {"missing_responses": [], "prompts": [], "pairs": {}},
         "counts": {"pairs": {"tone": 100}, "judgments": {"tone": settled}},
     }
-    assert left_out(manifest) == [
-        "2 of 10 pairs were excluded: the verdict changed with presentation order."
-    ]
+    for mode, treated in (("pilot", "were excluded"), ("adaptive", "count as ties")):
+        assert left_out(manifest | {"mode": mode}) == [
+            f"2 of 10 pairs {treated}: the verdict changed with presentation order."
+        ]

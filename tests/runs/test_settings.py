@@ -26,8 +26,9 @@ def test_shipped_file(workspace: Path) -> None:
     assert (method.k, method.initial, method.n_perms, method.seed) == (16, 1400, 500, 0)
     assert (method.ties, method.both_bad, method.inconsistent) == ("drop", "drop", "drop")
     file = read_tournament(edited(workspace, dimensions__calibration__version="3"))
+    paths = {name: workspace / each.rubric for name, each in file.dimensions.items()}
     with pytest.raises(DataError, match=r"calibration.md:1: .*'version 3'") as refused:
-        file.rubrics(workspace)
+        files.read_rubrics(file.dimensions, paths)
     assert "version 2" not in str(refused.value), "the file may be a private one"
 
 

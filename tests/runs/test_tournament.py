@@ -347,19 +347,34 @@ def paid(cap: float) -> tuple[Rounds, Judgments]:
 
 
 def test_rounds_judge_as_the_full_run_does_and_less(workspace: Path) -> None:
-    """What the rounds judge, the full round robin judges alike."""
+    """What the rounds ask, the full round robin answers alike. The record has the orders that were
+    asked and no others, and the board rates its battles, inconsistent ones as ties.
+    """
     rounds, judgments = in_rounds(plan_of("adaptive", n_perms=20))
-    some = {(j.pair, j.winner) for j in judgments}
-    everything = {(j.pair, j.winner) for j in judgments_of("headline", n_perms=20)}
-    assert some < everything
-    assert len(some) < len(everything) / 2
+    some = {(v.presentation, v.winner) for j in judgments for v in j.verdicts}
+    full = judgments_of("headline", n_perms=20)
+    assert some < {(v.presentation, v.winner) for j in full for v in j.verdicts}
+    assert len(some) < len(full)
+    rows = verdict_rows(judgments.record.path)
+    asked = {(v.presentation.request_id) for j in judgments for v in j.verdicts}
+    names = ("dimension", "prompt_id", "first", "second")
+    assert sorted("|".join(row[name] for name in names) for row in rows) == sorted(asked)
+    one = sum(len(j.verdicts) == 1 for j in judgments)
+    assert 0 < one == sum(row["settlement"] == "one_order" for row in rows)
+    assert f"{one} in one and {len(full) - len(judgments):,} in none" in rounds.sentence
+    both = len(judgments) - one
+    assert f"{2 * both + one:,} of {2 * len(full):,} were made" in rounds.sentence
+    battles = to_battles(judgments)
+    assert len(battles) == len(judgments)
+    method = judgments.plan.rating["method"]
+    assert (method.inconsistent, method.looks) == ("tie", 12)
     kept = rounds.as_dict()
     assert set(kept["rounds"]) == set(judgments.plan.tournament.dimensions) == set(kept["stopped"])
     text = adaptive.text(rounds.history, rounds.stopped)
     for dimension, each in kept["rounds"].items():
         calls = [known["calls"] for known in each]
         assert calls == sorted(set(calls))
-        assert calls[-1] == sum(j.pair.dimension == dimension for j in judgments)
+        assert calls[-1] == sum(row["dimension"] == dimension for row in rows)
         standings = [pair["standing"] for pair in each[-1]["neighbours"]]
         assert len(standings) == 3
         assert "open" not in standings

@@ -12,17 +12,17 @@ import pytest
 
 from arena_kit import Battle, BattleLog, DataError, RatingError, read_battles
 from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.matchmaking.simulation import World
 from arena_kit.matchmaking.simulation import season as simulated
-from arena_kit.matchmaking.world import World
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.order import Verdict
 from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
 from arena_kit.reporting import model_pages, policy_plots, policy_tables
 from arena_kit.validity import sentences, weekly
-from arena_kit.validity.integrity import integrity, lane_mix
 from arena_kit.validity.leaderboard import leaderboard
 from arena_kit.validity.model_page import model_detail
+from arena_kit.validity.sentences import integrity, lane_mix
 from arena_kit.validity.weekly import Band, Week, WeeklyReport, weekly_report
 from tests.samples import HOSTILE, ROOT, season, timed
 from tests.samples import votes_on as log

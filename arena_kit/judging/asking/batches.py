@@ -17,9 +17,8 @@ from arena_kit.judging.asking.cost import PREWARM, CostError
 from arena_kit.judging.asking.options import Asking, Requests
 from arena_kit.judging.judges import base
 from arena_kit.judging.judges.base import Batch, BatchJudge, PausedError, Result
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import Awaited, Intent, key_in_name
-from arena_kit.judging.verdicts.records import Answer, Asked, garbage_collection_disabled
+from arena_kit.judging.ledger.ledger import Awaited, Intent, Ledger, key_in_name
+from arena_kit.judging.verdicts.records import Answer, Asked
 
 #: Results made durable together: so many, or what came in so many seconds.
 _GROUP = 20_000
@@ -211,8 +210,7 @@ class Batching(Asking[BatchJudge]):
         while awaited:
             before = len(awaited)
             try:
-                with garbage_collection_disabled():
-                    read()
+                read()
             except (base.CutError, base.BusyError) as error:
                 self.options.say(f"{intent.words}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1

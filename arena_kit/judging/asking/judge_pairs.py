@@ -54,13 +54,16 @@ class Material:
     salt: bytes
     graded: bool = False
 
-    def requests(self, pairs: Sequence[Pair], repetition: int = 0) -> list[records.JudgeRequest]:
-        """The rendered requests of all pairs, in both orders; as a `repetition` they are
-        asked again on purpose, whatever was answered before.
+    def requests(
+        self, pairs: Sequence[Pair | records.Presentation], repetition: int = 0
+    ) -> list[records.JudgeRequest]:
+        """The rendered requests of pairs in both orders, or of single presentations; as a
+        `repetition` they are asked again on purpose, whatever was answered before.
         """
+        wanted = [(each, each if isinstance(each, Pair) else each.pair) for each in pairs]
         requests = [
             request
-            for pair in pairs
+            for each, pair in wanted
             for request in render(
                 pair,
                 prompt=self.prompts[pair.prompt_id],
@@ -69,13 +72,14 @@ class Material:
                 salt=self.salt,
                 graded=self.graded,
             )
+            if each is pair or each == request.presentation
         ]
         return [r._replace(repetition=repetition) for r in requests] if repetition else requests
 
 
 @records.rare_garbage_collection()
 def judge_pairs(
-    pairs: Sequence[Pair],
+    pairs: Sequence[Pair | records.Presentation],
     material: Material,
     judge: Judge,
     ledger: Ledger,
@@ -86,15 +90,14 @@ def judge_pairs(
     options: AskOptions = AskOptions(),  # noqa: B008 (frozen)
     on_progress: OnProgress = lambda *_: None,
 ) -> list[records.Judgment]:
-    """Judge every pair in both orders and settle it.
+    """Judge every pair in both orders, or in the order presented, and settle it.
 
     Cached answers are used as they are. Offline, an uncached one is an `OfflineError`
     that lists all of them. An answer that cannot be read is asked for again, up to
     `max_attempts` times in all; what then remains unread keeps its status. A
     `repetition` has answers of its own.
     """
-    with records.garbage_collection_disabled():
-        requests = material.requests(pairs, repetition)
+    requests = material.requests(pairs, repetition)
     verdicts: list[records.Verdict] = []  # of a presentation the last one counts
     for attempt in range(1, max_attempts + 1):
         asked = [r._replace(attempt=attempt) for r in requests] if attempt > 1 else requests
@@ -116,8 +119,7 @@ def judge_pairs(
         ]
         if not requests:
             break
-    with records.garbage_collection_disabled():
-        return settle_all(verdicts)
+    return settle_all(verdicts)
 
 
 def ask(
@@ -173,13 +175,12 @@ def _verdicts(
     answers = ask(fresh, judge, ledger, options, settled) if fresh and not offline else {}
     answers |= ledger.get(key for key in by_key if key not in answers)
     verdicts: list[records.Verdict | None] = []
-    with records.garbage_collection_disabled():
-        for key, request in zip(keys, requests, strict=True):
-            answer = answers.get(key)
-            paid_now = options.run and answer and answer.run == options.run
-            cached = key in before and not paid_now
-            verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
-            verdicts.append(None if answer is None and request.attempt > 1 else verdict)
+    for key, request in zip(keys, requests, strict=True):
+        answer = answers.get(key)
+        paid_now = options.run and answer and answer.run == options.run
+        cached = key in before and not paid_now
+        verdict = verdict_of(request, answer, judge_model=judge.model, cached=cached)
+        verdicts.append(None if answer is None and request.attempt > 1 else verdict)
     return verdicts
 
 

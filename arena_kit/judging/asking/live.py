@@ -15,8 +15,7 @@ from dataclasses import dataclass, field
 
 from arena_kit.judging.asking.options import Asking, AskOptions, Requests
 from arena_kit.judging.judges import base
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import Awaited, Intent
+from arena_kit.judging.ledger.ledger import Awaited, Intent, Ledger
 from arena_kit.judging.verdicts.records import Answer, Asked, Status
 
 #: The budget is asked again after a tenth more answers, or after this many.

@@ -23,12 +23,11 @@ import anthropic
 import httpx2
 from anthropic.pagination import SyncPage
 from anthropic.types.messages import MessageBatch
-from pydantic_core import from_json, to_json
+from pydantic_core import to_json
 
 from arena_kit.files import DataError, whole_text
 from arena_kit.judging.judges import base
 from arena_kit.judging.judges.base import Batch, NoAnswerError, Price, Result, ServiceError
-from arena_kit.judging.verdicts import records
 from arena_kit.judging.verdicts.records import Answer, Asked, Status, verdict_schema
 
 OFFICIAL = "https://api.anthropic.com"
@@ -216,11 +215,10 @@ class AnthropicBatches(Claude):
             yield shard
 
     def submit(self, entries: Mapping[str, Asked]) -> Batch:
-        with records.garbage_collection_disabled():
-            requests: Any = [
-                {"custom_id": name, "params": self._params(request.system, request.user)}
-                for name, request in entries.items()
-            ]
+        requests: Any = [
+            {"custom_id": name, "params": self._params(request.system, request.user)}
+            for name, request in entries.items()
+        ]
         with self._translated("creating a batch", unsure=_UNSURE_CREATE):
             return _batch(self._once.messages.batches.create(requests=requests))
 
@@ -443,7 +441,7 @@ def _result(line: bytes, price: Price) -> Result:
     """A result by the name of its type: the SDK's own classes take an unknown one for a
     success.
     """
-    row = _parsed(line)
+    row = base.parsed_json(line)
     name, result = row.get("custom_id"), row.get("result") or {}
     if not isinstance(name, str):
         raise TypeError("a line without a custom id is no result")
@@ -458,14 +456,6 @@ def _result(line: bytes, price: Price) -> Result:
     unknown = _errored(name, detail, text)
     cost = price.usd(usage, batch=True)
     return unknown._replace(answer=unknown.answer._replace(usage=usage, cost_usd=cost))
-
-
-def _parsed(line: bytes) -> Any:
-    """The line as JSON; the fast parser refuses lone surrogates."""
-    try:
-        return from_json(line, cache_strings="keys")
-    except ValueError:
-        return base.parsed_json(line)
 
 
 def _unpaid(kind: str, error_type: str, message: str, name: str, line: str) -> Result:

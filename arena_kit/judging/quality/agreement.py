@@ -69,8 +69,7 @@ def verdicts(log: BattleLog) -> NDArray[np.int8]:
     """What each battle says, as a place in `LABELS`; ties of every kind are ties."""
     table = np.full(len(OUTCOMES), LABELS.index("tie"), np.int8)
     table[A_WINS], table[B_WINS] = LABELS.index("model_a"), LABELS.index("model_b")
-    labels: NDArray[np.int8] = table[log.outcome]
-    return labels
+    return np.asarray(table[log.outcome])
 
 
 def matched(first: BattleLog, second: BattleLog) -> tuple[Rows, Rows]:
@@ -254,8 +253,7 @@ def _stratum_of(log: BattleLog, rows: Rows, strata: Mapping[str, str]) -> NDArra
     if log.question_id is None:
         return np.full(len(rows), "", object)
     names = np.array([strata.get(str(name), "") for name in log.question_id.names], object)
-    stratum: NDArray[np.object_] = names[log.question_id.codes[rows]]
-    return stratum
+    return np.asarray(names[log.question_id.codes[rows]])
 
 
 def _keys(log: BattleLog) -> list[tuple[object, ...]]:
@@ -279,8 +277,7 @@ def _kappas(tables: Floats) -> Floats:
     shares = tables / tables.sum(axis=(1, 2), keepdims=True)
     by_chance = (shares.sum(axis=1) * shares.sum(axis=2)).sum(axis=1)
     agreed = np.trace(shares, axis1=1, axis2=2)
-    kappas: Floats = (agreed - by_chance) / (1 - by_chance)
-    return kappas
+    return np.asarray((agreed - by_chance) / (1 - by_chance))
 
 
 def _coincidences(ratings: ArrayLike) -> Floats:

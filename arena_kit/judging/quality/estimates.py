@@ -228,5 +228,4 @@ def t_quantile(freedom: int) -> float:
 
 
 def _information(x: Floats, p: Floats) -> Floats:
-    information: Floats = (x * (p * (1 - p))[:, None]).T @ x + _RIDGE * np.eye(x.shape[1])
-    return information
+    return np.asarray((x * (p * (1 - p))[:, None]).T @ x + _RIDGE * np.eye(x.shape[1]))

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.quality import measures
 from arena_kit.judging.quality.agreement import between, people
-from arena_kit.judging.quality.calls import Calls, Lengths
-from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.canaries import CanaryReport
 from arena_kit.judging.quality.estimates import Estimate, Measure, find
 from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
-from arena_kit.judging.quality.measures import Families
+from arena_kit.judging.quality.measures import Calls, Families, Lengths
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 

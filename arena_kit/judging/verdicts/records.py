@@ -1,6 +1,6 @@
 """The records of judging: what is asked, what comes back, and what it settles.
 
-A run creates hundreds of thousands of them, so garbage collection can be disabled meanwhile, and
+A run creates hundreds of thousands of them, so garbage collection can be made rare meanwhile, and
 they are named tuples, which are made faster than frozen dataclasses.
 """
 
@@ -83,10 +83,11 @@ _KEPT_AS_THEY_ARE = (
 
 
 class Settlement(StrEnum):
-    """What the two presentations of a pair add up to."""
+    """What the presentations of a pair add up to; `ONE_ORDER`: only one was asked, and answered."""
 
     WINNER = "winner"
     TIE = "tie"
+    ONE_ORDER = "one_order"
     INCONSISTENT = "inconsistent"
     INCOMPLETE = "incomplete"
 
@@ -239,20 +240,21 @@ class Verdict(NamedTuple):
 
 
 class Judgment(NamedTuple):
-    """Both orders of a pair, settled; `forward` showed `pair.entrant_a` first."""
+    """The orders of a pair, settled; `forward` showed `pair.entrant_a` first. None: not asked."""
 
     pair: Pair
     settlement: Settlement
     winner: str | None
-    forward: Verdict
-    backward: Verdict
+    forward: Verdict | None
+    backward: Verdict | None
 
     @property
-    def verdicts(self) -> tuple[Verdict, Verdict]:
-        return self.forward, self.backward
+    def verdicts(self) -> tuple[Verdict, ...]:
+        """Those of the orders that were asked."""
+        return tuple(verdict for verdict in (self.forward, self.backward) if verdict)
 
     def _repr_html_(self) -> str:
-        """Both verdicts, and what they add up to."""
+        """The verdicts, and what they add up to."""
         rows = [
             {
                 "first": verdict.presentation.first,
@@ -279,17 +281,3 @@ def rare_garbage_collection() -> Iterator[None]:
         yield
     finally:
         gc.set_threshold(*before)
-
-
-@contextmanager
-def garbage_collection_disabled() -> Iterator[None]:
-    """Disable garbage collection while many long-lived records are created: it would free none
-    of them and take a third of the time.
-    """
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if enabled:
-            gc.enable()

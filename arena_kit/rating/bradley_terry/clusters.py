@@ -244,12 +244,9 @@ def of_clusters(
     """The sum over clusters of the outer product of their summed values, added to the first model
     and with this sign to the second.
     """
-    row = np.tile(np.arange(len(a)) if clusters is None else clusters, 2)
-    column, value, shape = (
-        np.append(a, b),
-        np.append(values, sign * values),
-        (int(row.max()) + 1, n),
-    )
+    own = np.arange(len(a)) if clusters is None else clusters.astype(np.int64)
+    row, column, value = np.append(own, own), np.append(a, b), np.append(values, sign * values)
+    shape = (int(row.max()) + 1, n)
     if shape[0] * n < max(_SMALL, _DENSE * len(row)):
         whole = np.bincount(row * n + column, value, shape[0] * n).reshape(shape)
         return np.asarray(whole.T @ whole)

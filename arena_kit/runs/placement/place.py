@@ -22,9 +22,9 @@ from arena_kit.judging.asking.cost import Spending, dollars
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import file_row, read_responses, responses_file
-from arena_kit.judging.quality.calls import lengths_of
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.quality.measures import lengths_of
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.rating.base import RatingError, Ratings, some
 from arena_kit.rating.claims import claims

@@ -361,8 +361,8 @@ def _with_rubric(file: files.TournamentFile, root: Path) -> tuple[files.Tourname
     own = files.DimensionSettings(
         rubric=settings.rubric, version=version[1], reference=settings.reference
     )
-    file = file.model_copy(update={"dimensions": {dimension: own}})
-    return file, file.rubrics(root)[dimension]
+    rubrics = files.read_rubrics({dimension: own}, {dimension: root / settings.rubric})
+    return file.model_copy(update={"dimensions": {dimension: own}}), rubrics[dimension]
 
 
 def _read_arena(

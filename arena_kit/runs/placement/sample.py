@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -334,18 +334,19 @@ def _pair(dimension: str, prompt_id: str, one: str, other: str) -> Pair:
 
 def prompt_id(question: str) -> str:
     """The question's id where it is safe in files, else one made from it."""
-    try:
-        return check_id(question, "question_id")
-    except DataError:
-        return _hashed("question", question)
+    return _safe(check_id, "question", question)
 
 
 def entrant_id(model: str) -> str:
     """The model's name where it can be an id, else one made from it."""
+    return _safe(check_entrant_id, "model", model)
+
+
+def _safe(check: Callable[[str, str], str], kind: str, name: str) -> str:
     try:
-        return check_entrant_id(model, "model")
+        return check(name, kind)
     except DataError:
-        return _hashed("model", model)
+        return _hashed(kind, name)
 
 
 def _hashed(kind: str, text: str) -> str:

@@ -31,68 +31,40 @@ _CLUSTERS = {"both": "question and, where known, voter"}
 _WAYS = ("joint", "anchored")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RatingRow:
-    """One model's rating by one method in one dimension; None is what the board does not say.
-
-    `interval` is what made the 95 % interval, and empty where there is none.
-    """
-
-    dimension: str
-    model: str
-    method: str
-    settings: Mapping[str, Any]
-    rating: float
-    ci_low: float | None = None
-    ci_high: float | None = None
-    se: float | None = None
-    interval: str = ""
-    ranks: tuple[int, int] | None = None
-    n_battles: int | None = None
+#: A model's rating by one method in one dimension: `COLUMNS` and `se`. None is what the board does
+#: not say; `interval` is what made the 95 % interval, and empty where there is none.
+RatingRow = Mapping[str, Any]
 
 
 def rating_rows(board: Board) -> Iterator[RatingRow]:
     """The ratings of a board by its own method, then by each beside it."""
     for row in board.ratings:
         error = row.se if row.evidence_se is None else row.evidence_se
-        own = {"se": error, "ranks": row.ranks, "n_battles": row.n_battles}
-        yield _rating_row(row, row, board.method, board.settings, **own)
+        best, worst = row.ranks or (None, None)
+        own = {"se": error, "best_rank": best, "worst_rank": worst, "n_battles": row.n_battles}
+        yield _rating_row(row, row, board.method, board.settings) | own
     for name, beside in board.beside.items():
         method = f"placement-{name}" if name in _WAYS else beside.method
         for row in board.ratings:
             if figures := row.beside.get(name):
-                yield _rating_row(row, figures, method, beside.settings, se=figures.se)
+                yield _rating_row(row, figures, method, beside.settings)
 
 
 def _rating_row(
-    row: BoardRow,
-    figures: BoardRow | MethodRating,
-    method: str,
-    settings: Mapping[str, Any],
-    **more: Any,
-) -> RatingRow:
-    same = {name: getattr(figures, name) for name in ("rating", "ci_low", "ci_high")}
-    return RatingRow(
-        dimension=row.dimension,
-        model=row.model,
-        method=method,
-        settings=settings,
-        interval="" if figures.ci_low is None else _interval(settings),
-        **same,
-        **more,
-    )
+    row: BoardRow, figures: BoardRow | MethodRating, method: str, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    same = {name: getattr(figures, name) for name in ("rating", "ci_low", "ci_high", "se")}
+    known = {"dimension": row.dimension, "model": row.model, "method": method, **same}
+    interval = "" if figures.ci_low is None else _interval(settings)
+    return dict.fromkeys(COLUMNS) | known | {"settings": dict(settings), "interval": interval}
 
 
 def write_ratings_csv(path: Path, rows: Iterable[RatingRow]) -> None:
     """Write ratings as one tidy CSV table, a row per dimension, model and method."""
-    write_csv(path, [_cells(row) for row in rows], COLUMNS)
-
-
-def _cells(row: RatingRow) -> dict[str, object]:
-    best, worst = row.ranks or (None, None)
-    settings = json.dumps(dict(row.settings), sort_keys=True, allow_nan=False)
-    values = {"settings": settings, "best_rank": best, "worst_rank": worst}
-    return {name: values[name] if name in values else getattr(row, name) for name in COLUMNS}
+    cells = [{name: row[name] for name in COLUMNS} for row in rows]
+    for row in cells:
+        row["settings"] = json.dumps(row["settings"], sort_keys=True, allow_nan=False)
+    write_csv(path, cells, COLUMNS)
 
 
 def _interval(settings: Mapping[str, Any]) -> str:
@@ -137,11 +109,11 @@ class Provenance:
 
     def judge_of(self, row: RatingRow) -> Judging | None:
         """Who judged what a rating rests on; None where people did, or nobody knows."""
-        if self.placed not in ("", row.model):
+        if self.placed not in ("", row["model"]):
             return None
         if self.placed:
             return next(iter(self.judging.values()), None)
-        return self.judging.get(row.dimension)
+        return self.judging.get(row["dimension"])
 
 
 def record_provenance(record: Path) -> Provenance:
@@ -202,8 +174,8 @@ def write_documents(
         "evaluator_relationship": relationship,
     }
     files = []
-    for model in dict.fromkeys(row.model for row in rows):
-        document = _document(model, [row for row in rows if row.model == model], provenance)
+    for model in dict.fromkeys(row["model"] for row in rows):
+        document = _document(model, [row for row in rows if row["model"] == model], provenance)
         document |= {"source_metadata": source, "retrieved_timestamp": f"{now.timestamp():.0f}"}
         if developer := developer_of(model, developers):
             document["model_info"]["developer"] = developer
@@ -241,10 +213,10 @@ def _model_info(model: str) -> dict[str, Any]:
 
 
 def _result(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
-    name = ".".join(part for part in (provenance.collection, row.dimension) if part)
-    variant = f"k={row.settings['k']:g}" if "k" in row.settings else ""
+    name = ".".join(part for part in (provenance.collection, row["dimension"]) if part)
+    variant = f"k={row['settings']['k']:g}" if "k" in row["settings"] else ""
     return {
-        "evaluation_result_id": "::".join(filter(None, (name, row.method, variant))),
+        "evaluation_result_id": "::".join(filter(None, (name, row["method"], variant))),
         "evaluation_name": name,
         "source_data": {
             "dataset_name": provenance.collection,
@@ -260,13 +232,13 @@ def _metric(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
     """The metric; a rating has no bounds, which the schema spells as texts."""
     plain = (str, int, float, bool)
     config: dict[str, Any] = {
-        "metric_id": f"arena-kit.{row.method}",
-        "metric_name": _NAMES.get(row.method, f"Bradley–Terry rating, {row.method}"),
+        "metric_id": f"arena-kit.{row['method']}",
+        "metric_name": _NAMES.get(row["method"], f"Bradley–Terry rating, {row['method']}"),
         "metric_kind": "elo",
         "metric_unit": "points",
         "metric_parameters": {
             name: value if isinstance(value, plain) else json.dumps(value)
-            for name, value in row.settings.items()
+            for name, value in row["settings"].items()
         },
         "lower_is_better": False,
         "score_type": "continuous",
@@ -279,16 +251,17 @@ def _metric(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
 
 def _score(row: RatingRow) -> dict[str, Any]:
     """The rating with what is known of its uncertainty."""
-    battles = {} if row.n_battles is None else {"n_battles": str(row.n_battles)}
-    ranks = {} if row.ranks is None else {"possible_ranks": "{} to {}".format(*row.ranks)}
-    score: dict[str, Any] = {"score": row.rating, "details": battles | ranks}
-    if row.ci_low is None or row.ci_high is None:
+    battles = {} if row["n_battles"] is None else {"n_battles": str(row["n_battles"])}
+    best, worst = row["best_rank"], row["worst_rank"]
+    ranks = {} if best is None else {"possible_ranks": f"{best} to {worst}"}
+    score: dict[str, Any] = {"score": row["rating"], "details": battles | ranks}
+    if row["ci_low"] is None or row["ci_high"] is None:
         return score
-    method = {"method": row.interval}
+    method = {"method": row["interval"]}
     uncertainty = {
-        "confidence_interval": {"lower": row.ci_low, "upper": row.ci_high} | _LEVEL | method,
-        "standard_error": None if row.se is None else {"value": row.se} | method,
-        "num_samples": row.n_battles,
+        "confidence_interval": {"lower": row["ci_low"], "upper": row["ci_high"]} | _LEVEL | method,
+        "standard_error": None if row["se"] is None else {"value": row["se"]} | method,
+        "num_samples": row["n_battles"],
     }
     known = {name: value for name, value in uncertainty.items() if value is not None}
     return score | {"uncertainty": known}

@@ -363,11 +363,6 @@ class TournamentFile(Strict):
                 )
         return self
 
-    def rubrics(self, root: Path) -> dict[str, Rubric]:
-        """The rubrics of the workspace; see `read_rubrics`."""
-        paths = {name: root / each.rubric for name, each in self.dimensions.items()}
-        return read_rubrics(self.dimensions, paths)
-
 
 def read_rubrics(
     dimensions: Mapping[str, DimensionSettings], paths: Mapping[str, Path]

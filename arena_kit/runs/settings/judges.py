@@ -14,8 +14,7 @@ from dotenv import dotenv_values
 from arena_kit.files import DataError
 from arena_kit.judging.judges.base import Batch, BatchJudge, Judge, PaidJudge, Price
 from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.rows import Intent
+from arena_kit.judging.ledger.ledger import Intent, Ledger
 from arena_kit.runs.settings import files
 from arena_kit.runs.settings.parameters import JudgeParams
 

@@ -109,21 +109,27 @@ class PlacementParams(JudgeParams):
     judge: Literal["baseline", "anthropic", "openai_compatible"] = "baseline"
 
 
-class SeasonParams(files.Strict):
+class VotesParams(files.Strict):
+    """Parameters of a notebook about people's votes."""
+
+    battles: str
+    winner: str = "winner"
+    dimension: str = ""
+    arena: str = ""
+    inputs: files.Keeping = "copy"
+    run_dir: str = ""
+
+
+class SeasonParams(VotesParams):
     """Votes under the policy; files are relative to the workspace, `0` takes the policy file's
     phase, an empty week is the last complete one, and `retired` names models and prompts.
     """
 
     battles: str = "sample/arena/season.csv.gz"
-    winner: str = "winner"
-    dimension: str = ""
-    arena: str = ""
     policy: str = str(files.DEFAULT_POLICY)
     phase: int = Field(default=0, ge=0, le=4)
     week: str = ""
     retired: list[str] = Field(default_factory=list)
-    inputs: files.Keeping = "copy"
-    run_dir: str = ""
 
 
 class PolicyParams(SeasonParams):
@@ -141,21 +147,16 @@ class ModelPagesParams(SeasonParams):
     models: list[str] = Field(default_factory=list)
 
 
-class ReviewParams(files.Strict):
+class ReviewParams(VotesParams):
     """What a review of voters may be told; files are relative to the workspace. The battles may be
     a vote store, and its `tournament` tells how much there was to read.
     """
 
     battles: str = "sample/arena/pushed_votes.csv.gz"
-    winner: str = "winner"
-    dimension: str = ""
     tournament: str = ""
-    arena: str = ""
     note: str = ""
     level: float = Field(default=LEVEL, gt=0, lt=1)
     leave_out: list[str] = Field(default_factory=list)
-    inputs: files.Keeping = "copy"
-    run_dir: str = ""
 
 
 #: The parameters of every notebook that takes other ones than `RunParams`.

@@ -22,42 +22,8 @@ _IGNORED = (".ipynb_checkpoints", "__pycache__", "conf.py", "make_*.py", "_[a-z]
 
 #: The prompts of a pilot, about; a bank that is not much larger is judged whole.
 _PILOT = 50
-_TOURNAMENT = """\
-# One tournament: who competes on what, judged how, rated how. Paths are relative to the workspace.
-
-name: {name}
-entrants: {entrants}
-
-prompts: study/prompts.jsonl
-responses: study/responses               # holds responses_<entrant>.jsonl
-verdicts: .arena_kit/verdicts.sqlite     # the ledger: every answer received, for all runs
-prices: params/prices.yaml
-missing_responses: {missing}              # pairwise drops only the pairs that lack a response
-
-dimensions:
-  {dimension}:
-    rubric: params/rubrics/{dimension}.md   # a starter: say what better means in your study
-    version: "1"
-    reference: {reference}
-"""
-_RUBRICS = {
-    "correctness": """\
-# Correctness, version 1
-
-Which response answers the question more correctly, measured against the reference answer?
-
-A false statement weighs more than a missing one. Length, tone and layout do not count.
-Say `tie` when both state the same facts.
-""",
-    "quality": """\
-# Quality, version 1
-
-Which response answers the question better?
-
-Prefer the response that is correct, complete and to the point. Length, tone and layout do not
-count. Say `tie` when neither is better.
-""",
-}
+#: The head of a study's tournament file, and the rubric of either kind of study.
+_STARTER = Path(__file__).with_name("starter")
 
 
 def source_folder() -> Path:
@@ -100,7 +66,7 @@ def init_study(
     init_workspace(target)
     study.answers.write(target / "study")
     dimension = "correctness" if study.roles.gold else "quality"
-    (target / f"params/rubrics/{dimension}.md").write_text(_RUBRICS[dimension], encoding="utf-8")
+    shutil.copy(_STARTER / f"{dimension}.md", target / "params/rubrics")
     _write_tournament(target, study, dimension)
     for name in ("pilot", "pilot_claude"):
         _write_subset(target / f"params/{name}.yaml", study.answers.prompts)
@@ -114,7 +80,8 @@ def _write_tournament(target: Path, study: answer_table.AnswerTable, dimension: 
     complete = len(study.answers.responses) == len(study.answers.prompts) * len(
         study.answers.entrants
     )
-    head = _TOURNAMENT.format(
+    starter = (_STARTER / "tournament.yaml").read_text(encoding="utf-8")
+    head = starter.format(
         name=re.sub(r"[^A-Za-z0-9]+", "-", target.resolve().name).strip("-") or "study",
         entrants=json.dumps(study.answers.entrants, ensure_ascii=False),
         missing="listwise" if complete else "pairwise",

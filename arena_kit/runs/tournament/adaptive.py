@@ -12,8 +12,9 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import booked
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.verdicts.settle import to_battles
-from arena_kit.matchmaking.adaptive import AdaptiveRounds, Calls, Round, Table
+from arena_kit.judging.verdicts.records import Judgment, Presentation
+from arena_kit.judging.verdicts.settle import presentations, to_battles
+from arena_kit.matchmaking.adaptive import AdaptiveRounds, Round, Table
 from arena_kit.rating.base import rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.runs.settings.parameters import AdaptiveParams
@@ -34,41 +35,48 @@ class _Dimension:
         models = tuple(sorted(entrants))
         prompts = dict.fromkeys(pair.prompt_id for pair in pairs)
         column = {prompt: i for i, prompt in enumerate(prompts)}
-        made = np.zeros((len(models) * (len(models) - 1) // 2, len(prompts)), bool)
-        table = Table(models, made.copy(), made)
+        possible = np.zeros((len(models) * (len(models) - 1) // 2, len(prompts), 2), bool)
+        table = Table(models, possible, possible.copy(), np.full(possible.shape, np.nan))
         row = {(models[i], models[j]): n for n, (i, j) in enumerate(table.pairs)}
         cells = {p: (row[p.entrant_a, p.entrant_b], column[p.prompt_id]) for p in pairs}
         for cell in cells.values():
             table.possible[cell] = True
         return cls(cells=cells, table=table)
 
-    def chosen(self, method: AdaptiveRounds) -> list[Pair]:
-        """The pairs of the next round, in the order of the table; none at the end."""
-        calls: Calls
-        if not self.rounds or self.rounds[-1].ratings is None:
-            calls = method.first(self.table)
-        else:
-            calls = method.next(self.table, self.rounds[-1].ratings)
-        chosen = [pair for pair, cell in self.cells.items() if calls[cell]]
-        return sorted(chosen, key=self.cells.__getitem__)
+    def chosen(self, method: AdaptiveRounds) -> list[Presentation]:
+        """The calls of the next round, in the order of the table; none at the end."""
+        rated = self.rounds[-1].ratings if self.rounds else None
+        calls = method.next(self.table, rated) if rated else method.first(self.table)
+        pairs = sorted(self.cells, key=self.cells.__getitem__)
+        return [
+            shown
+            for pair in pairs
+            for shown, wanted in zip(presentations(pair), calls[self.cells[pair]], strict=True)
+            if wanted
+        ]
 
     def after(
         self,
-        pairs: Sequence[Pair],
+        judgments: Sequence[Judgment],
         battles: BattleLog,
         rating: BradleyTerry,
         method: AdaptiveRounds,
     ) -> _Dimension:
-        """With these calls made, and all that they gave rated."""
-        made = self.table.made.copy()
-        for pair in pairs:
-            made[self.cells[pair]] = True
-        table = replace(self.table, made=made)
+        """With all that was judged so far, rated."""
+        table = replace(self.table, made=self.table.made.copy(), shares=self.table.shares.copy())
+        for judgment in judgments:
+            for verdict in judgment.verdicts:
+                order = int(verdict.presentation.first != judgment.pair.entrant_a)
+                cell = (*self.cells[judgment.pair], order)
+                named = verdict.winning_entrant
+                table.made[cell] = True
+                if verdict.winner:
+                    table.shares[cell] = 0.5 if named is None else named == judgment.pair.entrant_a
         whole = battles.models == table.models
         ratings = rated_or_none(rating, battles) if whole else None
         known = Round(
             number=len(self.rounds) + 1,
-            calls=int(made.sum()),
+            calls=int(table.made.sum()),
             ratings=ratings,
             neighbours=tuple(method.neighbours(table, ratings) if ratings else ()),
         )
@@ -82,17 +90,18 @@ class _Dimension:
         if standings <= {"decided", "equivalent"}:
             return "every adjacent pair is decided" + (" or equivalent" if margin else "")
         if not self.table.left.any():
-            return "every pair was judged"
+            return "every call was made"
         if "open" not in standings:
-            return "the remaining pairs are unlikely to resolve any order"
+            return "the remaining calls are unlikely to resolve any order"
         return "the limit on cost or rounds was reached"
 
 
 @dataclass(frozen=True, kw_only=True)
 class Rounds:
-    """The rounds of a tournament so far, and the `pairs` of the next one; none at the end.
+    """The rounds of a tournament so far, and the `calls` of the next one, each a pair in one order;
+    none at the end.
 
-    Begin with `Rounds.of(plan)`, judge its pairs, and go on with `after`. A round is chosen from
+    Begin with `Rounds.of(plan)`, make its calls, and go on with `after`. A round is chosen from
     what the rounds before it gave, so that a run that is resumed makes the same calls again,
     which the ledger answers.
     """
@@ -100,7 +109,7 @@ class Rounds:
     plan: Plan = field(repr=False)
     method: AdaptiveRounds
     max_rounds: int
-    pairs: tuple[Pair, ...] = field(repr=False)
+    calls: tuple[Presentation, ...] = field(repr=False)
     _dimensions: Mapping[str, _Dimension] = field(repr=False)
 
     @classmethod
@@ -122,7 +131,7 @@ class Rounds:
             plan=plan,
             method=method,
             max_rounds=params.max_rounds,
-            pairs=_chosen(dimensions, method, params.max_rounds),
+            calls=_chosen(dimensions, method, params.max_rounds),
             _dimensions=dimensions,
         )
 
@@ -130,14 +139,14 @@ class Rounds:
         """With this round judged, and the next one chosen, as far as there is money for it."""
         battles = to_battles(judgments)
         logs = battles.by_dimension() if len(battles) else {}
-        rating, dimensions = self.plan.tournament.elo.bradley_terry(self.plan.looks), {}
-        for name, each in self._dimensions.items():
-            own = [pair for pair in self.pairs if pair.dimension == name]
+        rating, dimensions = self.plan.rating["method"], dict(self._dimensions)
+        for name in {shown.pair.dimension for shown in self.calls}:
+            own = [each for each in judgments if each.pair.dimension == name]
             log = logs.get(name, battles.select([]))
-            dimensions[name] = each.after(own, log, rating, self.method) if own else each
+            dimensions[name] = dimensions[name].after(own, log, rating, self.method)
         chosen = _chosen(dimensions, self.method, self.max_rounds)
-        pairs = _affordable(self.plan, chosen, judgments.record.token)
-        return replace(self, pairs=pairs, _dimensions=dimensions)
+        calls = _affordable(self.plan, chosen, judgments.record.token)
+        return replace(self, calls=calls, _dimensions=dimensions)
 
     @property
     def history(self) -> dict[str, tuple[Round, ...]]:
@@ -152,10 +161,16 @@ class Rounds:
 
     @property
     def sentence(self) -> str:
-        """How many judgments it took."""
-        made = sum(int(each.table.made.sum()) for each in self._dimensions.values())
-        full = len(self.plan.pairing.pairs)
-        return f"Judgments: {made:,} of {full:,} pairs were judged ({made / max(1, full):.0%})."
+        """How many calls it took, and how many pairs were shown in one order only."""
+        asked = np.concatenate(
+            [d.table.made.sum(axis=2).ravel() for d in self._dimensions.values()]
+        )
+        made, full = int(asked.sum()), 2 * len(self.plan.pairing.pairs)
+        return (
+            f"Calls: {made:,} of {full:,} were made ({made / max(1, full):.0%}); "
+            f"{(asked == 2).sum():,} pairs were judged in both orders, "
+            f"{(asked == 1).sum():,} in one and {full // 2 - (asked > 0).sum():,} in none."
+        )
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for rounds.json."""
@@ -165,20 +180,19 @@ class Rounds:
 
 def _chosen(
     dimensions: Mapping[str, _Dimension], method: AdaptiveRounds, most: int
-) -> tuple[Pair, ...]:
-    """The pairs of the next round of all dimensions; none once the rounds are used up."""
+) -> tuple[Presentation, ...]:
+    """The calls of the next round of all dimensions; none once the rounds are used up."""
     going_on = [each for each in dimensions.values() if len(each.rounds) < most]
-    return tuple(pair for each in going_on for pair in each.chosen(method))
+    return tuple(shown for each in going_on for shown in each.chosen(method))
 
 
-def _affordable(plan: Plan, pairs: Sequence[Pair], run: str) -> tuple[Pair, ...]:
-    """The first pairs that what is left of the money pays for; all where nothing costs."""
+def _affordable(plan: Plan, calls: Sequence[Presentation], run: str) -> tuple[Presentation, ...]:
+    """The first calls that what is left of the money pays for; all where nothing costs."""
     if plan.budget is None or not plan.spends:
-        return tuple(pairs)
+        return tuple(calls)
     left = plan.params.max_cost_usd - booked(plan.ledger, run)
-    requests = plan.material.requests(pairs)
+    requests = plan.material.requests(calls)
     fresh = plan.unanswered(requests)
     costs = dict(zip(map(id, fresh), plan.budget.forecast_each(fresh), strict=True))
-    both = zip(requests[::2], requests[1::2], strict=True)
-    each = [sum(costs.get(id(request), 0.0) for request in two) for two in both]
-    return tuple(p for p, total in zip(pairs, np.cumsum(each), strict=True) if total <= left)
+    totals = np.cumsum([costs.get(id(request), 0.0) for request in requests])
+    return tuple(shown for shown, total in zip(calls, totals, strict=True) if total <= left)

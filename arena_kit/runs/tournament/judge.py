@@ -20,16 +20,24 @@ from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_p
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import Pair, responses_file
-from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries import PREFIX, Canaries
-from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.canaries import PREFIX, Canaries, CanaryReport
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
-from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment
+from arena_kit.judging.quality.measures import (
+    lengths_of,
+    position_bias,
+    served_by_others,
+    served_warning,
+)
+from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment, Presentation
 from arena_kit.judging.verdicts.rendering import is_changed
-from arena_kit.judging.verdicts.settle import settlement_counts, status_counts, to_battles
+from arena_kit.judging.verdicts.settle import (
+    settle_all,
+    settlement_counts,
+    status_counts,
+    to_battles,
+)
 from arena_kit.rating.claims.claims import level
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown, facts
@@ -146,7 +154,7 @@ def refuse_unready(plan: Plan) -> None:
 
 
 def judge(
-    plan: Plan, *, pairs: Sequence[Pair] | None = None, earlier: Judgments | None = None
+    plan: Plan, *, calls: Sequence[Presentation] | None = None, earlier: Judgments | None = None
 ) -> Judgments:
     """Ask the plan's judge about every pair in both orders, and keep its verdicts in a record.
 
@@ -156,20 +164,20 @@ def judge(
 
     Parameters
     ----------
-    pairs
-        Judge only these pairs of the plan.
+    calls
+        Ask only these, each a pair of the plan in one order.
     earlier
         Go on with the record of these judgments, which stay.
     """
     if earlier is None:
         refuse_unready(plan)
     record = _begin(plan) if earlier is None else earlier.record
-    wanted = plan.asked if pairs is None else list(pairs)
+    wanted: Sequence[Pair | Presentation] = plan.asked if calls is None else calls
     with booked(plan, record):
         if earlier is None:
             forecast = plan.cost()
             record.update(cost={"forecast": forecast and forecast.as_dict()})
-            earlier = ask_canaries(plan, record, None if pairs is None else wanted)
+            earlier = ask_canaries(plan, record, calls)
         return _judge(plan, wanted, earlier)
 
 
@@ -202,14 +210,18 @@ def _begin(plan: Plan) -> Record:
     return record
 
 
-def _judge(plan: Plan, pairs: Sequence[Pair], before: Judgments) -> Judgments:
-    """Judge some pairs besides those judged before, and keep all of it."""
+def _judge(plan: Plan, pairs: Sequence[Pair | Presentation], before: Judgments) -> Judgments:
+    """Judge some pairs besides those judged before, and keep all of it; pairs of which the other
+    order was asked before are settled anew.
+    """
     record, began = before.record, monotonic()
     warm = before.canaries is not None and before.canaries.fresh  # every rubric was sent ahead
     with judging_progress(record) as progress:
         fresh = _ask(plan, progress, pairs, prewarm=not warm)
         seconds = before.seconds + monotonic() - began
         judgments = (*before.judgments, *_with_kept(plan, fresh))
+        if before.judgments:
+            judgments = tuple(settle_all(v for each in judgments for v in each.verdicts))
         repeats = before.repeats or _repeats(plan, record, judgments)
         if warning := served_warning(judgments):
             progress.say(warning)
@@ -222,7 +234,7 @@ def _judge(plan: Plan, pairs: Sequence[Pair], before: Judgments) -> Judgments:
 def _ask(
     plan: Plan,
     progress: Progress,
-    pairs: Sequence[Pair],
+    pairs: Sequence[Pair | Presentation],
     material: Material | None = None,
     *,
     prewarm: bool = False,
@@ -446,18 +458,22 @@ def _digests(manifest: Mapping[str, Any]) -> dict[str, str]:
     return {name: each.get("sha256") for name, each in (manifest.get("rubrics") or {}).items()}
 
 
-def ask_canaries(plan: Plan, record: Record, pairs: Sequence[Pair] | None = None) -> Judgments:
+def ask_canaries(
+    plan: Plan, record: Record, calls: Sequence[Presentation] | None = None
+) -> Judgments:
     """Nothing judged yet but the canaries of the pre-flight, and all where the notebook asks."""
     with judging_progress(record, unit="canary verdict") as progress:
-        report = _preflight(plan, progress, pairs)
+        report = _preflight(plan, progress, calls)
         suite = _report(plan, progress, plan.suite, SUITE_FILE)[0] if plan.suite else None
     return Judgments(plan=plan, record=record, judgments=(), canaries=report, canary_suite=suite)
 
 
-def _preflight(plan: Plan, progress: Progress, pairs: Sequence[Pair] | None) -> CanaryReport | None:
+def _preflight(
+    plan: Plan, progress: Progress, calls: Sequence[Presentation] | None
+) -> CanaryReport | None:
     """Ask the canaries, keep what they say in the record, and refuse a paid judge that fails."""
     canaries = plan.canaries
-    if canaries is None or not _reports(plan, progress, canaries, pairs):
+    if canaries is None or not _reports(plan, progress, canaries, calls):
         return None
     report, outcome = _report(plan, progress, canaries, CANARY_FILE)
     progress.record.update(
@@ -478,7 +494,7 @@ def _preflight(plan: Plan, progress: Progress, pairs: Sequence[Pair] | None) -> 
 
 
 def _reports(
-    plan: Plan, progress: Progress, canaries: Canaries, pairs: Sequence[Pair] | None
+    plan: Plan, progress: Progress, canaries: Canaries, calls: Sequence[Presentation] | None
 ) -> bool:
     """Whether there are canaries to report: none is asked offline, or where nothing would be sent
     after them; those that the ledger answers are reported all the same. Raises where they and the
@@ -489,7 +505,7 @@ def _reports(
         return not fresh
     if plan.price is None:
         return True
-    bulk = plan.bulk if pairs is None else plan.unanswered(plan.material.requests(pairs))
+    bulk = plan.bulk if calls is None else plan.unanswered(plan.material.requests(calls))
     run = progress.record.token
     if bulk and not plan.ledger.under_way(run):  # else an earlier try was allowed to send them
         plan.ask_options(run, progress.say).allow([*fresh, *bulk])

@@ -13,13 +13,11 @@ from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
-from arena_kit.judging.quality.calls import lengths_of
-from arena_kit.judging.quality.canaries import canary_pairs
-from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.canaries import CanaryReport, canary_pairs
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.quality.judge import Judged, JudgeQuality, agree, cheapest
-from arena_kit.judging.quality.measures import Families
+from arena_kit.judging.quality.measures import Families, lengths_of
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.reporting import judge_report, tables
@@ -212,7 +210,7 @@ def _recorded(sources: JudgeSources) -> Iterator[Judged]:
         manifest = open_record(path)
         yield _measured(
             sources,
-            judgments[0].forward.judge_model or path.name,
+            judgments[0].verdicts[0].judge_model or path.name,
             judgments,
             source=source,
             more=recorded_measures(path, sources.rules),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any
@@ -261,15 +261,19 @@ class Plan:
 
     @property
     def looks(self) -> int:
-        """How often the board is read: once, or after every round of an adaptive run."""
-        return 80 if self.mode == "adaptive" else 1
+        """How often the board is read: once, or after every round of an adaptive run, of which
+        most have a dozen; benchmarks/adaptive.py prints what this level holds.
+        """
+        return 12 if self.mode == "adaptive" else 1
 
     @property
     def rating(self) -> dict[str, Any]:
-        """How `rate` makes the board of this tournament: Bradley–Terry with Elo beside it."""
-        elo = self.tournament.elo
+        """How `rate` makes the board of this tournament: Bradley–Terry with Elo beside it. In an
+        adaptive run inconsistent pairs are ties, on average what one of their orders says.
+        """
+        elo, method = self.tournament.elo, self.tournament.elo.bradley_terry(self.looks)
         return {
-            "method": elo.bradley_terry(self.looks),
+            "method": replace(method, inconsistent="tie") if self.mode == "adaptive" else method,
             "elo": elo.method(),
             "dimensions": list(self.tournament.dimensions),
             "models": self.tournament.entrants,

@@ -264,16 +264,15 @@ def verdicts_status(counts: Mapping[str, Mapping[str, int]]) -> str:
 
 def left_out(manifest: Mapping[str, Any]) -> list[str]:
     """What a tournament excluded: missing responses, battles of the judge's own family, pairs whose
-    verdict changed with presentation order.
+    verdict changed with presentation order (of an adaptive run they are ties).
     """
     dropped, counts = manifest["dropped"], manifest.get("counts") or {}
     lost = missing_text(dropped["missing_responses"], dropped["prompts"], dropped["pairs"])
     settled = (counts.get("judgments") or {}).values()
     twice = sum(each.get("inconsistent", 0) for each in settled)
-    pairs = sum(sum(each.values()) for each in settled)
-    flips = (
-        f"{twice:,} of {pairs:,} pairs were excluded: the verdict changed with presentation order."
-    )
+    both = sum(sum(each.values()) - each.get("one_order", 0) for each in settled)
+    treated = "count as ties" if manifest.get("mode") == "adaptive" else "were excluded"
+    flips = f"{twice:,} of {both:,} pairs {treated}: the verdict changed with presentation order."
     barred = barred_text(dropped.get("own_family", {}))
     return [sentence for sentence in (lost, barred, flips * bool(twice)) if sentence]
 

@@ -14,8 +14,7 @@ from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.agreement import LABELS, Agreement, agreement, rank_correlation
-from arena_kit.judging.quality.calls import Calls
-from arena_kit.judging.quality.measures import position
+from arena_kit.judging.quality.measures import Calls, position
 from arena_kit.judging.verdicts.records import Judgment, Settlement
 from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
 from arena_kit.rating.base import rated_or_none
@@ -78,7 +77,7 @@ def rejudged(
     judgments = _recorded_judgments(record, pairing.pairs, material)
     if not judgments:
         raise DataError(f"{record}: has no verdict on any pair of this run")
-    models = sorted({j.forward.judge_model for j in judgments})
+    models = sorted({v.judge_model for j in judgments for v in j.verdicts})
     file = record / REPEATS_FILE
     again = ReplayJudge.from_record(file).judgments() if file.is_file() else []
     repeats = {judgment.pair: judgment for judgment in again}
@@ -201,8 +200,8 @@ def _changed(
     orders: Orders, sides: tuple[Side, Side], old: Sequence[Judgment], new: Sequence[Judgment]
 ) -> Changed:
     """What another judge changed in a dimension, by both judges' judgments of the same pairs."""
-    named = (((v.winner for j in judged for v in j.verdicts)) for judged in (old, new))
-    both = [(one, two) for one, two in zip(*named, strict=True) if one and two]
+    one, two = ({v.presentation: v.winner for j in each for v in j.verdicts} for each in (old, new))
+    both = [(one[shown], two[shown]) for shown in one if one[shown] and two.get(shown)]
     first, second = (list(map(_label, judged)) for judged in (old, new))
     question = np.unique([each.pair.prompt_id for each in old], return_inverse=True)[1]
     tau, rho = rank_correlation(*(rated_or_none(method, log) for log, method in sides))

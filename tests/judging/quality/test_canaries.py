@@ -9,8 +9,14 @@ import pytest
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.quality import canaries as known
-from arena_kit.judging.quality.canaries import MARKER, PREFIX, Canaries, Suite, attacks
-from arena_kit.judging.quality.canary_report import CanaryReport
+from arena_kit.judging.quality.canaries import (
+    MARKER,
+    PREFIX,
+    Canaries,
+    CanaryReport,
+    Suite,
+    attacks,
+)
 from arena_kit.judging.quality.gate import Level, Rule, gate
 from arena_kit.judging.verdicts.records import JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import read_sections

@@ -12,9 +12,14 @@ from hypothesis import strategies as st
 from arena_kit import BattleLog, JudgeQuality, read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.judging.quality import measures
-from arena_kit.judging.quality.calls import Calls
 from arena_kit.judging.quality.estimates import Estimate, find
-from arena_kit.judging.quality.measures import Families, PositionBias, position, position_bias
+from arena_kit.judging.quality.measures import (
+    Calls,
+    Families,
+    PositionBias,
+    position,
+    position_bias,
+)
 from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 from tests.samples import log_of, settled, votes_on
 
