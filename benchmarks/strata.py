@@ -132,7 +132,7 @@ def odd_cell(studies: int, seed: int) -> None:
                 (d for d in found.deviations if (d.model, d.stratum) == ("m00", "s0")), None
             )
             held = np.nan if cell is None else cell.low <= truth[0, 0] - mean <= cell.high
-            rows.append((cell is not None, held, any(s != "s0" for _, s in named)))
+            rows.append((cell is not None, held, any(m != "m00" and s != "s0" for m, s in named)))
         named_share, held, others = 100 * np.nanmean(np.array(rows, float), axis=0)
         print(f"{models:6} {prompts:7}  {named_share:7.1f} {held:16.1f} {others:15.1f}", flush=True)
 

@@ -10,12 +10,20 @@ import pytest
 from tests.samples import ROOT
 
 RETIRED = (
-    "neighbours of the top", "decided the other way round", "otherwise than honest voters",
-    "were to be expected", "have the floor", "were judged, not the bank", "asked in this process",
-    "is possible and", "notice that the judge has changed", "worked for long",
+    "of an equal response twice as long", "judge and people agree", "place is open between",
+    "as a pair by itself", "were judged, not the bank", "about prompts like these",
+    "count for nobody", "asked in this process", "walks from its start", "hold the truth in",
+    "of the way from", "what they rest on and", "turn the order round", "every second time",
+    "added would put", "No choice of battles", "does not read the rubric that",
+    "reads no rubric", "where this judge puts it", "ranks of it alone",
+    "from where people would", "cannot be said how many votes", "cannot be rated together",
+    "neighbours of the top", "decided the other way round", "keeps its place at every K",
+    "smuggled instruct", "otherwise than honest voters", "were to be expected", "have the floor",
+    "evidence does not reach", "as many equal entrants", "is possible and at",
+    "notice that the judge has changed", "worked for long",
 )  # fmt: skip
 PLACES = ("arena_kit", "notebooks", "params", "docs", "design", "README.md")
-HISTORY = {"vocabulary.md", "claims.md"}
+HISTORY = {"vocabulary.md"}
 
 
 def texts(path: Path) -> Iterator[str]:

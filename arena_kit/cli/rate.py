@@ -156,7 +156,11 @@ def rate_command(
         from arena_kit.cli.terminal import show_table
         from arena_kit.reporting.strata import strata_table
 
-        show_table(strata_table(board, axis))
+        if any(each["axis"] == axis for d in board.dimensions for each in d.strata):
+            show_table(strata_table(board, axis))
+        else:
+            why = "they need two strata with battles, and no covariates"
+            cli.echo(f"no boards by {axis}: {why}", err=True)
     if given.report:
         cli.echo(f"report: {given.report}")
 

@@ -58,12 +58,13 @@ class Strata:
     `rating`, `low` and `high` are partially pooled, with 95 % intervals; `alone` is without
     pooling. `decided` says where the row's model is above the column's in a stratum, for all
     boards at once. `deviations` stand out from noise, for all cells at once; both need ten
-    questions in the stratum. `p_equal` is the probability
-    of strata that differ so much where all ratings are the same in each; `spread` is
-    the standard deviation of a model's rating between strata in points, with its 95 % interval.
+    questions in the stratum. `p_equal` is the probability of strata that differ so much where all
+    ratings are the same in each; `spread` is the standard deviation of a model's rating between
+    strata in points, with its 95 % interval. In each stratum the mean of all models is the center.
     """
 
     axis: str
+    center: float
     names: tuple[str, ...]
     models: tuple[str, ...]
     rating: Floats = field(repr=False)
@@ -80,7 +81,7 @@ class Strata:
     def sentences(self) -> tuple[str, ...]:
         """What may be said about the strata, the answer first."""
         middle, low, high = self.spread
-        if self.p_equal >= _LEVEL:
+        if self.p_equal >= _LEVEL and not self.deviations:
             first = f"By {self.axis}, ratings do not differ beyond noise (p = {self.p_equal:.2f})."
         else:
             ends = f"95 % interval {low:.0f}–{high:.0f}"
@@ -101,6 +102,7 @@ class Strata:
         }
         return {
             "axis": self.axis,
+            "center": self.center,
             "boards": boards,
             "deviations": [each._asdict() for each in self.deviations],
             "p_equal": self.p_equal,
@@ -133,6 +135,7 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
     low, high = (pooled.quantile(share) for share in (0.025, 0.975))
     return Strata(
         axis=axis,
+        center=method.center,
         names=names,
         models=log.models,
         rating=method.center + unit * pooled.mean,
@@ -190,7 +193,8 @@ class _Counts:
         _, question = np.unique(cell, return_inverse=True)
         stratum_of = np.zeros(question.max() + 1, np.int64)
         stratum_of[question] = codes
-        clear = float(np.average(4 * (score - 0.5) ** 2, weights=weight))
+        decided = float(np.average(4 * (score - 0.5) ** 2, weights=weight))
+        clear = (decided * len(log) + 1) / (len(log) + 1)  # as if one more were no tie
         rows = (codes, log.a, log.b, score, weight)
         each = tuple(np.bincount(stratum_of, minlength=n).tolist())
         return cls(wins, rows, question, each, clear, _voters_effect(log, method))

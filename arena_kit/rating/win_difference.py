@@ -1,5 +1,8 @@
-"""The win difference (net win rate): the share of battles won less the share lost, per model, with
-the interval of the cluster jackknife. Clinicians publish it beside ratings.
+"""The win difference (net win rate): the share of battles won less the share lost, per model.
+Clinicians publish it beside ratings.
+
+Its interval is Wilson's, for as many independent battles as the cluster jackknife says the battles
+are worth, so that a perfect record is not certain.
 """
 
 from __future__ import annotations
@@ -14,6 +17,7 @@ from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, scores
 from arena_kit.rating.critical_values import t_score
 
 Floats = NDArray[np.float64]
+_ALIKE = 1e-12  # a variance that is rounding
 _MOST_CELLS = 50_000_000  # of a table of clusters and models
 
 
@@ -41,14 +45,26 @@ def win_differences(log: BattleLog) -> dict[str, WinDifference]:
     if len(ways) == 2:
         spread = np.maximum(spread, ways[0][0] + ways[1][0] - each[0])
         df = np.minimum(ways[0][1], ways[1][1])
-    half = t_score(NORMAL_95, np.maximum(df, 1)) * np.sqrt(spread)
-    known = (df + 1 >= MIN_QUESTIONS) & np.isfinite(half)
+    known = df + 1 >= MIN_QUESTIONS
+    low, high = np.where(known, _wilson(value, spread, df), np.nan).tolist()
+    rows = zip(log.models, value.tolist(), low, high, known.tolist(), strict=True)
     return {
-        model: WinDifference(v, *((max(-1, v - h), min(1, v + h)) if k else (None, None)))
-        for model, v, h, k in zip(
-            log.models, value.tolist(), half.tolist(), known.tolist(), strict=True
-        )
+        model: WinDifference(v, *((start, end) if k else (None, None)))
+        for model, v, start, end, k in rows
     }
+
+
+def _wilson(value: Floats, spread: Floats, df: Floats) -> Floats:
+    """Both ends of Wilson's interval with Student's t; battles that all ended alike are worth as
+    many as there are clusters.
+    """
+    share, t = (1 + value) / 2, t_score(NORMAL_95, np.maximum(df, 1))
+    alike = spread <= _ALIKE
+    worth = np.where(alike, df + 1, 4 * share * (1 - share) / np.where(alike, 1.0, spread))
+    worth = np.maximum(worth, 1.0)
+    middle = (share + t**2 / (2 * worth)) / (1 + t**2 / worth)
+    half = t / (1 + t**2 / worth) * np.sqrt(share * (1 - share) / worth + (t / (2 * worth)) ** 2)
+    return np.stack([2 * (middle - half) - 1, 2 * (middle + half) - 1])
 
 
 def _jackknife(

@@ -72,7 +72,7 @@ class RunAnswer(Displayed):
 def order(dimension: Dimension) -> str:
     """Who is first, who cannot be told apart and the order of all, in a sentence or two."""
     if not dimension.orders:
-        return f"{dimension.name}: no order can be told, the evidence does not reach."
+        return f"{dimension.name}: too few battles to rank."
     below = [o for o in dimension.orders if not {o.above, o.below} <= {*dimension.first}]
     said = [_first(dimension), *_alike(below, dimension.margin)]
     names = [o.above for o in dimension.orders] + [dimension.orders[-1].below]
@@ -111,7 +111,7 @@ def _listed(names: Sequence[str]) -> str:
 
 def unread(dimension: str) -> str:
     """What is to be said of a dimension whose rubric the judge does not read."""
-    return f"{dimension}: no answer, for this judge does not read the rubric that defines it."
+    return f"{dimension}: the demo judge cannot apply your rubric; choose an LLM judge."
 
 
 def _first(dimension: Dimension) -> str:
@@ -121,20 +121,20 @@ def _first(dimension: Dimension) -> str:
         return f"{first[0]} is first ({probable(best.probability)})"
     names = _listed(first) if len(first) <= _LISTED else f"{len(first)} entrants"
     sure = probable(dimension.above[first[0]][first[1]])
-    lead = f"{first[0]} above {first[1]}: {sure} as a pair by itself"
-    return f"the first place is open between {names} ({lead})"
+    lead = f"{first[0]} above {first[1]}: {sure}"
+    return f"first place: {names} are not separable ({lead})"
 
 
 def _alike(pairs: Sequence[Order], margin: float) -> Iterator[str]:
     """Neighbours further down whose order is not decided."""
     for state, told in (
-        ("open", "cannot be told apart"),
+        ("open", "are not separable"),
         ("equivalent", f"are equivalent within {margin:g} points"),
     ):
         named = [f"{pair.above} and {pair.below}" for pair in pairs if pair.state == state]
         if named:
             left = len(named) - _SHOWN_PAIRS
-            more = f" (and {left} more neighbouring pairs)" if left > 0 else ""
+            more = f" (and {left} more adjacent pairs)" if left > 0 else ""
             yield f"{', '.join(named[:_SHOWN_PAIRS])}{more} {told}"
 
 

@@ -162,10 +162,10 @@ class Order(_Part):
     the margin, `open`, or `reversed` (decided against the board's own order).
 
     `probability`: that `above` is above `below`, for a pair named beforehand. `more`: further
-    battles of the present mix that decide an open order with a power of 50 %; None where more than
+    battles of the present mix that decide an open order with 50 % power; None where more than
     forty times the present ones. `prompts`: on how many further questions, where these are
-    clusters. `removed`, `added`: the fewest battles whose removal or addition turns the order
-    round; None where none is known to.
+    clusters. `removed`, `added`: the fewest battles whose removal or addition reverses the order;
+    None where none is known to.
     """
 
     above: str

@@ -23,22 +23,21 @@ from arena_kit.reporting.tournament_tables import forecast_rows
 
 def heading(placed: Placed) -> str:
     """What a board says of the placed model, in a few words."""
-    return "with this judge's error" if placed.judge_error else "where this judge puts it"
+    return "including the judge error" if placed.judge_error else "judge error unknown"
 
 
 def caution(placed: Placed) -> str:
-    """What may be concluded about where people would put the model, in one sentence or two."""
+    """Whether the intervals include the judge error, in one sentence or two."""
     model, error = placed.model, placed.judge_error
     if error is not None:
         return (
-            f"The interval, ranks and probabilities of {model} hold this judge's error: "
-            f"{error.sd:.0f} points (SD) from people's ratings, as {error.n_models} other models "
-            "show that both rated."
+            f"The interval, ranks and probabilities of {model} include the judge error: "
+            f"{error.sd:.0f} points (SD), estimated from {error.n_models} other models."
         )
     return (
-        f"The interval, ranks and probabilities of {model} say where this judge puts it. How far "
-        f"that is from where people would is not known: it takes {MIN_SHARED} battles that both "
-        f"decided, among {MIN_MODELS} other models or more."
+        f"The judge error is unknown: it needs {MIN_SHARED} battles decided by human votes and by "
+        f"the judge, among {MIN_MODELS} other models. The interval, ranks and probabilities of "
+        f"{model} do not include it."
     )
 
 
@@ -46,7 +45,7 @@ def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
     shown = placed.shown
     ranges = claims.rank_ranges(shown)
-    at_once = "Possible ranks hold for all models at once"
+    at_once = "Rank ranges hold for all models at once"
     own = ranks_text(claims.single_rank_ranges(shown)[placed.model])
     alone = f"{at_once}; for {placed.model} alone: {own}."
     row = claims.above(shown)[shown.models.index(placed.model)]
@@ -57,28 +56,31 @@ def board(placed: Placed, note: str = "") -> Table:
             "model": each.model,
             "rating": f"{each.rating:.0f}",
             "95% interval": interval_text(each),
-            "possible ranks": ranks_text(ranges[each.model]),
+            "rank range": ranks_text(ranges[each.model]),
             f"P({placed.model} above)": probability(ahead[each.model]),
             "battles": each.n_battles,
-            "decided by": "judge" if each.model == placed.model else "people",
+            "rated by": "judge" if each.model == placed.model else "people",
         }
         for rank, each in enumerate(shown.ratings, 1)
     ]
     return Table(
         rows,
         "placement",
-        title=f"{placed.model} among models that people voted on: {heading(placed)}",
+        title=f"{placed.model} among models with human votes, {heading(placed)}",
         marked=placed.joint.order.index(placed.model),
-        notes=[caution(placed), alone, *([f"People's votes: {note}."] if note else [])],
+        notes=[caution(placed), alone, *([f"Human votes: {note}."] if note else [])],
     )
 
 
 def answer(placed: Placed) -> str:
-    """Where the model stands and how sure that is, in a sentence."""
+    """The rank and rating of the model with their uncertainty, in a sentence."""
     shown, model = placed.shown, placed.model
-    at = f"{model} is placed at rank {shown.order.index(model) + 1} of {len(shown.models)}"
-    sure = f"{_place(shown, model)}, by {placed.n_judged:,} judged battles"
-    return f"{at}, {heading(placed)}: {sure}."
+    rank, n = shown.order.index(model) + 1, len(shown.models)
+    at_once = ranks_text(claims.rank_ranges(shown)[model])
+    return (
+        f"{model}: estimated rank {rank} of {n} ({at_once} for all models at once), rating "
+        f"{_place(shown, model)}, from {placed.n_judged:,} judged battles, {heading(placed)}."
+    )
 
 
 def brief(placed: Placed) -> list[str]:
@@ -94,8 +96,8 @@ def brief(placed: Placed) -> list[str]:
 
 
 def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
-    """The model's place by each way of placing it, beside people's own votes where there are, and
-    by both `together`.
+    """The model's place by each method, by its human votes where there are any, and by both
+    `together`.
     """
     joint, model = placed.joint, placed.model
     fits = {
@@ -107,62 +109,59 @@ def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
         for how, (shown, evidence) in fits.items()
     ]
     if placed.hidden is not None:
-        rows.append(_way("people's own votes, set aside", placed.hidden, None, placed.hidden))
+        rows.append(_way("its human votes (held out)", placed.hidden, None, placed.hidden))
     if together is not None:
         both = together.ratings
         alone = claims.single_rank_ranges(both)[model]
-        rows.append(_way("people and judge together", both[model], alone, None))
+        rows.append(_way("votes and judge together", both[model], alone, None))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     note = f"The joint fit moves the other models by at most {moved:.1f} points."
     return Table(rows, "ways", notes=[_adds(placed), note])
 
 
 def together(model: str, found: HybridRatings | None, apart: str) -> Table:
-    """The board by people and judge together, the placed model marked, and what its place is worth
-    in votes; where there is none, `apart` says why.
+    """The board by votes and judge together, the placed model marked, and the placement's worth in
+    votes; where there is none, `apart` says why.
     """
     if found is None:
         return Table([], empty=in_votes(model, found, apart))
     return replace(
         hybrid.hybrid_board({"": found}, {}).table(),
-        title=f"{model} by people and judge together",
+        title=f"{model} by votes and judge together",
         marked=found.ratings.order.index(model),
         notes=[in_votes(model, found, apart), *hybrid.notes(found)],
     )
 
 
 def in_votes(model: str, found: HybridRatings | None, apart: str) -> str:
-    """How many votes of people on the model its place is worth, in a sentence."""
+    """How many human votes on the model the placement is worth, in a sentence."""
     if found is None:
-        return (
-            "It cannot be said how many votes this placement is worth, for people and judge cannot "
-            f"be rated together: {apart}."
-        )
+        return f"The placement's worth in votes is unknown: {apart}."
     votes, worth = found.ratings[model].extra["votes"], float(f"{found.as_votes(model):.2g}")
     if votes:
         return (
-            f"{votes:,} votes on {model} and the verdicts together are worth about {worth:,.0f} "
-            f"votes on it: {_place(found.ratings, model)}."
+            f"{votes:,} votes on {model} and the verdicts are together worth about {worth:,.0f} "
+            f"votes: {_place(found.ratings, model)}."
         )
     few = found.left_out.get(model)
-    nobody = f"{few} votes on {model} are too few to count" if few else f"No vote on {model} counts"
+    nobody = f"{model} has too few votes ({few})" if few else f"{model} has no votes"
     return (
-        f"{nobody}; its place by this judge, brought to people's scale, is worth about "
-        f"{worth:,.0f} votes on it: {_place(found.ratings, model)}."
+        f"{nobody}; the placement is worth about {worth:,.0f} votes: "
+        f"{_place(found.ratings, model)}."
     )
 
 
 def _place(ratings: Ratings, model: str) -> str:
-    """The rating, its interval, and the ranks that are possible for this model alone."""
+    """The rating, its interval, and the rank range of this model alone."""
     ranks = ranks_text(claims.single_rank_ranges(ratings)[model])
     row = ratings[model]
-    return f"{row.rating:.0f} ({interval_text(row)}), possible ranks of it alone {ranks}"
+    return f"{row.rating:.0f} ({interval_text(row)}), rank {ranks} on its own"
 
 
 _SUMS = {
     "usd_all_hits": "with all prompt-cache hits",
-    "usd_no_hits": "without one, which is held against max_cost_usd",
-    "usd_at_most": "at the very most",
+    "usd_no_hits": "without one (compared with max_cost_usd)",
+    "usd_at_most": "upper bound",
 }
 
 
@@ -212,19 +211,19 @@ def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
 
 
 def calibration(placed: Placed) -> Table:
-    """How the judge's verdicts were weighed against people's votes."""
+    """How the judge's verdicts were calibrated to human votes."""
     fit = placed.calibration
     if fit is None:
-        return Table([], empty="Verdicts count in full: soft outcomes were not asked for.")
+        return Table([], empty="Verdicts count in full: soft outcomes are off.")
     return facts(
         {
-            "battles that people and the judge both decided": fit.n_shared,
+            "battles decided by human votes and by the judge": fit.n_shared,
             "same winner, where both name one": percent(fit.agreement, ".1f"),
             "temperature": f"{fit.temperature:.3f} (± {100 * fit.log_error:.0f} %, 1 SE)",
-            "a clear verdict is worth": f"{fit.worth:.3f} of a win",
-            "people's votes under ratings by the toned-down verdicts": f"{fit.nll:.4f} nats",
-            "… by verdicts in full": f"{fit.nll_full:.4f} nats",
-            "… by the votes themselves": f"{fit.nll_human:.4f} nats",
+            "a clear verdict counts": f"{fit.worth:.3f} of a win",
+            "cross-entropy of human votes, calibrated verdicts": f"{fit.nll:.4f} nats",
+            "… verdicts in full": f"{fit.nll_full:.4f} nats",
+            "… ratings by the votes": f"{fit.nll_human:.4f} nats",
         },
         name="calibration",
     )
@@ -266,13 +265,13 @@ def forest(placed: Placed, note: str = "") -> Figure:
 
 
 def _adds(placed: Placed) -> str:
-    """What the intervals hold beside the evidence."""
+    """What the intervals include beside sampling error."""
     error, soft = placed.judge_error, placed.calibration_error > 0
-    parts = [f"this judge's error of {error.sd:.0f} points"] if error else []
+    parts = [f"the judge error of {error.sd:.0f} points"] if error else []
     parts += [f"{placed.calibration_error:.0f} points for the temperature"] if soft else []
     if not parts:
-        return "The intervals hold the evidence alone."
-    return f"Beside the evidence, the intervals hold {' and '.join(parts)}."
+        return "The intervals cover sampling error only."
+    return f"Beside sampling error, the intervals include {' and '.join(parts)}."
 
 
 def _way(
@@ -283,6 +282,6 @@ def _way(
         "rating": f"{row.rating:.0f}",
         "95% interval": interval_text(row),
         "evidence alone": interval_text(evidence) if evidence else None,
-        "possible ranks of it alone": ranks_text(ranks),
+        "rank on its own": ranks_text(ranks),
         "battles": row.n_battles,
     }

@@ -130,13 +130,14 @@ def plot_strata(board: Board, axis: str = "") -> Plot:
     panels = {}
     for dimension, each in _axes(board, axis):
         overall = {row.model: row.rating for row in board.rows(dimension)}
+        level = float(np.mean(list(overall.values()))) - each["center"]
         strata = list(each["boards"])
         off = np.full((len(overall), len(strata)), np.nan)
         for j, part in enumerate(each["boards"].values()):
             for row in part["ratings"]:
                 if row["n_battles"]:
                     i = list(overall).index(row["model"])
-                    off[i, j] = row["rating"] - overall[row["model"]]
+                    off[i, j] = row["rating"] - (overall[row["model"]] - level)
         odd = {(d["model"], d["stratum"]) for d in each["deviations"]}
         bold = np.array([[(model, name) in odd for name in strata] for model in overall])
         panels[dimension] = (list(overall), strata, off, bold)

@@ -212,7 +212,7 @@ def test_a_folder_and_a_pattern_are_rated_like_one_file(folder: Path) -> None:
     ("words", "why"),
     [
         (("--method", "elo"), "need --method bradley-terry"),
-        (("--also", "x.csv"), "--also and --panel hold all battles"),
+        (("--also", "x.csv"), "--also, --by and --panel hold all battles"),
         (("--dimension", "tone"), "no dimension 'tone'; found: none"),
         (("--set", "covariates=length"), "covariates are not streamed"),
         (

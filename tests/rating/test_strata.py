@@ -1,5 +1,6 @@
 """Boards per stratum: pooled where strata agree, apart where they do not, silent on few prompts."""
 
+from dataclasses import replace
 from math import log as ln
 from pathlib import Path
 from typing import Any
@@ -122,8 +123,10 @@ def test_strata_of_files_and_records(tmp_path: Path, pilot_record: Path) -> None
 
 
 def test_win_difference_by_hand() -> None:
-    """Nine of twelve questions won: 9/12 − 3/12 = 0.5; by the jackknife of a mean, its standard
-    error is √(0.75 / 11), and t with 11 degrees of freedom is 2.20099.
+    """Nine of twelve questions won: 9/12 − 3/12 = 0.5. The jackknife of a mean has the variance
+    0.75 / 11, so the battles are worth 11 independent ones; Wilson's interval of 3/4 at t = 2.20099
+    (11 degrees of freedom) is 0.4223 to 0.9249. Of a perfect record of twelve its lower end is
+    12 / (12 + t²), never 1.
     """
     log = BattleLog.from_battles(
         Battle(model_a="x", model_b="y", winner="model_a" if n < 9 else "model_b",
@@ -131,7 +134,10 @@ def test_win_difference_by_hand() -> None:
     )  # fmt: skip
     x, y = win_differences(log)["x"], win_differences(log)["y"]
     assert x.value == -y.value == 0.5
-    assert x.low == pytest.approx(0.5 - 2.20099 * (0.75 / 11) ** 0.5, abs=1e-4)
-    assert x.high == 1.0
+    assert (x.low, x.high) == pytest.approx((2 * 0.4223 - 1, 2 * 0.9249 - 1), abs=3e-4)
+    assert (y.low, y.high) == pytest.approx((1 - 2 * 0.9249, 1 - 2 * 0.4223), abs=3e-4)
+    perfect = win_differences(replace(log, outcome=np.zeros(12, np.int8)))["x"]
+    assert perfect.low == pytest.approx(2 * 12 / (12 + 2.20099**2) - 1, abs=1e-4)
+    assert (perfect.value, perfect.high) == (1.0, pytest.approx(1.0))
     few = win_differences(log.select(range(9)))["x"]
     assert few == (1.0, None, None)

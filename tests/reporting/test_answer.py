@@ -33,13 +33,13 @@ def test_who_is_first_and_who_cannot_be_told_apart() -> None:
     """Nine of ten is first with more than 99 %; 26 and 24 of 50 are open."""
     votes = won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
     assert order(taste(votes)["taste"]) == (
-        "taste: ann is first (P > 99%); bob and cy cannot be told apart. Best first: ann, bob, cy."
+        "taste: ann is first (P > 99%); bob and cy are not separable. Best first: ann, bob, cy."
     )
     alike = order(taste(votes, margin=500)["taste"])
     assert "bob and cy are equivalent within 500 points" in alike
     votes = won("ann", "bob", 26, 24) + won("ann", "cy", 45, 5) + won("bob", "cy", 45, 5)
     said = order(taste(votes)["taste"])
-    assert said.startswith("taste: the first place is open between ann and bob (ann above bob: P ")
+    assert said.startswith("taste: first place: ann and bob are not separable (ann above bob: P ")
     assert "cy" not in said.partition("Best first")[0]
 
 
@@ -115,7 +115,9 @@ def test_the_box_says_who_judged_what_where_and_for_how_much(pilot: tuple[Judgme
     assert any("compares words, not meaning" in each for each in box.caveats)
     assert f"This run used {n} of {bank} prompts." in box.caveats
     assert "is not usable" in box.said[0], "a pilot is about its judge"
-    assert any(each.startswith("clinical_utility: no answer, for this judge") for each in box.said)
+    assert any(
+        each.startswith("clinical_utility: the demo judge cannot apply") for each in box.said
+    )
     assert any(each.startswith("calibration: ") and "Best first" in each for each in box.said)
     assert json.loads((record / "answer.json").read_text())["said"] == box.said
     table = tournament_tables.verdict_counts(study)

@@ -58,23 +58,23 @@ def test_the_leaderboard_of_a_placement(tmp_path: Path) -> None:
         {
             "rank": n, "model": each.model, "rating": f"{each.rating:.0f}",
             "95% interval": f"{each.ci_low:.0f} to {each.ci_high:.0f}",
-            "possible ranks": ranks_text(ranges[each.model]),
+            "rank range": ranks_text(ranges[each.model]),
             f"P({NEW} above)": "–" if each.model == NEW else probability(chance[each.model]),
-            "battles": each.n_battles, "decided by": "judge" if each.model == NEW else "people",
+            "battles": each.n_battles, "rated by": "judge" if each.model == NEW else "people",
         }
         for n, each in enumerate(joint.ratings, 1)
     ]  # fmt: skip
     assert shown.marked == joint.order.index(NEW)
     alone = ranks_text(claims.single_rank_ranges(joint)[NEW])
     assert f"hold for all models at once; for {NEW} alone: {alone}." in shown.text
-    assert "People's votes: cast in 2023." in shown.text
+    assert "Human votes: cast in 2023." in shown.text
     placed = placed_among("ann", "bob", "cy", NEW)
     assert placed.hidden is not None
     rows = {row["placed by"]: row for row in placement.ways(placed).rows}
     for name, rating in (
         ("joint fit", placed.joint[NEW]),
         ("others held fixed", placed.anchored[NEW]),
-        ("people's own votes, set aside", placed.hidden),
+        ("its human votes (held out)", placed.hidden),
     ):
         row, span = rows[name], f"{rating.ci_low:.0f} to {rating.ci_high:.0f}"
         assert (row["rating"], row["battles"]) == (f"{rating.rating:.0f}", rating.n_battles)
@@ -83,9 +83,9 @@ def test_the_leaderboard_of_a_placement(tmp_path: Path) -> None:
     assert moved > 1
     assert f"by at most {moved:.1f} points" in placement.ways(placed).text
     told, own = placement.answer(placed), placed.joint[NEW]
-    assert told.startswith(f"{NEW} is placed at rank {placed.joint.order.index(NEW) + 1} of 4, ")
+    assert told.startswith(f"{NEW}: estimated rank {placed.joint.order.index(NEW) + 1} of 4 (")
     assert f"{own.rating:.0f} ({own.ci_low:.0f} to {own.ci_high:.0f})" in told
-    assert told.endswith(f"by {placed.n_judged} judged battles.")
+    assert told.endswith(f"from {placed.n_judged} judged battles, judge error unknown.")
     placed = placed_among("ann", "bob", "cy", NEW)
     plot = placement.forest(placed, "simulated")
     (ax,) = plot.figure.axes
@@ -95,7 +95,7 @@ def test_the_leaderboard_of_a_placement(tmp_path: Path) -> None:
     assert any(f"Where does this judge put {NEW}?" in text for text in texts(plot))
     labelled = {line.get_label(): line.get_xdata()[0] for line in ax.lines}
     assert placed.hidden is not None
-    assert labelled["joint fit, where this judge puts it"] == placed.joint[NEW].rating
+    assert labelled["joint fit, judge error unknown"] == placed.joint[NEW].rating
     assert labelled["others held fixed"] == placed.anchored[NEW].rating
     assert labelled["by people's own votes, set aside"] == placed.hidden.rating
     points = {float(line.get_xdata()[0]) for line in ax.lines}
@@ -113,19 +113,19 @@ def test_the_calibration_in_words() -> None:
     found = placed.calibration
     assert found is not None
     told = " ".join(placement.calibration(placed).text.split())
-    assert f"battles that people and the judge both decided {found.n_shared} " in told
+    assert f"battles decided by human votes and by the judge {found.n_shared} " in told
     assert f"same winner, where both name one {100 * found.agreement:.1f}% " in told
-    assert f"a clear verdict is worth {found.worth:.3f} of a win " in told
+    assert f"a clear verdict counts {found.worth:.3f} of a win " in told
 
 
 def test_few_verdicts(tmp_path: Path) -> None:
     """A model without an interval is shown with dashes, in tables and pictures alike."""
     placed = placed_among("ann", "bob", "cy", NEW, n=8)
     assert placed.joint[NEW].ci_low is None
-    assert [row_of(placed)[name] for name in ("95% interval", "possible ranks")] == ["–", "–"]
+    assert [row_of(placed)[name] for name in ("95% interval", "rank range")] == ["–", "–"]
     assert {row[f"P({NEW} above)"] for row in placement.board(placed).rows} == {"–"}
     assert "nan" not in placement.ways(placed).html
-    assert "possible ranks of it alone –," in placement.answer(placed)
+    assert "rank – on its own," in placement.answer(placed)
     assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")
 
 
@@ -196,10 +196,8 @@ def told_of(placed: Placed) -> list[str]:
 def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
     """A judge's error is shown everywhere, or said to be unknown in every place."""
     told = told_of(placed_among("ann", "bob", "cy", NEW))
-    assert sum("where this judge puts it" in text for text in told) >= 3
-    for text in told:
-        assert "with this judge's error" not in text
-        assert "people would" not in text or "is not known" in text
+    assert sum("error unknown" in text or "error is unknown" in text for text in told) >= 3
+    assert not any("including the judge error" in text for text in told)
     error = JudgeError(sd=80.0, n_models=6, n_shared=900)
     placed = replace(placed_among("ann", "bob", "cy", NEW), judge_error=error)
     wide = placed.cautious
@@ -212,5 +210,5 @@ def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
             for s in getattr(c, "get_segments", list)()]  # fmt: skip
     assert any(s[0][0] == pytest.approx(wide.ci_low) for s in bars)
     told = told_of(placed)
-    assert any("80 points (SD) from people's ratings, as 6 other models show" in t for t in told)
-    assert not any("where this judge puts it" in text for text in told)
+    assert any("80 points (SD), estimated from 6 other models" in t for t in told)
+    assert not any("unknown" in text for text in told)

@@ -12,7 +12,6 @@ from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.gate import Level, UnfitJudgeError
 from arena_kit.judging.quality.judge import agree, cheapest
 from arena_kit.reporting import judge_report
-from arena_kit.reporting.answer import QUESTIONS
 from arena_kit.runs.tournament.judge import Judgments
 from arena_kit.runs.tournament.judge_report import JudgeComparison
 from tests import samples
@@ -243,7 +242,7 @@ def test_a_paid_judge_stands_beside_the_embedded_one(emulator: Emulator) -> None
     assert len({row["stratum"] for row in suite if row["measure"] == "attacks_worked"}) == 1 + 10
     assert loaded(record.path / "judge_gate.json")["sentence"] == first.gate.sentence
     assert answer["said"][0] == first.gate.sentence
-    assert (answer["question"], answer["facts"]["labels"]) == (QUESTIONS["judge_report"], "none")
+    assert answer["facts"]["labels"] == "sample/simulated_labels.csv.gz"
 
 
 def test_a_record_of_hashes_says_what_it_leaves_out() -> None:

@@ -24,7 +24,7 @@ def test_numbers_are_the_records(kit: Path, pilot_record: Path) -> None:
     manifest = paper.manifest
     settled = manifest["counts"]["judgments"].values()
     flow = paper.flow()
-    assert flow["pairs excluded: inconsistent"] == sum(each["inconsistent"] for each in settled)
+    assert flow["pairs inconsistent"] == sum(each["inconsistent"] for each in settled)
     assert flow["pairs judged"] == sum(manifest["counts"]["pairs"].values())
     held = " ".join(
         (pilot_record / name).read_text() for name in ("manifest.json", "board.json")
@@ -32,6 +32,7 @@ def test_numbers_are_the_records(kit: Path, pilot_record: Path) -> None:
     known = {*re.findall(r"\d+(?:\.\d+)?", held)}
     # 95 % intervals, the level in percent, odds of 10 to 1, the number of models and years of works
     known |= {"95", "10", "1", str(len(manifest["entrants"]))}
+    known |= {f"{manifest['analysis']['rating'][name]:g}" for name in ("center", "scale")}
     text = re.sub(r"\[[a-z]+\d{4}\]", "", (kit / "methods.txt").read_text())
     assert {*re.findall(r"\d+(?:\.\d+)?", text)} <= known
     card = read_json(kit / "data_card.json")

@@ -152,7 +152,7 @@ def test_every_artifact(record: Path) -> None:
     rows, wide, told = found.pop("ratings"), found.pop("with_judge_error"), found.pop("interval")
     assert found == {"arena": "test arena", "model": "new", "judge_model": JUDGE,
                      "n_bootstraps": 100, "seed": 3}  # fmt: skip
-    assert "where this judge puts it" in told
+    assert "do not include the judge error" in told
     (own,) = [row for row in rows if row["model"] == "new"]
     assert wide["ci_low"] < own["ci_low"] < own["ci_high"] < wide["ci_high"]
     for row in rows:
@@ -239,7 +239,7 @@ def test_placement_summary(record: Path) -> None:
     assert (new["votes"], alone["n_battles"]) == (50, 50)
     assert abs(new["rating"] - 1050) < 60, "planted"
     assert new["ci_high"] - new["ci_low"] < alone["ci_high"] - alone["ci_low"]
-    worth = re.search(r"^50 votes on new .* worth about (\d+) votes on it:", found["in_votes"])
+    worth = re.search(r"^50 votes on new .* worth about (\d+) votes:", found["in_votes"])
     assert worth is not None
     assert int(worth[1]) > 50
     assert found["together"]["disagreements"] == []
@@ -247,8 +247,9 @@ def test_placement_summary(record: Path) -> None:
     board, model = summary["board"], summary["model"]
     rank = [row["model"] for row in board["ratings"]].index(model) + 1
     row = board["ratings"][rank - 1]
-    place = f"{model} is placed at rank {rank} of {len(board['ratings'])}, {board['heading']}: "
-    assert box["answer"][0].startswith(f"{place}{row['rating']:.0f} (")
+    place = f"{model}: estimated rank {rank} of {len(board['ratings'])} ("
+    assert box["answer"][0].startswith(place)
+    assert f", rating {row['rating']:.0f} (" in box["answer"][0]
     assert summary["in_votes"] in box["said"]
     assert board["caution"] in box["caveats"]
     assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
@@ -373,7 +374,7 @@ def test_run_placement(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     report = (record / "report.html").read_text(encoding="utf-8")
     assert not re.search("<script|Warning", report)
     assert "simulated, no person voted" in report
-    assert "yew (187): fewer than 500 human battles" in report
+    assert "all have at least 300 human battles" in report
     assert_rated_again(record, home)
 
 
@@ -441,7 +442,7 @@ def test_the_sample_from_an_arena_file_to_a_place(
     wide = loaded(record.path / "elo_ratings.json")["with_judge_error"]
     span = f"{wide['ci_low']:.0f} to {wide['ci_high']:.0f}"
     assert span in shown
-    assert "with this judge's error" in shown
+    assert "including the judge error" in shown
     assert span in placement.board(study.placed, study.verdicts.plan.note).html
     assert study.placed.judge_error is not None
     assert study.placed.cautious is not None
@@ -516,7 +517,7 @@ def test_prompts_and_responses_of_ones_own(workspace: Path) -> None:
     assert set(tournament.sample.opponents) == {"aspen", "birch", "cedar"}
     assert study.placed.calibration is not None
     assert study.placed.judge_error is None, "three models do not show a judge's error"
-    assert placement.board(study.placed).title.endswith("where this judge puts it")
+    assert placement.board(study.placed).title.endswith("judge error unknown")
     kept = read_prompts(publish_placement(study).path / "inputs" / "prompts.jsonl")
     assert all(prompt.gold_answer for prompt in [*tournament.sample.prompts, *kept])
 
@@ -558,7 +559,7 @@ def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[s
     assert study.placed.calibration is None
     assert "too few battles" in study.facts["verdicts"]
     assert study.placed.judge_error is None
-    assert "where this judge puts it" in placement.board(study.placed).title
+    assert "judge error unknown" in placement.board(study.placed).title
 
 
 def test_the_bill_is_within_the_forecast(workspace: Path, emulator: Emulator) -> None:

@@ -458,7 +458,7 @@ def test_9_2_deficits() -> None:
     found = model_detail(board, "m0")
     assert not found.prompts
     assert len(found.trend) == 10
-    assert "names no prompts" in str(model_pages.breakdown([found], "prompt"))
+    assert "no prompts" in str(model_pages.breakdown([found], "prompt"))
     model_pages.deficits([found], board)
 
 

@@ -117,8 +117,8 @@ class Gate:
     @property
     def brief(self) -> str:
         """What to do with the judge's verdicts and the first reasons, in ten words or so."""
-        worst = {f.measure.rule: f for f in reversed(self.findings) if f.level is self.level}
-        why = [] if self.level is Level.TRUSTED else [_briefly(f) for f in worst.values()]
+        worst = [_worst(each) for each in _reasons(self).values()]
+        why = [] if self.level is Level.TRUSTED else [_briefly(finding) for finding in worst]
         why.sort(key=lambda words: words.endswith(_UNKNOWN))
         level = "use with caution" if self.level is Level.CAUTION else self.level
         return ", ".join([f"Judge: {level}", *why[:_REASONS]]) + "."
@@ -244,12 +244,22 @@ def _level(measure: Measure, rule: Rule) -> tuple[Level, tuple[str, ...]]:
 
 def _by_rule(gate: Gate) -> Iterator[str]:
     """The reasons for the judge's level, one per rule: the worst dimension, and the others."""
+    for own in _reasons(gate).values():
+        worst = _worst(own)
+        others = [f.measure.dimension for f in own if f is not worst and f.measure.dimension]
+        yield worst.reason + (f" (also on {', '.join(others)})" if others else "")
+
+
+def _reasons(gate: Gate) -> dict[str, list[Finding]]:
+    """The findings that make the judge's level, by rule."""
     by_rule: dict[str, list[Finding]] = {}
     for finding in gate.findings:
         if finding.level is gate.level:
             by_rule.setdefault(finding.measure.rule, []).append(finding)
-    for own in by_rule.values():
-        pick = min if own[0].rule.least else max
-        worst = pick(own, key=lambda finding: finding.measure.value or 0.0)
-        others = [f.measure.dimension for f in own if f is not worst and f.measure.dimension]
-        yield worst.reason + (f" (also on {', '.join(others)})" if others else "")
+    return by_rule
+
+
+def _worst(findings: Sequence[Finding]) -> Finding:
+    """The worst of the findings of one rule."""
+    pick = min if findings[0].rule.least else max
+    return pick(findings, key=lambda finding: finding.measure.value or 0.0)

@@ -474,9 +474,8 @@ def _judge_error(placed: Placed) -> str:
 
 
 _INTERVAL = (
-    "ci_low, ci_high, ranks and above of the placed model hold the evidence alone: where this "
-    "judge puts it; with_judge_error also holds how far this judge is from people, null where "
-    "unknown, and is what the board shows"
+    "ci_low, ci_high, ranks and above of the placed model do not include the judge error; "
+    "with_judge_error does (null where unknown), as the board"
 )
 
 

@@ -84,14 +84,19 @@ class Paper(NamedTuple):
             f"{flow['prompts in the bank']:,} prompts ({dimensions})."
         )
         graded = " and by how much" if settings["graded"] else ""
+        once = flow["pairs judged in one order"]
+        or_one = f" or, for {once:,} pairs, in one" if once else ""
         yield (
-            f"Each pair was judged by {judge} in both presentation orders [zheng2023], which said "
-            f"which response is better{graded}; settings: {_listed(manifest['judge']['settings'])}."
+            f"Each pair was judged by {judge} in both presentation orders{or_one} [zheng2023]; it "
+            f"said which response is better{graded}. Its settings: "
+            f"{_listed(manifest['judge']['settings'])}."
         )
+        dropped = manifest["analysis"]["rating"]["inconsistent"] == "drop"
         yield (
-            f"Of {flow['pairs judged']:,} pairs, {flow['pairs excluded: inconsistent']:,} were "
-            "excluded because the verdict changed with presentation order, and "
-            f"{flow['pairs excluded: incomplete']:,} because a verdict was missing."
+            f"Of {flow['pairs judged']:,} pairs, the verdict changed with presentation order in "
+            f"{flow['pairs inconsistent']:,}; these were "
+            f"{'excluded' if dropped else 'counted as ties'}. "
+            f"{flow['pairs excluded: incomplete']:,} were excluded because a verdict was missing."
         )
         if self.board.gate:
             yield self.board.gate.sentence
@@ -138,7 +143,7 @@ class Paper(NamedTuple):
         manifest = self.manifest
         settled = manifest["counts"]["judgments"].values()
         verdicts = manifest["counts"]["verdicts"].values()
-        kinds = ("winner", "tie", "inconsistent", "incomplete")
+        kinds = ("winner", "tie", "inconsistent", "incomplete", "one_order")
         sums = {kind: sum(each.get(kind, 0) for each in settled) for kind in kinds}
         return {
             "prompts in the bank": manifest["bank_size"],
@@ -147,10 +152,11 @@ class Paper(NamedTuple):
             "pairs judged": sum(sums.values()),
             "verdicts asked for": sum(sum(each.values()) for each in verdicts),
             "verdicts readable": sum(each.get("ok", 0) for each in verdicts),
-            "pairs excluded: inconsistent": sums["inconsistent"],
+            "pairs judged in one order": sums["one_order"],
+            "pairs inconsistent": sums["inconsistent"],
             "pairs excluded: incomplete": sums["incomplete"],
-            "pairs rated: a winner": sums["winner"],
-            "pairs rated: a tie": sums["tie"],
+            "pairs judged in both orders: a winner": sums["winner"],
+            "pairs judged in both orders: a tie": sums["tie"],
         }
 
     def checklist(self) -> Table:

@@ -579,7 +579,7 @@ def plan_manifest(plan: Plan) -> dict[str, Any]:
         "seeds": {"shuffle": method.seed, "subset": seed},
         "rating": {"method": "permutation-elo", "settings": asdict(method)},
         "analysis": {
-            "rating": asdict(tournament.elo.bradley_terry(plan.looks)),
+            "rating": asdict(plan.rating["method"]),
             "level": level(plan.looks),
             "gate": {name: asdict(rule) for name, rule in plan.rules.items()},
         },

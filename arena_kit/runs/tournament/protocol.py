@@ -23,6 +23,10 @@ from arena_kit.runs.record.record import open_record
 FILE = "protocol.json"
 VERSION = 1
 _SHOWN = 60
+#: Parameters that say which pairs are judged; the last four are those of adaptive runs.
+_SAMPLING = (
+    "strata", "limit_pairs", "seed", "first_share", "round_share", "hopeless_below", "max_rounds",
+)  # fmt: skip
 _CLAIM = re.compile(r"^(?P<above>.+?) above (?P<below>.+?) on (?P<dimension>.+)$")
 
 
@@ -60,7 +64,7 @@ def fixed(manifest: Mapping[str, Any]) -> dict[str, Any]:
     return {
         "notebook": manifest["mode"],
         "prompts": manifest["prompt_set"]["sha256"],
-        "sampling": {name: parameters.get(name) for name in ("strata", "limit_pairs", "seed")}
+        "sampling": {name: parameters.get(name) for name in _SAMPLING}
         | {"only_entrant": judge["only_entrant"]},
         "entrants": sorted(manifest["entrants"]),
         "responses": {
@@ -146,8 +150,10 @@ def _short(value: Any) -> str:
 
 
 def primary_claims(protocol: Mapping[str, Any], board: Board) -> list[dict[str, Any]]:
-    """How each primary claim ended: decided, reversed or open, at 95 % for all of them at once."""
-    share = 1 - 0.025 / max(1, len(protocol["primary"]))
+    """How each primary claim ended: decided, reversed or open, at the level of the protocol for all
+    of them at once.
+    """
+    share = 1 - (1 - protocol["fixed"]["level"]) / 2 / max(1, len(protocol["primary"]))
     out = []
     for text in protocol["primary"]:
         above, below, dimension = Claim(*_CLAIM.match(text).groups())  # type: ignore[union-attr]
