@@ -110,7 +110,7 @@ def _default(value: object, kind: object) -> str:
               help="Read the battles in parts, so that memory stays small (default: for a folder "
               "or pattern, and for files from 5 million rows or 1 GB of text).")  # fmt: skip
 @click.option("--report", type=cli.FILE, metavar="PAGE",
-              help="Also write a page (.html) with board and figures, and a run record.")  # fmt: skip
+              help="Also write a page (.html) of board and figures, and a record.")  # fmt: skip
 @cli.cluster_option
 @cli.json_option()
 @reading_options
