@@ -288,7 +288,9 @@ def _streams(
 def _large(spec: Method, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     small = file.stat().st_size < _SMALL and file.suffix.lower() != ".parquet"
-    if not isinstance(spec, BradleyTerry) or spec.covariates or small:
+    if not isinstance(spec, BradleyTerry) or small:
+        return False
+    if spec.covariates or spec.interval != "sandwich":
         return False
     from arena_kit.battles.on_disk import better_streamed
 
