@@ -97,8 +97,6 @@ def _followed(pair: Stability, dimension: Dimension) -> dict[str, Any]:
         "above": pair.above,
         "below": pair.below,
         "ordered_at_every_k": pair.ordered_everywhere,
-        "smallest_ordered_k": pair.smallest_ordered_k,
-        "lowest_k_tried": pair.lowest_k_tried,
         "evidence": tournament_tables.evidence_state(pair, dimension),
         "by_k": {
             f"{k:g}": {
