@@ -132,7 +132,7 @@ def rate_command(
     inside, is rated with that record's settings, so the board of its report comes out again, and
     with --method elo the Elo beside it. Only Bradley–Terry says which orders are decided, how few
     votes they rest on and how many more the open ones need. Several judges on the same pairs vote
-    as a --panel.
+    as a --panel; with --set judges=like_these claims are about a further judge like these.
     """
     name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
     if given.report and given.report.suffix.lower() != ".html":
@@ -193,8 +193,7 @@ def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespac
         panel_fields = {"panel": jury.as_dict(), "notes": jury.sentences}
     _warn_if_long(spec, len(battles))
     with _patience(lambda: f"rating {len(battles):,} battles"):
-        judged = recorded is not None and recorded.gate is not None
-        board = rate(battles, spec, margin=margin, judged=judged)
+        board = rate(battles, spec, margin=margin)
     return board.model_copy(update=panel_fields), battles
 
 
@@ -288,9 +287,9 @@ def _streams(
 def _large(spec: Method, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     small = file.stat().st_size < _SMALL and file.suffix.lower() != ".parquet"
-    if not isinstance(spec, BradleyTerry) or small:
+    if not isinstance(spec, BradleyTerry) or small or spec.covariates:
         return False
-    if spec.covariates or spec.interval != "sandwich":
+    if spec.interval != "sandwich" or spec.judges != "these":
         return False
     from arena_kit.battles.on_disk import better_streamed
 

@@ -78,8 +78,9 @@ def rate_boards(
     """Ratings of every dimension (or of one `only`) that has one, and why the others have none;
     `start` hears of every pass.
     """
-    if method.covariates:
-        raise base.RatingError("covariates are not streamed; rate fewer battles in memory")
+    if method.covariates or method.judges == "like_these":
+        what = "covariates are" if method.covariates else "judges='like_these' is"
+        raise base.RatingError(f"{what} not streamed; rate fewer battles in memory")
     rows = stream.cells.log.dimension_rows()
     rows = {name: rows[name] for name in rows if only in (None, name)}
     boards, unrated = base.each_rated(
@@ -190,6 +191,7 @@ def _by_rows(
             scarce=np.any([too_few(str(c.way), c.seen, c.shares) for c in added], axis=0),
             pieces=min(cut.pieces for cut in added),
             these_voters=these,
+            questions=next((round(c.pieces) for c in added if c.way == "question"), 0),
         )
         dropped = board.dropped
         yield method.in_points(board.log, dropped, evidence, pooled[i], fit, priors, spread, none)
