@@ -45,8 +45,8 @@ class PairOrder:
 
     `reversed`: decided in the reverse order. `gap`: the upper one's lead in Bradley–Terry points,
     None where one of them has too little evidence. `more`: the further votes, distributed as now,
-    that should turn an unresolved order into `becomes` if the gap stays the same; `weeks`: how
-    long they take at the current rate. None where no feasible number suffices, or without times.
+    that turn an unresolved order into `becomes` with a power of 50 %; `weeks`: how long they take
+    at the current rate. None where no feasible number suffices, or without times.
     """
 
     above: str

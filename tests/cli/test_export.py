@@ -1,10 +1,8 @@
 """`arena-kit runs export`: battles and ratings for other tools."""
 
 import csv
-import hashlib
 import json
 import re
-import shutil
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -88,11 +86,10 @@ def test_a_file_becomes_one_table_of_ratings(file: Path, votes: BattleLog, tmp_p
     uncertainty = result["score_details"]["uncertainty"]
     assert uncertainty["confidence_interval"]["lower"] == best.ci_low
     assert uncertainty["standard_error"]["value"] == best.extra["se"]
-    assert "llm_scoring" not in result["metric_config"]
 
 
-def test_a_tournament_record_names_its_judge_and_rubric(pilot_record: Path, tmp_path: Path) -> None:
-    """Each dimension's result has the judge and the rubric's own text."""
+def test_a_tournament_record_names_its_judge(pilot_record: Path, tmp_path: Path) -> None:
+    """Documents name the judge; the table has the board's ratings and Elo beside them."""
     out = tmp_path / "out"
     done = export(pilot_record, "--to", "every-eval-ever", "--out", out, *PUBLISHED)
     assert done.exit_code == 0, done.stderr
@@ -100,10 +97,8 @@ def test_a_tournament_record_names_its_judge_and_rubric(pilot_record: Path, tmp_
     assert set(found) == {"aspen", "birch", "cedar", "dogwood"}
     results = {x["evaluation_result_id"]: x for x in found["aspen"]["evaluation_results"]}
     assert len(results) == 3 * 2
-    judging = results["clinical-sample.calibration::bradley-terry"]["metric_config"]["llm_scoring"]
-    assert judging["judges"][0]["model_info"]["id"] == "baseline/lexical-v1"
-    rubric = (pilot_record / "inputs/rubrics/calibration.md").read_text()
-    assert judging["input_prompt"] == rubric
+    told = results["clinical-sample.calibration::bradley-terry"]["source_data"]
+    assert told["additional_details"]["judge_model"] == "baseline/lexical-v1"
     words = ("--to", "csv", "--dimension", "calibration")
     export(pilot_record, *words, "--out", tmp_path / "r.csv")
     rows = {(row["method"], row["model"]): row for row in rows_of(tmp_path / "r.csv")}
@@ -115,23 +110,6 @@ def test_a_tournament_record_names_its_judge_and_rubric(pilot_record: Path, tmp_
         assert (float(elo["rating"]), float(elo["ci_low"])) == (
             row.beside["elo"].rating, row.beside["elo"].ci_low
         )  # fmt: skip
-
-
-def test_a_record_that_stands_alone_has_its_rubric(pilot_record: Path, tmp_path: Path) -> None:
-    """The rubric is found in inputs/ by its SHA-256, under whatever name."""
-    record = shutil.copytree(pilot_record, tmp_path / "record")
-    (record / "inputs/rubrics/tone.md").write_text("Which is shorter?\n")
-    manifest = json.loads((record / "manifest.json").read_text())
-    pin = manifest["rubrics"]["calibration"] | {
-        "sha256": hashlib.sha256(b"Which is shorter?\n").hexdigest()
-    }
-    changed = manifest | {"model": "aspen", "rubrics": {"calibration": pin}}
-    (record / "manifest.json").write_text(json.dumps(changed))
-    export(record, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
-    found = documents(tmp_path / "e")
-    told = found["aspen"]["evaluation_results"][0]["metric_config"]["llm_scoring"]
-    assert told["input_prompt"] == "Which is shorter?\n"
-    assert "llm_scoring" not in found["birch"]["evaluation_results"][0]["metric_config"]
 
 
 def test_a_policy_record_gives_its_board(workspace: Path, tmp_path: Path) -> None:
@@ -187,26 +165,6 @@ def test_refused(file: Path, tmp_path: Path, words: list[str] | None, why: str) 
     done = export(what[0], "--out", tmp_path / "out.csv", *what[1:])
     assert (done.exit_code, why in done.stderr) == (2, True), done.stderr
     assert len(done.stderr.splitlines()) == 1
-
-
-def test_judges_that_a_file_names_stand_in_its_documents(tmp_path: Path) -> None:
-    """Each dimension's result names its own judges; what they were told is not in the file."""
-    file = tmp_path / "judged.jsonl"
-    row = {"model_a": "x", "model_b": "y", "source": "llm-judge"}
-    rows = [
-        row | {"winner": winner, "dimension": dimension, "judge_model": judge}
-        for dimension, judge in (("tone", "acme/one"), ("tone", "acme/two"), ("wit", "acme/one"))
-        for winner in ("model_a", "model_b")
-    ]
-    file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    export(file, "--to", "every-eval-ever", "--out", tmp_path / "e", *PUBLISHED)
-    judges = {
-        result["evaluation_name"]: [
-            judge["model_info"]["id"] for judge in result["metric_config"]["llm_scoring"]["judges"]
-        ]
-        for result in documents(tmp_path / "e")["x"]["evaluation_results"]
-    }
-    assert judges == {"judged.tone": ["acme/one", "acme/two"], "judged.wit": ["acme/one"]}
 
 
 def test_hostile_names_do_nothing(tmp_path: Path) -> None:

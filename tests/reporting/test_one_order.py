@@ -107,4 +107,4 @@ def test_a_placement_has_one_order() -> None:
     assert [row["model"] for row in placement.board(placed).rows] == best_first
     assert from_the_top(placement.forest(placed)) == [best_first] * 2
     at = best_first.index("new") + 1
-    assert f"rank {at} of 4" in placement.answer(placed)
+    assert f"rank {at} of 4" in placement.brief(placed)[0]

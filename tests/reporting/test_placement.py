@@ -82,10 +82,10 @@ def test_the_leaderboard_of_a_placement(tmp_path: Path) -> None:
     moved = max(abs(placed.joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     assert moved > 1
     assert f"by at most {moved:.1f} points" in placement.ways(placed).text
-    told, own = placement.answer(placed), placed.joint[NEW]
-    assert told.startswith(f"{NEW}: estimated rank {placed.joint.order.index(NEW) + 1} of 4 (")
-    assert f"{own.rating:.0f} ({own.ci_low:.0f} to {own.ci_high:.0f})" in told
-    assert told.endswith(f"from {placed.n_judged} judged battles, judge error unknown.")
+    told, own = placement.brief(placed), placed.joint[NEW]
+    assert told[0].startswith(f"{NEW}: estimated rank {placed.joint.order.index(NEW) + 1} of 4 (")
+    assert f"{own.rating:.0f} (95% interval {own.ci_low:.0f} to {own.ci_high:.0f})" in told[0]
+    assert told[1] == "Judge error: unknown."
     placed = placed_among("ann", "bob", "cy", NEW)
     plot = placement.forest(placed, "simulated")
     (ax,) = plot.figure.axes
@@ -125,7 +125,7 @@ def test_few_verdicts(tmp_path: Path) -> None:
     assert [row_of(placed)[name] for name in ("95% interval", "rank range")] == ["–", "–"]
     assert {row[f"P({NEW} above)"] for row in placement.board(placed).rows} == {"–"}
     assert "nan" not in placement.ways(placed).html
-    assert "rank – on its own," in placement.answer(placed)
+    assert "(– on its own," in placement.brief(placed)[0]
     assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")
 
 
@@ -190,7 +190,7 @@ def told_of(placed: Placed) -> list[str]:
     """Every text in which a placement is told: tables, picture, answer in words."""
     tables, picture = (placement.board(placed), placement.ways(placed)), placement.forest(placed)
     legend = [t.get_text() for t in picture.figure.legends[0].get_texts()]
-    return [*(t.text for t in tables), *texts(picture), placement.answer(placed), *legend]
+    return [*(t.text for t in tables), *texts(picture), *placement.brief(placed), *legend]
 
 
 def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
@@ -205,7 +205,7 @@ def test_a_judge_whose_error_is_unknown_promises_nothing() -> None:
     span = f"{wide.ci_low:.0f} to {wide.ci_high:.0f}"
     assert row_of(placed)["95% interval"] == span
     assert span in placement.ways(placed).text
-    assert span in placement.answer(placed)
+    assert span in placement.brief(placed)[0]
     bars = [s for c in placement.forest(placed).figure.axes[0].collections
             for s in getattr(c, "get_segments", list)()]  # fmt: skip
     assert any(s[0][0] == pytest.approx(wide.ci_low) for s in bars)

@@ -218,19 +218,20 @@ def test_placement_summary(record: Path) -> None:
     ratings = loaded(record / "elo_ratings.json")["ratings"]
     joint = {row["model"]: row for row in found["joint"]}
     assert all(joint[row["model"]]["rating"] == row["rating"] for row in ratings)
-    assert set(found["above"]) == {"joint", "anchored"}
-    for way, above in found["above"].items():
+    assert set(found["above"]) == {"joint", "anchored", "board"}
+    for above in found["above"].values():
         assert set(above) == set(NAMES)
         chances = [above[row["model"]] for row in ratings if row["model"] != "new"]
         assert chances == sorted(chances), "the higher the other, the less probable"
-        assert all(1 <= row["ranks"][0] <= row["ranks"][1] <= 6 for row in found[way])
+    for row in (*found["joint"], *found["anchored"]):
+        assert 1 <= row["ranks"][0] <= row["ranks"][1] <= 6
     assert found["left_out"] == {"rare": 25}
     assert found["calibration"]["n_shared"] >= 200
     assert found["ranks_alone"].keys() == {"joint", "anchored", "board"}
-    (placed,) = [row["ranks"] for row in found["board"]["ratings"] if row["model"] == "new"]
+    board = loaded(record / "board.json")
+    (placed,) = [row for row in board["ratings"] if row.get("marked")]
     best, worst = found["ranks_alone"]["board"]
-    assert placed[0] <= best <= worst <= placed[1], "all at once is no narrower"
-    found = loaded(record / "placement.json")
+    assert placed["ranks"][0] <= best <= worst <= placed["ranks"][1], "no narrower all at once"
     together = {row["model"]: row for row in found["together"]["ratings"]}
     assert set(together) == {"new", *NAMES}
     others = [r["rating"] for r in found["together"]["people"] if r["model"] != "new"]
@@ -243,15 +244,11 @@ def test_placement_summary(record: Path) -> None:
     assert worth is not None
     assert int(worth[1]) > 50
     assert found["together"]["disagreements"] == []
-    box, summary = loaded(record / "answer.json"), loaded(record / "placement.json")
-    board, model = summary["board"], summary["model"]
-    rank = [row["model"] for row in board["ratings"]].index(model) + 1
-    row = board["ratings"][rank - 1]
-    place = f"{model}: estimated rank {rank} of {len(board['ratings'])} ("
-    assert box["answer"][0].startswith(place)
-    assert f", rating {row['rating']:.0f} (" in box["answer"][0]
-    assert summary["in_votes"] in box["said"]
-    assert board["caution"] in box["caveats"]
+    box = loaded(record / "answer.json")
+    assert box["answer"][0].startswith(f"new: estimated rank {placed['rank']} of 6 (")
+    assert f", rating {placed['rating']:.0f} (" in box["answer"][0]
+    assert found["in_votes"] in box["said"]
+    assert board["dimensions"][0]["sentences"][0] in box["caveats"]
     assert box["gate"] == loaded(record / "judge_gate.json")["sentence"]
     assert box["facts"]["judge"] == f"{JUDGE}, verdicts of verdicts.jsonl"
 
@@ -557,7 +554,7 @@ def test_too_few_shared_battles_after_all(workspace: Path, sample_params: dict[s
     few = {"n_shared": 210, "n_battles": 50, "n_bootstraps": 100}  # some will be inconsistent
     study = placed_model(**sample_params | few)
     assert study.placed.calibration is None
-    assert "too few battles" in study.facts["verdicts"]
+    assert "too few battles" in placement.calibration(study.placed).text
     assert study.placed.judge_error is None
     assert "judge error unknown" in placement.board(study.placed).title
 
@@ -648,10 +645,10 @@ def test_answers_and_verdicts_that_failed(workspace: Path, emulator: Emulator) -
 
     emulator.settings.behaviour = answer
     verdicts = judge_placement(plan)
-    told = verdicts.facts | place(verdicts).facts
-    assert told["answers made"] == "20 ok, 1 refused"
+    assert verdicts.facts["answers made"] == "20 ok, 1 refused"
     uses = sum(p.prompt_id == entrant[1].prompt_id for p in sample.battles)
-    assert f"of 21 drawn count, {uses} lack a usable verdict" in told["judged battles"]
+    told = place(verdicts).answer().facts["compared"]
+    assert f"of 21 drawn count, {uses} lack a usable verdict" in told
     rows = jsonl(verdicts.record.path / "inputs" / "responses" / "responses_newcomer.jsonl")
     assert len(rows) == 21
     assert [r["response_text"] for r in rows if r["diagnostics"]["status"] == "refused"] == [""]

@@ -12,10 +12,10 @@ from scipy.stats import studentized_range
 
 from arena_kit import BattleLog, BradleyTerry, Glicko2, RatingError
 from arena_kit.battles.log import Labels
+from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy import constants
-from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
+from arena_kit.policy.constants import Phase, Policy, PromptScores, Threshold
 from arena_kit.policy.order import Verdict
-from arena_kit.policy.ratings import legacy_elo
 from arena_kit.policy.rules import Badge
 from arena_kit.reporting import policy_tables
 from arena_kit.reporting.html import clean_html
@@ -215,7 +215,9 @@ def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
 def test_12_phases(votes: BattleLog, board: Leaderboard) -> None:
     """12: phases 1, 2 publish legacy Elo, 3 the conservative score beside Elo, 4 without."""
     shadow, lanes = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
-    elo = legacy_elo(votes, LegacyElo())
+    elo = Arena(
+        Policy(), votes.models, votes.prompts, rng=np.random.default_rng(), battles=votes
+    ).elo
     assert list(shadow.order) == sorted(elo, key=lambda model: -elo[model])
     assert [row.official_rank for row in shadow.rows] == [1, 2, 3, 4, 5, 6]
     assert sorted(row.conservative_rank for row in shadow.rows) == [1, 2, 3, 4, 5, 6]

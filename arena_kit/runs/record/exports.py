@@ -9,7 +9,6 @@ import hashlib
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -17,10 +16,10 @@ from typing import Any, Literal
 from uuid import UUID
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import DataError, file_hash, read_text, write_csv, write_json
+from arena_kit.files import DataError, file_hash, write_csv, write_json
 from arena_kit.reporting.board import Board, BoardRow, MethodRating
 from arena_kit.runs.record.battles import judges_of
-from arena_kit.runs.record.record import find_root, open_record, package_versions
+from arena_kit.runs.record.record import open_record, package_versions
 
 COLUMNS = (
     "dimension", "model", "method", "settings", "rating", "ci_low", "ci_high", "interval",
@@ -88,32 +87,14 @@ _LEVEL = {"confidence_level": 0.95}
 _UNKNOWN = {"deployment_type": "unknown", "model_availability": "unknown"}
 
 
-#: The judges of a dimension and what they were told, as the schema's `llm_scoring` says it.
-Judging = Mapping[str, Any]
-
-
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where ratings come from; `token` stays the same when they are exported again.
-
-    `judging` is by dimension, and of `placed` alone where one model was placed among others that
-    people rated.
-    """
+    """Where ratings come from; `token` stays the same when they are exported again."""
 
     collection: str
     token: str
     details: Mapping[str, str] = field(default_factory=dict)
-    judging: Mapping[str, Judging] = field(default_factory=dict)
-    placed: str = ""
     evaluated_at: str | None = None
-
-    def judge_of(self, row: RatingRow) -> Judging | None:
-        """Who judged what a rating rests on; None where people did, or nobody knows."""
-        if self.placed not in ("", row["model"]):
-            return None
-        if self.placed:
-            return next(iter(self.judging.values()), None)
-        return self.judging.get(row["dimension"])
 
 
 def record_provenance(record: Path) -> Provenance:
@@ -122,29 +103,23 @@ def record_provenance(record: Path) -> Provenance:
     tournament = manifest.get("tournament", {})
     arena = str(manifest.get("arena") or tournament.get("name") or record.name)
     pins = {name: (manifest.get(name) or {}).get("sha256") for name in _INPUTS}
+    details = {f"{name}_sha256": pin for name, pin in pins.items() if pin}
+    judge = (manifest.get("judge") or {}).get("model")
     return Provenance(
         collection=arena,
         token=f"{manifest.get('mode')}_{manifest.get('started_at')}",
-        details={f"{name}_sha256": pin for name, pin in pins.items() if pin},
-        judging=_judging(record, manifest),
-        placed=str(manifest.get("model") or ""),
+        details=details | ({"judge_model": judge} if judge else {}),
         evaluated_at=manifest.get("finished_at"),
     )
 
 
 def file_provenance(file: Path, battles: BattleLog) -> Provenance:
     """Where the ratings of a battles file come from: its name, its bytes, the judges it names."""
-    digest, name = file_hash(file), file.name.partition(".")[0]
-    judges = {dimension: judges_of(log) for dimension, log in battles.by_dimension().items()}
+    digest, judges = file_hash(file), ", ".join(judges_of(battles))
     return Provenance(
-        collection=name,
+        collection=file.name.partition(".")[0],
         token=digest[:12],
-        details={"battles_sha256": digest},
-        judging={
-            dimension: _scoring(models, "not in the file", {})
-            for dimension, models in judges.items()
-            if models
-        },
+        details={"battles_sha256": digest} | ({"judge_model": judges} if judges else {}),
     )
 
 
@@ -223,15 +198,15 @@ def _result(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
             "source_type": "other",
             "additional_details": dict(provenance.details),
         },
-        "metric_config": _metric(row, provenance),
+        "metric_config": _metric(row),
         "score_details": _score(row),
     }
 
 
-def _metric(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
+def _metric(row: RatingRow) -> dict[str, Any]:
     """The metric; a rating has no bounds, which the schema spells as texts."""
     plain = (str, int, float, bool)
-    config: dict[str, Any] = {
+    return {
         "metric_id": f"arena-kit.{row['method']}",
         "metric_name": _NAMES.get(row["method"], f"Bradley–Terry rating, {row['method']}"),
         "metric_kind": "elo",
@@ -245,8 +220,6 @@ def _metric(row: RatingRow, provenance: Provenance) -> dict[str, Any]:
         "min_score": "-Infinity",
         "max_score": "Infinity",
     }
-    judging = provenance.judge_of(row)
-    return config | ({"llm_scoring": judging} if judging else {})
 
 
 def _score(row: RatingRow) -> dict[str, Any]:
@@ -265,56 +238,6 @@ def _score(row: RatingRow) -> dict[str, Any]:
     }
     known = {name: value for name, value in uncertainty.items() if value is not None}
     return score | {"uncertainty": known}
-
-
-def _judging(record: Path, manifest: Mapping[str, Any]) -> dict[str, Judging]:
-    """Who judged each dimension, by which rubric; of battles that were judged elsewhere, only by
-    whom.
-    """
-    model = manifest.get("judge", {}).get("model")
-    if not model:
-        return {}
-    lexical = {"kind": "compares words, no language model"} if model.startswith("baseline/") else {}
-    settings = manifest["judge"].get("settings")
-    shared = lexical | ({"settings": json.dumps(settings, sort_keys=True)} if settings else {})
-    rubrics = manifest.get("rubrics", {})
-    if not rubrics:
-        unknown = "not in the record: these battles were judged elsewhere"
-        return {"": _scoring([model], unknown, shared)}
-    return {
-        name: _scoring(
-            [model],
-            _rubric(record, manifest, name),
-            shared
-            | {
-                "rubric_version": str(rubric["version"]),
-                "rubric_sha256": str(rubric["sha256"]),
-                "orders": "both; a judgment whose orders disagree has no winner",
-                "input_prompt": "the rubric, which stands after arena-kit's own header",
-            },
-        )
-        for name, rubric in rubrics.items()
-    }
-
-
-def _scoring(models: Iterable[str], prompt: str, details: Mapping[str, str]) -> Judging:
-    judges = [{"model_info": _model_info(model)} for model in models]
-    return {"judges": judges, "input_prompt": prompt, "additional_details": dict(details)}
-
-
-def _rubric(record: Path, manifest: Mapping[str, Any], dimension: str) -> str:
-    """The rubric that a dimension was judged by: the file in the record or else in the workspace
-    that has its SHA-256.
-    """
-    pin = manifest["rubrics"][dimension]["sha256"]
-    files = sorted(record.glob("inputs/**/*.md"))
-    settings = manifest.get("tournament", {}).get("dimensions", {}).get(dimension, {})
-    with suppress(DataError):  # a record may stand alone
-        files.append(find_root(record) / settings.get("rubric", ""))
-    for file in files:
-        if file.is_file() and file_hash(file) == pin:
-            return read_text(file)
-    return f"not in the record: the rubric with SHA-256 {pin}"
 
 
 def _place(folder: Path, parts: tuple[str, str, str], evaluation_id: str) -> Path:
