@@ -703,8 +703,8 @@ def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
         read_battles(path)
     assert str(refused.value) == (
         f"{path}: missing column winner for the nearest format, evalica; found: left, "
-        "right, vote, model_a; name the format with --format or the columns with --model-a, "
-        "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
+        "right, vote, model_a; name the format with format= or the columns with "
+        "columns=Columns(model_a=…, values={'left': 'model_a'})"
     )
     path = written(tmp_path / "votes.jsonl", CLEAN[:2])
     assert read_battles(path, format="arena-kit").voter is None

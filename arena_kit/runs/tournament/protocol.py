@@ -100,7 +100,7 @@ def digest(fields: Mapping[str, Any], claims: Sequence[str]) -> str:
 def freeze(manifest: Mapping[str, Any], claims: Sequence[str], path: Path) -> dict[str, Any]:
     """Write the protocol of a plan; a file that is there stays."""
     if path.exists():
-        raise DataError(f"{path} exists; a protocol is frozen once: name another file with --out")
+        raise DataError(f"{path} exists; a protocol is frozen once: name another file")
     named = [
         str(Claim.read(claim, manifest["entrants"], manifest["dimensions"])) for claim in claims
     ]
