@@ -54,7 +54,8 @@ SCALES = "Elo has not converged, so its scale is compressed; order and claims us
 #: What the columns of a table of neighbours count.
 REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
 POWER = (
-    f"Further: needed for 50% power at this gap, or not within reach: over {MOST:.0f} times these."
+    f"Further: so many decide the order with a chance of 50%; not within reach: over {MOST:.0f} "
+    "times as many as there are."
 )
 #: What methods are called where names must be Python's.
 _NAMES = {"bradley-terry": "bradley_terry", "permutation-elo": "elo", "glicko2": "glicko2"}
