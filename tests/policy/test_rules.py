@@ -352,7 +352,7 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
         "in the reverse order and 2 unresolved; in Bradley–Terry order, 4 of 8 are decided or "
         "equivalent; the votes decide e above d, against the board; nearest to a decision: h over "
         "i, about 1,500 more votes should show the reverse order (about 3 weeks at the current "
-        "rate); claims hold for prompts like these"
+        "rate); claims hold for similar prompts"
     )
     assert [pair.above for pair in found.by_votes] == list("abcedfig")
     assert [pair.settled for pair in found.by_votes] == [
