@@ -191,7 +191,18 @@ def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespac
     _warn_if_long(spec, len(battles))
     with _patience(lambda: f"rating {len(battles):,} battles"):
         board = rate(battles, spec, margin=margin)
-    return board.model_copy(update=panel_fields), battles
+    notes = [*_protocols(file, *given.also), *board.notes, *panel_fields.pop("notes", [])]
+    return board.model_copy(update=panel_fields | {"notes": notes}), battles
+
+
+def _protocols(*files: Path) -> list[str]:
+    """A warning where records are joined that were not made under one protocol."""
+    boards = [board for board in map(_recorded, files) if board]
+    found = {each.protocol["sha256"][:12] if each.protocol else "none" for each in boards}
+    if len(found) < 2:
+        return []
+    names = ", ".join(sorted(found))
+    return [f"The records have different protocols ({names}): their joint board is exploratory."]
 
 
 def _recorded(file: Path) -> Board | None:

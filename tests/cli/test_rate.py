@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import Board, BradleyTerry, Columns, PermutationElo, write_battles
+from arena_kit import (
+    Board,
+    BradleyTerry,
+    Columns,
+    PermutationElo,
+    rate,
+    read_battles,
+    write_battles,
+)
 from arena_kit.battles import on_disk
 from arena_kit.cli import rate as command
 from arena_kit.cli.imports import HowToRead
@@ -88,6 +96,21 @@ def test_a_record_is_rated_as_it_was(pilot_record: Path, tmp_path: Path) -> None
     done = call("rate", tmp_path, "--json")
     assert json.loads(done.stdout) == found
     assert "settings of the run record" in done.stderr
+
+
+def test_records_of_different_protocols_are_joined_with_a_warning(
+    led: Path, tmp_path: Path
+) -> None:
+    """Records of one protocol are joined in silence, of two with one sentence that names both."""
+    for name, protocol in (("one", "a" * 64), ("two", "b" * 64)):
+        (tmp_path / name).mkdir()
+        shutil.copy(led, tmp_path / name / "battles.jsonl")
+        board = rate(read_battles(led)).model_copy(update={"protocol": {"sha256": protocol}})
+        board.write(tmp_path / name / "board.json")
+    one, two = tmp_path / "one", tmp_path / "two"
+    said = f"different protocols ({'a' * 12}, {'b' * 12}): their joint board is exploratory"
+    assert [said in note for note in rated(one, "--also", two)["notes"]] == [True]
+    assert rated(one, "--also", one).get("notes", []) == []
 
 
 def test_the_board_of_a_run_in_the_terminal(
