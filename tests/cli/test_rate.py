@@ -162,18 +162,6 @@ def test_rate_says_what_is_decided(led: Path) -> None:
     assert note in call("rate", *words).stdout
 
 
-def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> None:
-    """12 to 8 turns round with five wins removed (7 to 8) or added (12 to 13)."""
-    file = tmp_path / "votes.jsonl"
-    write_battles(file, log_of(won("ann", "bob", 12, 8)))
-    assert rated(file)["dimensions"][0]["fragility"] == {
-        "above": "ann", "below": "bob", "removed": 5, "added": 5, "between": 20, "of": 20,
-        "sentence": "Reversing ann over bob needs 5 battles removed or 5 added (20 between them).",
-    }  # fmt: skip
-    write_battles(file, log_of(won("ann", "bob", 12, 8, 4)))
-    assert rated(file, "--set", "ties=davidson")["dimensions"][0]["fragility"] is None
-
-
 @pytest.mark.parametrize(
     ("words", "why"),
     [
