@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -646,44 +645,6 @@ def test_judges_and_shares_are_as_far_as_they_are_known(tmp_path: Path) -> None:
     log = read_battles(written(tmp_path / "annotations.json", rows))
     assert [b.share_a for b in log.to_battles()] == [None, 0.75, pytest.approx(0.1), None]
     assert len(log.prompts) == 1
-
-
-Votes = dict[tuple[str, ...], list[str]]
-
-
-def _by_question(path: Path, turn: int, voters: str = "") -> Votes:
-    """Who was preferred, per question and pair, by whom: names of models or `tie`."""
-    log = read_battles(path, covariates=["turn"])
-    assert log.covariates is not None
-    votes: Votes = {}
-    for each in log.select(log.covariates["turn"] == turn).to_battles():
-        if (each.voter or "").startswith(voters):
-            name = {"model_a": each.model_a, "model_b": each.model_b}.get(str(each.winner), "tie")
-            key = (str(each.question_id), *sorted((each.model_a, each.model_b)))
-            votes.setdefault(key, []).append(name)
-    return votes
-
-
-@pytest.mark.parametrize(
-    ("turn", "judge", "people"),
-    [
-        (1, [(886, 1343), (727, 859)], [(454, 721), (388, 479)]),
-        (2, [(871, 1325), (731, 864)], [(471, 707), (388, 474)]),
-    ],
-)
-def test_agreement_on_mt_bench_is_the_published_table(
-    turn: int, judge: list[tuple[int, int]], people: list[tuple[int, int]], data: Path
-) -> None:
-    """Table 5 of Zheng et al. 2023, exactly."""
-    folder = data / "mtbench_human_gpt4"
-    gpt4 = _by_question(folder / "gpt4_pair.csv.gz", turn)
-    experts = _by_question(folder / "human.csv.gz", turn, "expert")
-    met = [(g, e) for key, votes in experts.items() for g in gpt4.get(key, []) for e in votes]
-    twice = [pair for votes in experts.values() for pair in combinations(votes, 2)]
-    for pairs, (every, decisive) in ((met, judge), (twice, people)):
-        named = [(x, y) for x, y in pairs if "tie" not in (x, y)]
-        assert (sum(x == y for x, y in pairs), len(pairs)) == every
-        assert (sum(x == y for x, y in named), len(named)) == decisive
 
 
 def test_the_published_counts_add_up(data: Path) -> None:

@@ -263,7 +263,7 @@ def test_3_objectives(report: WeeklyReport) -> None:
         (Verdict.DECIDED, 0, True),
         (Verdict.EQUIVALENT, 0, True),
         (Verdict.DECIDED, 1, False),
-        (Verdict.OPEN, 0, False),
+        (Verdict.UNRESOLVED, 0, False),
     ):
         churned = {**(report.churn or {}), "pairs_swapped": 1, "pairs_swapped_inside_bands": inside}
         assert met(replace(ordered(report, verdict), churn=churned))[0] is robust
@@ -469,7 +469,7 @@ def test_everything_can_be_drawn() -> None:
     pages = [model_detail(board, model) for model in board.order]
     shown = [
         *(table(report) for table in (tables.status, tables.fairness, tables.pairs, tables.churn,
-                                      tables.quality, tables.objectives, tables.confidence,
+                                      tables.objectives, tables.confidence,
                                       tables.lanes, tables.controls, tables.weekly)),
         tables.board(board), tables.order(board), tables.metrics(board), model_pages.summary(pages),
         model_pages.neighbours(pages, board),
