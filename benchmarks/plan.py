@@ -23,8 +23,10 @@ SHARE, PILOT, MOST = 0.975, 40, 1500
 
 def one(
     rng: np.random.Generator, models: int, power: float, *, assumed: bool
-) -> tuple[float, bool] | None:
-    """The number of prompts that is planned in one world, and whether they decide the claim."""
+) -> tuple[int, float, bool] | None:
+    """The number of prompts that is planned in one world, their power (more than asked for where
+    ten prompts are too many), and whether they decide the claim.
+    """
     skill = rng.normal(0, 100, models)
 
     def judged(prompts: int) -> BattleLog:
@@ -37,12 +39,13 @@ def one(
     gap = truth[above] - truth[below]
     if assumed and gap <= 0:
         return None
-    prompts = Effect.of(pilot, above, below, gap if assumed else None).prompts(power, SHARE)
+    effect = Effect.of(pilot, above, below, gap if assumed else None)
+    prompts = effect.prompts(power, SHARE)
     if prompts is None or prompts > MOST:
         return None
     rated = BradleyTerry()(judged(prompts))
     at = rated.models.index(above), rated.models.index(below)
-    return prompts, bool(claims.above(rated)[at] > SHARE)
+    return prompts, effect.power(prompts, SHARE), bool(claims.above(rated)[at] > SHARE)
 
 
 def main() -> None:
@@ -50,18 +53,19 @@ def main() -> None:
     parser.add_argument("--worlds", type=int, default=300)
     parser.add_argument("--seed", type=int, default=30)
     given = parser.parse_args()
-    print("models  planned  by            decided %  median prompts")
+    print("models  wanted  by            planned %  decided %  median prompts")
     for models in (4, 8):
-        for power in (0.5, 0.8, 0.9):
+        for power in (0.5, 0.8):
             for assumed in (False, True):
                 rng = np.random.default_rng([given.seed, models, int(100 * power), assumed])
-                rows: list[tuple[float, bool]] = []
+                rows: list[tuple[int, float, bool]] = []
                 while len(rows) < given.worlds:
                     rows += [row for row in [one(rng, models, power, assumed=assumed)] if row]
-                prompts, decided = np.array(rows, float).T
+                prompts, planned, decided = np.array(rows, float).T
                 by = "a gap assumed" if assumed else "the pilot    "
-                print(f"{models:6} {100 * power:8.0f}  {by} {100 * decided.mean():9.1f} "
-                      f"{np.median(prompts):15.0f}", flush=True)  # fmt: skip
+                print(f"{models:6} {100 * power:7.0f}  {by} {100 * planned.mean():9.1f} "
+                      f"{100 * decided.mean():10.1f} {np.median(prompts):15.0f}",
+                      flush=True)  # fmt: skip
 
 
 if __name__ == "__main__":
