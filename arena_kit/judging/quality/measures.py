@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles.content import spoken
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.judging.pairs.prompts import Response
 from arena_kit.judging.quality import estimates
@@ -156,7 +157,7 @@ class Calls:
 
 def lengths_of(responses: Mapping[tuple[str, str], Response]) -> Lengths:
     """The words of each response."""
-    return {cell: len(each.response_text.split()) for cell, each in responses.items()}
+    return {cell: len(spoken(each.response_text).split()) for cell, each in responses.items()}
 
 
 def _in_order(values: Sequence[str]) -> Labels:
