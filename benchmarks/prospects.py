@@ -1,14 +1,19 @@
-"""Is what `arena-kit cost` expects to be decided decided as often? Simulated, from pilot to run.
+"""Is what forecasts expect to be decided decided as often? Simulated, from pilot to run.
 
-    .venv/bin/python benchmarks/prospects.py             # 300 worlds per setting
+    .venv/bin/python benchmarks/prospects.py cost        # 300 worlds per setting
+    .venv/bin/python benchmarks/prospects.py power       # 400 worlds per setting
 
 Models of normal skills meet on every question, which each suit some of them (an effect of 150 Elo
 unless said otherwise); a pilot sees the first questions. Said is the mean chance of all neighbours
 of the pilot's ranking, came the share of them that the run decides; then both where the chance was
 said to be in a range. A run may judge the pilot's questions, too, or others only.
 
-Before that, design effects of judged sets in $ARENA_KIT_DATA (default ../shared/data): variances of
-neighbours' gaps, clustered by question, relative to as many independent battles of even models.
+`power`: of every pilot, one open order of those that a board gives a number of further prompts for,
+at random. Asked for a power of 50 and of 70 %, came is the share of them that the pilot and so many
+further prompts decide, given the share of open orders within reach.
+
+Before `cost`, design effects of judged sets in $ARENA_KIT_DATA (default ../shared/data): variances
+of neighbours' gaps, clustered by question, relative to as many independent battles of even models.
 """
 
 from __future__ import annotations
@@ -62,6 +67,11 @@ class Setting:
             f"{which}{effect}"
         )
 
+    @property
+    def pilot_title(self) -> str:
+        """What a row is called where only the pilot is given."""
+        return self.title.partition(" then")[0] + f" prompts, effects of {self.effect:.0f}"
+
 
 SETTINGS = (
     Setting(number=1, models=4, pilot=50, run=143, skills=150),
@@ -73,24 +83,90 @@ SETTINGS = (
 )
 
 
+#: Pilots behind the forecasts of a board, and the power that is asked for.
+POWER = (
+    Setting(number=11, models=2, pilot=40, run=0, skills=100),
+    Setting(number=12, models=4, pilot=30, run=0, skills=100),
+    Setting(number=13, models=6, pilot=20, run=0, skills=100),
+    Setting(number=14, models=8, pilot=20, run=0, skills=100, effect=75),
+    Setting(number=15, models=12, pilot=15, run=0, skills=100),
+)
+ASKED = (0.5, 0.7)
+
+
 def battles(setting: Setting, rng: np.random.Generator) -> tuple[BattleLog, BattleLog]:
     """The battles of a pilot and of the run after it."""
-    n = setting.models
     total = setting.run if setting.repeats else setting.pilot + setting.run
+    log = judged(setting, rng.normal(0, setting.skills, setting.models), range(total), rng)
+    first = log.clusters() < setting.pilot
+    return log.select(first), log if setting.repeats else log.select(~first)
+
+
+def judged(
+    setting: Setting, skill: Floats, questions: range, rng: np.random.Generator
+) -> BattleLog:
+    """The battles of all models on some questions."""
+    n, total = setting.models, len(questions)
     pairs = np.stack(np.triu_indices(n, 1)).astype(np.int32)
     question, pair = np.divmod(np.arange(total * pairs.shape[1]), pairs.shape[1])
-    skill = rng.normal(0, setting.skills, n)
     level = skill + rng.normal(0, setting.effect, (total, n))
     a, b = pairs[:, pair]
     p = 1 / (1 + 10 ** ((level[question, b] - level[question, a]) / 400))
     tie, u = 1.4 * p * (1 - p), rng.random(len(p))
     outcome = np.select([u < p - tie / 2, u < p + tie / 2], [0, 2], 1).astype(np.int8)
-    labels = Labels(np.array([f"q{i:05d}" for i in range(total)], object), question.astype("i4"))
-    log = BattleLog(
+    labels = Labels(np.array([f"q{i:05d}" for i in questions], object), question.astype("i4"))
+    return BattleLog(
         models=tuple(f"m{i:02d}" for i in range(n)), a=a, b=b, outcome=outcome, question_id=labels
     )
-    run = log if setting.repeats else log.select(question >= setting.pilot)
-    return log.select(question < setting.pilot), run
+
+
+def asked_and_came(setting: Setting, worlds: int) -> tuple[dict[float, Floats], list[float]]:
+    """Whether so many further prompts decided an order, by the power that was asked for, of every
+    world that has one within reach; and the shares of open orders that are.
+    """
+    came: dict[float, list[bool]] = {power: [] for power in ASKED}
+    reach: dict[float, list[bool]] = {power: [] for power in ASKED}
+    for world in range(worlds):
+        rng = np.random.default_rng([SEED, setting.number, world])
+        skill = rng.normal(0, setting.skills, setting.models)
+        pilot = judged(setting, skill, range(setting.pilot), rng)
+        before = BradleyTerry()(pilot)
+        for power in ASKED:
+            waiting = [p for p in claims.neighbours(before, power=power) if p.state == "unresolved"]
+            reach[power] += [bool(pair.prompts) for pair in waiting]
+            if within := [pair for pair in waiting if pair.prompts]:
+                pair = within[rng.integers(len(within))]
+                more = range(setting.pilot, setting.pilot + (pair.prompts or 0))
+                after = BradleyTerry()(BattleLog.joined(pilot, judged(setting, skill, more, rng)))
+                at = after.models.index(pair.above), after.models.index(pair.below)
+                clear = claims.decided(after)
+                came[power].append(bool(clear[at] or clear[at[::-1]]))
+    shares = [float(np.mean(each or [0])) for each in reach.values()]
+    return {power: np.array(each, float) for power, each in came.items()}, shares
+
+
+def print_power(worlds: int) -> None:
+    """Print the table of forecasts of a board."""
+    print(f"{worlds} worlds per setting, seed {SEED}; in %.\n")
+    print("| models, pilot | asked 50: came | within reach | asked 70: came | within reach |")
+    print("| --- | --- | --- | --- | --- |")
+    every: dict[float, list[float]] = {power: [] for power in ASKED}
+    for setting in POWER:
+        came, reach = asked_and_came(setting, worlds)
+        cells = [setting.pilot_title]
+        for power, share in zip(ASKED, reach, strict=True):
+            every[power].extend(came[power])
+            cells += [_share(came[power]), f"{100 * share:.0f}"]
+        print(f"| {' | '.join(cells)} |", flush=True)
+    fifty, seventy = (_share(np.array(each)) for each in every.values())
+    print(f"| all | {fifty} | | {seventy} | |")
+
+
+def _share(came: Floats) -> str:
+    """A share with its Monte-Carlo error."""
+    if not len(came):
+        return "–"
+    return f"{100 * came.mean():.1f} ± {100 * came.std() / np.sqrt(len(came)):.1f}"
 
 
 def said_and_came(setting: Setting, worlds: int, seed: int = SEED) -> tuple[Floats, Floats]:
@@ -146,8 +222,13 @@ def print_design_effects(data: Path) -> None:
 def main() -> None:
     """Print the design effects and the table."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--worlds", type=int, default=300)
-    worlds = parser.parse_args().worlds
+    parser.add_argument("what", choices=["cost", "power"], nargs="?", default="cost")
+    parser.add_argument("--worlds", type=int, default=0)
+    options = parser.parse_args()
+    if options.what == "power":
+        print_power(options.worlds or 400)
+        return
+    worlds = options.worlds or 300
     print_design_effects(Path(os.environ.get("ARENA_KIT_DATA", "../shared/data")))
     print(f"{worlds} worlds per setting, seed {SEED}; in %: said, came.\n")
     ranges = [f"{100 * low:.0f}–{min(100, 100 * high):.0f}" for low, high in pairwise(EDGES)]

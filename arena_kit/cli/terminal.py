@@ -54,7 +54,7 @@ def _fitted(fit: Mapping[str, float]) -> list[str]:
     """What was fitted beside the ratings, with standard errors."""
     lines = []
     for name, value in fit.items():
-        if not name.endswith("_se"):
+        if not name.endswith("_se") and not name.startswith("judges"):  # a note has those
             error = fit.get(f"{name}_se")
             label = "mean negative log-likelihood" if name == "nll" else name
             lines.append(f"{label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
@@ -63,7 +63,7 @@ def _fitted(fit: Mapping[str, float]) -> list[str]:
 
 def _show_open(board: Board) -> None:
     """The unresolved comparisons, with fragility and the further battles needed."""
-    waiting = sum(order.state == "open" for each in board.dimensions for order in each.orders)
+    waiting = sum(order.state == "unresolved" for each in board.dimensions for order in each.orders)
     if waiting:
         shown = board.orders(only_open=True, most=_SHOWN_ORDERS)
         show_table(replace(shown, title="Unresolved comparisons"))

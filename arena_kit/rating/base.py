@@ -75,7 +75,8 @@ class Rating:
 class Ratings:
     """The result of one method on one log, best first, with every setting that made it.
 
-    `traces` has a row per replay, `replicates` a row per resample of the evidence, both a
+    `n_questions` counts questions that are clusters of battles, 0 where they are not. `traces` has
+    a row per replay, `replicates` a row per resample of the evidence, both a
     column per model of `models` (name order). `covariance` is that of the ratings, where the
     method knows it, `profile` the likelihood that claims rest on; `fit` holds what was fitted
     beside them, under plain names. `engine` is what computed them where that can change their last
@@ -93,6 +94,7 @@ class Ratings:
     covariance: NDArray[np.float64] | None = field(default=None, repr=False)
     profile: Any = field(default=None, repr=False)
     fit: dict[str, float] = field(default_factory=dict)
+    n_questions: int = 0
     engine: str = field(default="", repr=False)
     notes: tuple[str, ...] = ()
 

@@ -19,19 +19,19 @@ _COLOURS: dict[Standing, str] = {
     "decided": fig.ACCENT,
     "equivalent": "#009e73",
     "hopeless": "#e69f00",
-    "open": fig.LINE,
+    "unresolved": fig.LINE,
 }
 
 
 def standings(rounds: Rounds) -> Table:
     """Neighbours of the last round: their gap with the interval of repeated looks, and whether
-    their order is decided, or would be with so many more calls.
+    their order is decided, or would be with so many further prompts.
     """
     needed = {
         (dimension, order.above, order.below): order.needed
         for dimension, each in rounds.items()
         if each and (rated := each[-1].ratings)
-        for order in orders_of(rated, judged=True)
+        for order in orders_of(rated)
     }
     rows = [
         {
@@ -41,7 +41,7 @@ def standings(rounds: Rounds) -> Table:
             "interval": span(pair.low, pair.high),
             "is": pair.standing,
             "chance with all calls": DASH if pair.standing == "decided" else f"{pair.chance:.0%}",
-            "more calls": needed.get((dimension, pair.above, pair.below)),
+            "further prompts": needed.get((dimension, pair.above, pair.below)),
         }
         for dimension, each in rounds.items()
         if each

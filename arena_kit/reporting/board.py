@@ -10,7 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import ceil, inf
+from math import inf
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -30,6 +30,7 @@ from arena_kit.rating.base import (
 )
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.forecast import MOST
 from arena_kit.rating.claims.power import Fragility, fragility
 from arena_kit.rating.win_difference import WinDifference, win_differences
 from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
@@ -45,19 +46,22 @@ FILE = "board.json"
 VERSION = 1
 #: What claims are about, in words.
 ABOUT = {
-    "prompts_like_these": "Results generalise to similar prompts.",
+    "similar_prompts": "Results generalise to similar prompts.",
     "these_prompts": "Results hold for these prompts; other prompts may give another order.",
 }
 #: Why the two ratings of a board differ.
 SCALES = "Elo has not converged, so its scale is compressed; order and claims use Bradley–Terry."
 #: What the columns of a table of neighbours count.
 REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
-POWER = "More: how many further ones decide it with a chance of 50%, if its gap stays as it is."
+POWER = (
+    f"Further: so many decide the order with a chance of 50%; not within reach: over {MOST:.0f} "
+    "times as many as there are."
+)
 #: What methods are called where names must be Python's.
 _NAMES = {"bradley-terry": "bradley_terry", "permutation-elo": "elo", "glicko2": "glicko2"}
 
 Method = Callable[[BattleLog], Ratings]
-State = Literal["decided", "equivalent", "open", "reversed"]
+State = Literal["decided", "equivalent", "unresolved", "reversed"]
 
 
 class _Part(BaseModel):
@@ -158,10 +162,11 @@ class Order(_Part):
     """Two neighbours of a dimension: `gap` points apart, their order `decided`, `equivalent` within
     the margin, `open`, or `reversed` (decided against the board's own order).
 
-    `probability`: that `above` is above `below`, for a pair named beforehand. `more`: battles of
-    the present mix that decide an open order with 50 % power if its gap stays; None
-    where that is out of reach. `calls`: the judge calls behind these. `removed`, `added`: the
-    fewest battles whose removal or addition reverses the order; None where none is known to.
+    `probability`: that `above` is above `below`, for a pair named beforehand. `more`: further
+    battles of the present mix that decide an open order with 50 % power; None where more than
+    forty times the present ones. `prompts`: on how many further questions, where these are
+    clusters. `removed`, `added`: the fewest battles whose removal or addition reverses the order;
+    None where none is known to.
     """
 
     above: str
@@ -170,7 +175,7 @@ class Order(_Part):
     gap: float | None
     probability: float | None = None
     more: int | None = None
-    calls: int | None = None
+    prompts: int | None = None
     removed: int | None = None
     added: int | None = None
 
@@ -180,11 +185,11 @@ class Order(_Part):
 
     @property
     def needed(self) -> str | None:
-        """How many more calls or battles an open order needs, to two digits."""
-        if self.state != "open":
+        """How many further prompts or battles an open order needs, to two digits."""
+        if self.state != "unresolved":
             return None
-        more = self.more if self.calls is None else self.calls
-        return "out of reach" if more is None else f"{claims.two_digits(more):,}"
+        more = self.more if self.prompts is None else self.prompts
+        return "not within reach" if more is None else f"{claims.two_digits(more):,}"
 
 
 class FirstPlace(_Part):
@@ -205,7 +210,7 @@ class Dimension(_Part):
     """What holds of one dimension beside its rows.
 
     `unrated`: why it has no rating, or which models have none. `fit`: what was fitted beside the
-    ratings. `about`: whether claims are about `prompts_like_these` or `these_prompts`. `looks`:
+    ratings. `about`: whether claims are about `similar_prompts` or `these_prompts`. `looks`:
     how often the board is read while battles come in; `level`: that of the span rule. `first`:
     who may be first. `tiers`: groups of models, each decidedly above all later ones. `decided`:
     for each model, whom it is decidedly above. `orders`: all neighbours, best first. `unplaced`:
@@ -434,9 +439,9 @@ class Board(_Part):
             (each.name, order)
             for each in self.dimensions
             for order in each.orders
-            if not only_open or order.state == "open"
+            if not only_open or order.state == "unresolved"
         ]
-        more = "more judge calls" if any(o.calls is not None for _, o in every) else "more battles"
+        more = f"further {'prompts' if any(o.prompts for _, o in every) else 'battles'}"
         several = len(self.dimensions) > 1
         return Table(
             rows=[
@@ -647,7 +652,6 @@ def rate(
     dimensions: Sequence[str] | None = None,
     models: Iterable[str] = (),
     margin: float = 0.0,
-    judged: bool = False,
     strata: Mapping[str, Mapping[str, str]] | None = None,
 ) -> Board:
     """The board of battles, a log or a pandas frame of them, dimension by dimension: a pure
@@ -667,8 +671,6 @@ def rate(
         Those that should be rated; who has no battle is named.
     margin
         Points within which neighbours count as equivalent.
-    judged
-        Whether each battle is a pair judged in both orders: open orders then name judge calls.
     strata
         On each axis, the stratum of each question: those have boards of their own.
     """
@@ -684,7 +686,7 @@ def rate(
         if absent := sorted({*models} - {*logs[name].models}):
             unrated[name] = f"{', '.join(absent)} (no battle)"
     by_elo = {name: r for name in results if elo and (r := rated_or_none(elo, logs[name]))}
-    more: Any = {"dimensions": names, "unrated": unrated, "margin": margin, "judged": judged}
+    more: Any = {"dimensions": names, "unrated": unrated, "margin": margin}
     return board_of(results, logs, beside={"elo": by_elo}, **more)
 
 
@@ -696,7 +698,6 @@ def board_of(
     dimensions: Sequence[str] | None = None,
     unrated: Mapping[str, str] | None = None,
     margin: float = 0.0,
-    judged: bool = False,
 ) -> Board:
     """The board of ratings that were made already, with `logs` to say how fragile it is and the
     figures of methods `beside` (such as `elo`), each by dimension.
@@ -724,7 +725,7 @@ def board_of(
             Dimension(
                 name=name,
                 **({"unrated": unrated[name]} if name in unrated else {}),
-                **_values(results.get(name), logs.get(name), margin, judged=judged),
+                **_values(results.get(name), logs.get(name), margin),
                 notes=_notes(results.get(name), _of(others, name)),
                 **_strata(results.get(name), logs.get(name)),
             )
@@ -791,9 +792,7 @@ def _win_differences(rated: Ratings, battles: BattleLog | None) -> dict[str, Win
     return win_differences(BradleyTerry(**rated.settings).kept(battles)[0])
 
 
-def _values(
-    rated: Ratings | None, battles: BattleLog | None, margin: float, *, judged: bool
-) -> dict[str, Any]:
+def _values(rated: Ratings | None, battles: BattleLog | None, margin: float) -> dict[str, Any]:
     """What holds of a dimension beside its rows; claims by Bradley–Terry alone."""
     if rated is None:
         return {}
@@ -801,12 +800,10 @@ def _values(
     if rated.method != "bradley-terry":
         return counted
     fragile = _fragility(rated, battles) if battles is not None else None
-    return counted | claims_of(rated, fragile, margin, judged=judged)
+    return counted | claims_of(rated, fragile, margin)
 
 
-def claims_of(
-    rated: Ratings, fragile: Fragility | None, margin: float = 0.0, *, judged: bool = False
-) -> dict[str, Any]:
+def claims_of(rated: Ratings, fragile: Fragility | None, margin: float = 0.0) -> dict[str, Any]:
     """Everything that may be said about the order of Bradley–Terry's ratings: fields of a
     `Dimension`.
     """
@@ -815,7 +812,7 @@ def claims_of(
     place = {model: n for n, model in enumerate(rated.models)}
     first = fragile and FirstPlace(**asdict(fragile.first), sentence=fragile.first.sentence)
     return {name: summary[name] for name in _SUMMARY} | {
-        "orders": orders_of(rated, fragile, margin, judged=judged),
+        "orders": orders_of(rated, fragile, margin),
         "fragility": first,
         "decided": {
             model: [other for other in rated.order if clear[place[model], place[other]]]
@@ -841,9 +838,7 @@ def _fragility(rated: Ratings, battles: BattleLog) -> Fragility | None:
         return None
 
 
-def orders_of(
-    rated: Ratings, fragile: Fragility | None = None, margin: float = 0.0, *, judged: bool = False
-) -> list[Order]:
+def orders_of(rated: Ratings, fragile: Fragility | None = None, margin: float = 0.0) -> list[Order]:
     """All neighbours of a ranking by Bradley–Terry, best first."""
     turned = {(each.above, each.below): each for each in (fragile.neighbours if fragile else ())}
     above, place = claims.above(rated), rated.models.index
@@ -857,16 +852,10 @@ def orders_of(
             more=pair.more,
             removed=(votes := turned.get((pair.above, pair.below))) and votes.removed,
             added=votes and votes.added,
-            **({"calls": _calls(rated, pair.more)} if judged else {}),
+            **({"prompts": pair.prompts} if rated.n_questions else {}),
         )
         for pair in claims.neighbours(rated, margin)
     ]
-
-
-def _calls(rated: Ratings, more: int | None) -> int | None:
-    """The judge calls behind so many more battles: two a pair, and some pairs give none."""
-    judged = rated.n_battles + sum(rated.dropped.values())
-    return None if more is None else 2 * ceil(more * judged / rated.n_battles)
 
 
 def _notes(rated: Ratings | None, beside: Mapping[str, Ratings]) -> list[str]:
@@ -883,7 +872,7 @@ def _apart_yet_open(rated: Ratings) -> list[str]:
     named = [
         f"{pair.above} and {pair.below}"
         for pair in claims.neighbours(rated)
-        if pair.state == "open"
+        if pair.state == "unresolved"
         and (rated[pair.above].ci_low or -inf) > (rated[pair.below].ci_high or inf)
     ]
     n = claims.looks(rated)

@@ -31,7 +31,7 @@ _DENSE = 8  # a table of clusters and models that is full to one part in so many
 #: What claims are about, and the clusters that make them so, the usual ones first: for prompts like
 #: these the questions are a sample of all that might be asked, for these prompts only votes are.
 CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
-    "prompts_like_these": ("both", "question"),
+    "similar_prompts": ("both", "question"),
     "these_prompts": ("voter", "battle"),
 }
 
@@ -83,7 +83,7 @@ class Evidence:
     counts, else 1. `pieces` is how many there are by the way that has fewer. `freedom` has the
     degrees of freedom of every gap, and of every rating on its diagonal; `scarce` are models with
     too little evidence for an interval. `these_voters` is the effective number of voters who are
-    too few to stand for others, 0 where they are not.
+    too few to stand for others, 0 where they are not. `questions` counts those that are clusters.
     """
 
     rows: Cells
@@ -94,6 +94,7 @@ class Evidence:
     scarce: NDArray[np.bool_]
     pieces: float
     these_voters: float = 0.0
+    questions: int = 0
 
     @classmethod
     def of(cls, log: BattleLog, x: Floats, cluster: Cluster) -> Evidence:
@@ -102,6 +103,7 @@ class Evidence:
         """
         ways, these = _ways(log, cluster)
         plain = not x.shape[1] and log.share_a is None
+        asked = int(ways["question"].max()) + 1 if "question" in ways else 0
         if log.question_id is None and log.voter is None and plain:
             return cls._counted(log)
         named = np.zeros(len(log), bool)
@@ -110,7 +112,7 @@ class Evidence:
         counts = np.where(named, 1.0, log.weights())
         cuts = {name: way for name, way in ways.items() if way.max() + 1 < len(log)}
         if not cuts and plain and np.array_equal(counts, log.weights()):
-            return replace(cls._counted(log), these_voters=these)
+            return replace(cls._counted(log), these_voters=these, questions=asked)
         rows, n = Cells.of(log, x), len(log.models)
         seen = {
             name: questions_seen(log.a, log.b, way, n) + log.per_model(counts - 1)
@@ -129,6 +131,7 @@ class Evidence:
             scarce=np.any(scarce, axis=0),
             pieces=min(_pieces(way, counts) for way in cuts.values() or [None]),
             these_voters=these,
+            questions=asked,
         )
 
     @classmethod

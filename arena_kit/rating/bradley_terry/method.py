@@ -14,6 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
 from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes, few_voters
+from arena_kit.rating.bradley_terry.judges import Judges, Sample, sentences
 from arena_kit.rating.bradley_terry.likelihood import (
     Cells,
     Fit,
@@ -79,6 +80,9 @@ class BradleyTerry:
         that are fewer than eight in effect are left out, and `notes` says so), or each `battle`
         by itself. With questions, claims generalise to similar prompts; without, about these
         prompts.
+    judges
+        Verdicts of several judges are about `these`, or about what a further judge `like_these`
+        would say: how far judges' own ratings lie apart is then added to the variance.
     looks
         How many times the board is read while battles come in: more looks need more evidence
         before an order is decided.
@@ -96,6 +100,7 @@ class BradleyTerry:
     covariates: tuple[str, ...] = ()
     interval: Literal["sandwich", "percentile"] = "sandwich"
     cluster: Cluster = "both"
+    judges: Sample = "these"
     resamples: int = 500
     seed: int = 0
     looks: int = 1
@@ -129,14 +134,24 @@ class BradleyTerry:
         pooled = pairs.pooled(evidence.rows)
         fit, priors = self.peak(log, evidence.rows, pairs, pooled)
         draws = np.empty((0, fit.n_models))
-        spread = covariance(fit, evidence)
+        narrow = spread = covariance(fit, evidence)
+        jury = Judges.of(log, replace(self, covariates=()).strengths)
+        if self.judges == "like_these":
+            freedom = np.minimum(evidence.freedom, len(jury.strength) - 1.0)
+            evidence, spread = replace(evidence, freedom=freedom), spread.copy()
+            spread[: len(freedom), : len(freedom)] += jury.further()
         if self.interval != "sandwich":
             draws = self.resampled(fit, evidence.votes(self.seed, self.resamples), priors)
         if len(draws) and evidence.voters is not None:
-            draws = stretched(
-                draws, fit.strength, covariance(fit, replace(evidence, voters=None)), spread
-            )
-        return self.in_points(log, dropped, evidence, pooled, fit, priors, spread, draws)
+            narrow = covariance(fit, replace(evidence, voters=None))
+        if len(draws) and narrow is not spread:
+            draws = stretched(draws, fit.strength, narrow, spread)
+        rated = self.in_points(log, dropped, evidence, pooled, fit, priors, spread, draws)
+        if len(jury.strength) < 2:
+            return rated
+        figures = jury.figures(log)
+        notes = (*rated.notes, *sentences(figures, len(jury.strength), self.judges))
+        return replace(rated, fit=rated.fit | figures, notes=notes)
 
     def in_points(
         self,
@@ -190,6 +205,7 @@ class BradleyTerry:
             covariance=shown_spread,
             profile=profile,
             fit=self._beside(counted, fit, spread),
+            n_questions=evidence.questions,
             notes=few_voters(evidence.these_voters),
         )
 

@@ -14,7 +14,7 @@ other ratings, their gap in standard errors. docs/claims.md has the levels that 
 import warnings
 from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from math import ceil
+from math import ceil, sqrt
 from math import log as ln
 from typing import Any, Literal, NamedTuple
 
@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
+from arena_kit.rating.claims.forecast import Spread, growth
 from arena_kit.rating.critical_values import (
     normal_cdf,
     normal_score,
@@ -34,14 +35,14 @@ from arena_kit.rating.resampling import percentiles
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-State = Literal["decided", "equivalent", "open"]
+State = Literal["decided", "equivalent", "unresolved"]
 
 #: The level of the span rule by the number of looks at a board, up to which it was measured;
 #: benchmarks/claims.py prints what it holds.
 LEVELS = {1: 0.95, 12: 0.985, 80: 0.995}
 _MORE_LOOKS = 0.999
-_NEVER = 1e9  # battles beyond any arena
 _SHOWN = 6  # names in a sentence
+OUT_OF_REACH = "not within reach of this prompt bank"
 
 
 class Gaps(NamedTuple):
@@ -144,55 +145,84 @@ def tiers(ratings: Ratings) -> tuple[tuple[str, ...], ...]:
 class Neighbours(NamedTuple):
     """Two neighbours of the ranking, and whether their order is decided.
 
-    `equivalent` is a gap that surely lies within the margin. `more` is how many more battles of
-    the present mix would decide an open order if its gap stays as it is; None where that is out
-    of reach.
+    `equivalent` is a gap that surely lies within the margin. `more` is how many further battles of
+    the present mix decide an open order with a power of 50 %, `prompts` on how many further
+    questions, where these are clusters; None where that is not within reach.
     """
 
     above: str
     below: str
     state: State
     more: int | None
+    prompts: int | None = None
 
 
-def neighbours(ratings: Ratings, margin: float = 0.0) -> tuple[Neighbours, ...]:
+def neighbours(ratings: Ratings, margin: float = 0.0, power: float = 0.5) -> tuple[Neighbours, ...]:
     """All neighbours of the ranking whose evidence reaches, best first."""
-    return between(ratings, pairwise(_known_order(ratings)), margin)
+    return between(ratings, pairwise(_known_order(ratings)), margin, power)
 
 
 def between(
-    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float = 0.0
+    ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float = 0.0, power: float = 0.5
 ) -> tuple[Neighbours, ...]:
     """Any two models, as neighbours of another order are: `above` is the one rated higher."""
     clear, alike = decided(ratings), equivalent(ratings, margin)
-    score, bar = deviates(ratings), _bars(ratings)
     index = {model: i for i, model in enumerate(ratings.models)}
-    out = []
+    likely, out = spread(ratings), []
     for one, other in pairs:
         above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
         at = index[above], index[below]
-        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        more = _more(ratings.n_battles, score[at], bar[at]) if state == "open" else 0
-        out.append(Neighbours(above, below, state, more))
+        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "unresolved"
+        times = _growth(ratings, likely, at, power) if state == "unresolved" else 1.0
+        counts = (_further(n, times) for n in (ratings.n_battles, ratings.n_questions))
+        out.append(Neighbours(above, below, state, *counts))
     return tuple(out)
 
 
 def until_equivalent(
     ratings: Ratings, pairs: Iterable[tuple[str, str]], margin: float
 ) -> tuple[int | None, ...]:
-    """How many more battles of the present mix would make two models equivalent if their gap stays
-    as it is; None where that is out of reach.
+    """How many further battles of the present mix show two models to be equivalent with a power of
+    50 %; None where that is not within reach.
     """
-    spare = _scores(ratings, margin - np.abs(_gap(ratings)))
     index = {model: i for i, model in enumerate(ratings.models)}
-    bar = neighbour_score(looks(ratings))
-    return tuple(_more(ratings.n_battles, spare[index[a], index[b]], bar) for a, b in pairs)
+    ats, likely = [(index[a], index[b]) for a, b in pairs], spread(ratings)
+    times = [_growth(ratings, likely, at, margin=margin) if margin else None for at in ats]
+    return tuple(_further(ratings.n_battles, each) for each in times)
 
 
-def _more(n_battles: int, score: float, bar: float) -> int | None:
-    """Battles that are missing, as the standard error falls with the root of their number."""
-    times = (bar / score) ** 2 if score > 0 else np.inf
-    return ceil(n_battles * (times - 1)) if n_battles * times < _NEVER else None
+def spread(ratings: Ratings) -> Spread:
+    """How far apart models are in truth, by those whose evidence reaches."""
+    index = [ratings.models.index(model) for model in _known_order(ratings)]
+    return Spread.of(ratings.values()[index], gap_errors(ratings)[np.ix_(index, index)])
+
+
+def _growth(
+    ratings: Ratings, likely: Spread, at: tuple[int, int], power: float = 0.5, margin: float = 0.0
+) -> float | None:
+    """How many times the present evidence decides an order with this power, or shows that its gap
+    lies within a margin; the standard error now is the one that gives the gap's deviate.
+    """
+    size, df, score = (abs(float(of(ratings)[at])) for of in (_gap, _freedom, deviates))
+    error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]
+    now, middle = float(error) ** 2, float(ratings.values()[list(at)].mean())
+    bars = span_scores(2 if margin else len(ratings.models), level(looks(ratings)))
+    bars = bars if margin else (0.0, *bars[_spans(ratings)[at] :])
+
+    def chance(times: float) -> float:
+        then = now / times
+        bar = likely.bar(middle, now, sqrt(then), 1 - 1 / times, bars)
+        t = float(t_score(bar, times * (df + 1) - 1))
+        limit = margin - t * sqrt(then) if margin else t * sqrt(then)
+        beyond = likely.beyond(size, now, then, 1 / times, limit)
+        return (1 - beyond) * (limit > 0) if margin else beyond
+
+    return growth(chance, power)
+
+
+def _further(n: int, times: float | None) -> int | None:
+    """How many of `n` are missing to so many times of them."""
+    return ceil(n * (times - 1)) if n and times else None
 
 
 def equivalent(ratings: Ratings, margin: float) -> Bools:
@@ -207,7 +237,7 @@ def equivalent(ratings: Ratings, margin: float) -> Bools:
 
 
 def about(ratings: Ratings) -> str:
-    """What the claims are about: `prompts_like_these` where questions count as a sample,
+    """What the claims are about: `similar_prompts` where questions count as a sample,
     `these_prompts` where only the votes do.
     """
     cluster = ratings.settings.get("cluster", "both")
@@ -254,13 +284,16 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     counts = {state: sum(p.state == state for p in pairs) for state in ("decided", "equivalent")}
     alike = f", equivalent within {margin:g} points: {counts['equivalent']}" if margin else ""
     text = f"Adjacent pairs decided: {counts['decided']} of {len(pairs)}{alike}"
-    waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
+    waiting = [(p.more, p) for p in pairs if p.state == "unresolved" and p.more is not None]
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])
+        n, unit = (nearest.prompts, "prompts") if nearest.prompts else (more, "battles")
         text += (
             f"; the next, {nearest.above} above {nearest.below}, needs about "
-            f"{two_digits(more):,} more battles"
+            f"{two_digits(n):,} further {unit} for 50 % power"
         )
+    elif any(pair.state == "unresolved" for pair in pairs):
+        text += f"; the others are {OUT_OF_REACH if ratings.n_questions else 'not within reach'}"
     groups = len(tiers(ratings))
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
 

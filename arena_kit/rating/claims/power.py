@@ -11,9 +11,8 @@ the same pair, the same outcome.
 **Power**: how sure a gap will be after a planned run follows from who meets whom how often (the
 information of Bradley–Terry), scaled so that it agrees with the standard errors of the earlier
 battles, or by a design effect that is assumed. Where the gap will then lie follows from the earlier
-battles, from how many of these the planned run repeats, and from how far apart models are in truth:
-gaps that were estimated from little are too large, and are shrunk as empirical Bayes does (Efron
-and Morris 1975).
+battles, from how many of these the planned run repeats, and from how far apart models are in truth
+(`forecast`).
 """
 
 from collections.abc import Callable
@@ -33,7 +32,8 @@ from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
 from arena_kit.rating.claims import claims
-from arena_kit.rating.critical_values import t_score
+from arena_kit.rating.claims.forecast import chance_beyond
+from arena_kit.rating.critical_values import span_scores, t_score
 
 _MOST_REFITS = 60
 _TIED = 1e-9  # a gap that is rounding
@@ -274,17 +274,7 @@ def chance_decided(gap: float, variance: float, shrinks: float, looks: int = 1) 
     if isnan(variance):
         return 1.0
     bar = claims.neighbour_score(looks) * sqrt(shrinks * variance)
-    return chance_beyond(gap, bar, sqrt((1 - shrinks) * variance))
-
-
-def chance_beyond(gap: float, bar: float, moves: float) -> float:
-    """How probable it is that a gap clears the bar, on either side, once it has moved by a normal
-    deviate of so many points.
-    """
-    if not moves:
-        return float(abs(gap) > bar)
-    after = NormalDist(gap, moves)
-    return 1 - after.cdf(bar) + after.cdf(-bar)
+    return float(chance_beyond(gap, bar, sqrt((1 - shrinks) * variance)))
 
 
 def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
@@ -299,9 +289,8 @@ def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
         covariance(information(worth * met)) for met in (meetings.earlier, meetings.planned)
     )
     both = before @ information(worth * meetings.repeated) @ after
-    errors, bar = claims.gap_errors(ratings), _bar(meetings.questions)
-    truth = 2 * true_variance(ratings)
-    found = []
+    errors, bars = claims.gap_errors(ratings), span_scores(len(ratings.models), claims.level(1))
+    likely, found = claims.spread(ratings), []
     for above, below in pairwise(ratings.order):
         i, j = ratings.models.index(above), ratings.models.index(below)
         now = float(errors[i, j]) ** 2
@@ -309,12 +298,11 @@ def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
             continue
         scale = now / gap_variance(before, i, j)
         then, shared = (scale * gap_variance(each, i, j) for each in (after, both))
-        gap = ratings[above].rating - ratings[below].rating
-        kept, same = truth / (truth + now), shared / now
-        mean = gap * (same + (1 - same) * kept)
-        moves = sqrt(max(0.0, (1 - same) ** 2 * kept * now + then - same**2 * now))
+        high, low = ratings[above].rating, ratings[below].rating
         error = sqrt(then)
-        chance = chance_beyond(mean, bar * error, moves)
+        moved = likely.bar((high + low) / 2, now, error, 1 - shared / now, bars)
+        bar = _t(moved, meetings.questions)
+        gap, chance = high - low, likely.beyond(high - low, now, then, shared / now, bar * error)
         found.append(Prospect(above=above, below=below, gap=gap, error=error, chance=chance))
     return tuple(found)
 
@@ -329,7 +317,8 @@ def smallest_gaps(planned: Floats, questions: int, scale: float) -> tuple[float,
     n = len(planned)
     typical = 2 * float(np.trace(spread)) / (n - 1)  # the mean variance of a gap over all pairs
     error = scale / ln(10) * sqrt(DESIGN_EFFECT * typical)
-    return _bar(questions) * error, (_bar(questions) + _LIKELY) * error
+    bar = _t(claims.neighbour_score(), questions)
+    return bar * error, (bar + _LIKELY) * error
 
 
 def information(weights: Floats) -> Floats:
@@ -368,6 +357,6 @@ def _worth(ratings: Ratings) -> Floats:
     return np.asarray(1 / (2 + 2 * np.cosh(gap)))
 
 
-def _bar(questions: int) -> float:
-    """What decides two neighbours, in standard errors that rest on so many questions."""
-    return float(t_score(claims.neighbour_score(), np.array(questions - 1.0)))
+def _t(bar: float, questions: int) -> float:
+    """A normal deviate in standard errors that rest on so many questions."""
+    return float(t_score(bar, np.array(questions - 1.0)))

@@ -279,7 +279,6 @@ class Plan:
             "dimensions": list(self.tournament.dimensions),
             "models": self.tournament.entrants,
             "margin": self.tournament.report.margin,
-            "judged": True,
             "strata": self.strata,
         }
 
