@@ -41,13 +41,11 @@ from arena_kit.judging.pairs.prompts import (
     read_responses,
     responses_file,
 )
-from tests.samples import battle
+from tests.samples import battle, picture
 
 
 def drawn(form: str = "PNG", size: tuple[int, int] = (60, 40), **saved: Any) -> bytes:
-    out = BytesIO()
-    Image.new("RGB", size, (200, 30, 90)).save(out, form, **saved)
-    return out.getvalue()
+    return picture(*size, form=form, **saved)
 
 
 def url(content: bytes, media: str = "image/png") -> str:
