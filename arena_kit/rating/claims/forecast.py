@@ -1,17 +1,16 @@
 """What further evidence would decide: the chance after a given amount, and the amount for a chance.
 
 Gaps that were estimated from little are too large. They are shrunk as empirical Bayes does (Efron
-and Morris 1975): true ratings are normal, and their standard deviation has a flat prior and is
-integrated over its posterior, since few models tell little about it. Neighbours need not stay
-neighbours, and models further apart need a larger gap; how many will stand between follows from
-the same spread.
+and Morris 1975): true ratings are normal, and their standard deviation is integrated over its
+posterior, since few models tell little about it. Its prior is lognormal, as in judged sets and
+arenas (design/forecasts.md). Neighbours need not stay neighbours, and models further apart need a
+larger gap; how many will stand between follows from the same spread.
 """
 
 from __future__ import annotations
 
 from bisect import bisect_left
 from collections.abc import Callable, Sequence
-from math import sqrt
 from typing import NamedTuple
 
 import numpy as np
@@ -24,7 +23,10 @@ Floats = NDArray[np.float64]
 #: Times of the present evidence beyond which an order is not within reach.
 MOST = 40.0
 _GROWTH = np.geomspace(1.01, MOST, 128)
-_POINTS = 32  # of the posterior
+#: The median of the standard deviation of ratings, in natural units: 130 points of the usual scale.
+_TYPICAL = 0.75
+_DEVIATES = np.linspace(-4, 4, 32)  # of its logarithm
+_LOG_SD = 0.7
 _LEAST = 1e-12  # a deviation that counts as none
 
 
@@ -39,17 +41,16 @@ class Spread(NamedTuple):
     n: int
 
     @classmethod
-    def of(cls, rating: Floats, errors: Floats) -> Spread:
-        """The spread by ratings and the standard errors of their gaps."""
+    def of(cls, rating: Floats, errors: Floats, unit: float) -> Spread:
+        """The spread by ratings and the standard errors of their gaps; so many points a `unit`."""
         if (n := len(rating)) < 2:
             return cls(np.ones(1), np.ones(1), 0.0, n)
         contrasts = np.linalg.svd(np.eye(n) - 1 / n)[0][:, : n - 1]
         noise, axes = np.linalg.eigh(-contrasts.T @ errors**2 @ contrasts / 2)
         noise, seen = np.maximum(0, noise), (rating @ contrasts @ axes) ** 2
-        least, most = 0.05 * sqrt(noise.mean()), 12 * sqrt(noise.mean() + seen.mean())
-        deviation = np.geomspace(least + _LEAST, most + _LEAST, _POINTS)
+        deviation = _TYPICAL * unit * np.exp(_LOG_SD * _DEVIATES)
         total = noise + deviation[:, None] ** 2
-        log_weight = np.log(deviation) - (np.log(total) + seen / total).sum(axis=1) / 2
+        log_weight = -(_DEVIATES**2 + (np.log(total) + seen / total).sum(axis=1)) / 2
         weight = np.exp(log_weight - log_weight.max())
         return cls(deviation, weight / weight.sum(), float(rating.mean()), n)
 
