@@ -6,6 +6,7 @@ import json
 import os
 import re
 import stat
+import sys
 import zlib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -25,6 +26,12 @@ class ArenaError(Exception):
 
 class DataError(ArenaError, ValueError):
     """Input that cannot be read as what it claims to be; the message says where."""
+
+
+def option(flag: str, argument: str) -> str:
+    """How a setting is named: as an option where a command runs, else as an argument in Python."""
+    click = sys.modules.get("click")
+    return flag if click and click.get_current_context(silent=True) else argument
 
 
 def whole_text(text: str) -> str:

@@ -3,7 +3,6 @@
     python benchmarks/out_of_core.py                 # 1 and 10 million
     python benchmarks/out_of_core.py 1 10 100        # needs about 1 GB in --folder
     python benchmarks/out_of_core.py 100 --only sandwich
-    python benchmarks/out_of_core.py --intervals     # Poisson against multinomial resamples
 
 Every step runs in a process of its own: its wall time, its CPU time (which a busy machine changes
 little) and its peak memory. DuckDB's own group-by of models and winner stands beside the counting.
@@ -24,8 +23,7 @@ from pathlib import Path
 MODELS = 200
 PER_FILE = 10_000_000
 PER_QUESTION = 5
-RESAMPLES = 200
-STEPS = ("group-by", "count", "fit", "resamples", "sandwich")
+STEPS = ("group-by", "count", "fit", "sandwich")
 
 
 def generate(folder: Path, millions: int) -> None:
@@ -85,7 +83,6 @@ def rate(name: str, folder: Path) -> None:
         return
     method = {
         "fit": BradleyTerry(cluster="battle"),
-        "resamples": BradleyTerry(interval="percentile", resamples=RESAMPLES, cluster="question"),
         "sandwich": BradleyTerry(cluster="question"),
     }[name]
     rated, _ = rate_boards(method, stream)
@@ -98,61 +95,13 @@ def measured(name: str, folder: Path) -> dict[str, float]:
     return dict(json.loads(done.stdout.splitlines()[-1]))
 
 
-def intervals() -> None:
-    """Streamed intervals (each question a Poisson number of times) against those of the bootstrap
-    in memory (as many questions as there are, with replacement) and of the sandwich, on battles of
-    12 models that share questions of one to thirty battles.
-    """
-    import numpy as np
-
-    from arena_kit.battles.log import BattleLog, Labels
-    from arena_kit.battles.on_disk import BattleFiles
-    from arena_kit.battles.write import write_battles
-    from arena_kit.rating.bradley_terry.method import BradleyTerry
-    from arena_kit.rating.bradley_terry.on_disk import rate_boards
-
-    rng = np.random.default_rng(0)
-    n, models, ratios = 20_000, 12, []
-    for _ in range(4):
-        a = rng.integers(0, models, n)
-        b = (a + rng.integers(1, models, n)) % models
-        question = np.minimum(rng.geometric(1 / 1500, n), 4000)
-        lean = rng.normal(0, 0.8, (4001, models))[question]  # what a question does to a model
-        each = np.arange(n)
-        gap = (a - b) * 0.15 + lean[each, a] - lean[each, b]
-        log = BattleLog(
-            models=tuple(f"m{i:02}" for i in range(models)),
-            a=a.astype(np.int32), b=b.astype(np.int32),
-            outcome=(rng.random(n) > 1 / (1 + np.exp(-gap))).astype(np.int8),
-            question_id=Labels.of([f"q{k}" for k in question]),
-        )  # fmt: skip
-        method = BradleyTerry(interval="percentile", resamples=2000)
-        with tempfile.TemporaryDirectory() as folder:
-            write_battles(Path(folder) / "battles.parquet", log)
-            on_disk = rate_boards(method, BattleFiles.of(folder))[0][""]
-        for other in (method(log), BradleyTerry()(log)):
-            ratios += [[_width(on_disk[m]) / _width(other[m]) for m in log.models]]
-    table = np.array(ratios)
-    for name, rows in (("multinomial", table[::2]), ("sandwich", table[1::2])):
-        low, high = rows.min(), rows.max()
-        print(f"width to {name}: mean {rows.mean():.3f}, from {low:.3f} to {high:.3f}")
-
-
-def _width(row: object) -> float:
-    return row.ci_high - row.ci_low  # type: ignore[attr-defined, no-any-return]
-
-
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("millions", nargs="*", type=int, default=[1, 10])
     parser.add_argument("--folder", type=Path, default=None)
     parser.add_argument("--step", choices=STEPS)
     parser.add_argument("--only", choices=STEPS, action="append")
-    parser.add_argument("--intervals", action="store_true")
     given = parser.parse_args()
-    if given.intervals:
-        intervals()
-        return
     if given.step:
         step(given.step, given.folder)
         return

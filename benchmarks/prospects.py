@@ -132,7 +132,7 @@ def asked_and_came(setting: Setting, worlds: int) -> tuple[dict[float, Floats], 
         pilot = judged(setting, skill, range(setting.pilot), rng)
         before = BradleyTerry()(pilot)
         for power in ASKED:
-            waiting = [p for p in claims.neighbours(before, power=power) if p.state == "open"]
+            waiting = [p for p in claims.neighbours(before, power=power) if p.state == "unresolved"]
             reach[power] += [bool(pair.prompts) for pair in waiting]
             if within := [pair for pair in waiting if pair.prompts]:
                 pair = within[rng.integers(len(within))]

@@ -1,7 +1,7 @@
 """Do boards per stratum hold, and what does partial pooling gain? Simulated, with the truth known.
 
     .venv/bin/python benchmarks/strata.py                  # coverage and width, 400 studies a row
-    .venv/bin/python benchmarks/strata.py odd              # one cell that differs by 150 points
+    .venv/bin/python benchmarks/strata.py odd              # one cell that differs
     .venv/bin/python benchmarks/strata.py mtbench DATA     # held-out log loss on MT-bench's experts
 
 Eight strata; on each prompt of a stratum all pairs of models meet once. A model's rating in a
@@ -12,11 +12,13 @@ scores of all pairs, without any code of the package.
 
 import argparse
 import json
+from itertools import product
 from math import log as ln
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtr, ndtri
 
 from arena_kit import BattleLog, BradleyTerry, read_battles
 from arena_kit.battles.battle import A_WINS, B_WINS
@@ -118,23 +120,31 @@ def coverage(studies: int, seed: int) -> None:
 
 
 def odd_cell(studies: int, seed: int) -> None:
-    """How often one cell that differs by 150 points is named, and others where none does."""
-    print("models prompts  named %  covered alone %  others named %")
-    for models, prompts in ((6, 10), (6, 30), (10, 30)):
-        rng = np.random.default_rng([seed, models, prompts])
+    """How often one cell that differs is named, what an oracle would name that knows its standard
+    error (and the cell), and how often others are named where none differs.
+    """
+    print("models prompts  odd  on the board  named %  oracle %  oracle, this cell %  "
+          "covered alone %  others named %")  # fmt: skip
+    for models, prompts, odd in product((6, 10), (10, 30), (150, 225)):
+        rng = np.random.default_rng([seed, models, prompts, odd])
         rows = []
         for _ in range(studies):
-            log, truth = study(rng, models, prompts, 0, odd=150)
+            log, truth = study(rng, models, prompts, 0, odd=odd)
             found = by_stratum(log, "subject")
             named = {(each.model, each.stratum) for each in found.deviations}
-            mean = np.delete(truth[:, 0], 0).mean()
-            cell = next(
-                (d for d in found.deviations if (d.model, d.stratum) == ("m00", "s0")), None
-            )
-            held = np.nan if cell is None else cell.low <= truth[0, 0] - mean <= cell.high
-            rows.append((cell is not None, held, any(m != "m00" and s != "s0" for m, s in named)))
-        named_share, held, others = 100 * np.nanmean(np.array(rows, float), axis=0)
-        print(f"{models:6} {prompts:7}  {named_share:7.1f} {held:16.1f} {others:15.1f}", flush=True)
+            off = truth[0, 0] - truth[1:, 0].mean()
+            cells = {(each.model, each.stratum): each for each in found.deviations}
+            cell = cells.get(("m00", "s0"))
+            held = np.nan if cell is None else cell.low <= off <= cell.high
+            seen = found.alone[0, 0] - found.alone[1:, 0].mean()
+            others = any(m != "m00" and s != "s0" for m, s in named)
+            rows.append((off, 100 * (cell is not None), 100 * held, 100 * others, seen - off))
+        off, share, held, others, _ = np.nanmean(np.array(rows, float), axis=0)
+        z = off / np.std([row[-1] for row in rows])
+        bars = ndtri(1 - 0.025 / np.array([STRATA * models, 1]))
+        family, alone = 100 * ndtr(z - bars)
+        print(f"{models:6} {prompts:7} {odd:4} {off:13.0f} {share:8.1f} {family:9.1f} "
+              f"{alone:20.1f} {held:16.1f} {others:15.1f}", flush=True)  # fmt: skip
 
 
 def held_out(data: Path, seed: int, folds: int = 10) -> None:

@@ -284,6 +284,9 @@ def test_the_tutorial_says_what_comes_out(tmp_path: Path, furnished: Path) -> No
     (found,) = rated["dimensions"]
     assert found["first"] == ["careful"]
     assert f"{found['fragility']['removed']} removed would reverse it" in page.read_text()
+    for n, row in enumerate(rated["ratings"], 1):
+        interval = f"{row['ci_low']:.0f} to {row['ci_high']:.0f}"
+        assert f"| {n} | {row['model']} | {row['rating']:.0f} | {interval} |" in page.read_text()
 
 
 def test_the_misspelt_is_noticed(tmp_path: Path, furnished: Path) -> None:

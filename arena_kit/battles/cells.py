@@ -12,8 +12,6 @@ from arena_kit.battles.log import BattleLog, Ints
 Hashes = NDArray[np.uint64]
 #: By what rows are clustered: what they are about, who voted, or both.
 Way = Literal["question", "voter", "both"]
-#: Part of a log: pieces of files, each its number and its first and last row (exclusive).
-Share = tuple[tuple[int, int, int], ...]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)
@@ -57,15 +55,6 @@ class Stream(Protocol):
     @property
     def ways(self) -> tuple[Way, ...]:
         """What its battles name: questions, voters."""
-
-    def shares(self) -> list[Share]:
-        """The log cut into parts, always at the same rows."""
-
-    def rows(self, share: Share, way: Way | None) -> Iterator[Rows]:
-        """The battles of a part in the order of the files."""
-
-    def passed(self, share: Share) -> None:
-        """A part was read by somebody else."""
 
     def grouped(self, way: Way | None) -> Iterator[Rows]:
         """All battles by the hash of their question (or voter); None leaves them in order."""

@@ -20,7 +20,7 @@ import numpy as np
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import A_WEIGHT, MAX_WEIGHT
-from arena_kit.battles.cells import CellTable, Hashes, Rows, Share, Way
+from arena_kit.battles.cells import CellTable, Hashes, Rows, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
 from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places, warn_of_reading
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
@@ -44,7 +44,6 @@ _READ = (
     *_CELL, "judge_model", "question_id", "voter", "weight", "timestamp", "battle_id", "share_a",
 )  # fmt: skip
 _WEIGHT = "try_cast(weight AS DOUBLE)"
-_SHARES = 16
 _MEMORY = "1GB"  # what DuckDB may hold before it goes to disk
 _CLUSTERS: dict[Way, str] = {"question": "question_id", "voter": "voter"}
 
@@ -85,8 +84,10 @@ def better_streamed(path: Path, name: str | None = None, columns: Columns | None
     files = battle_files(path)
     try:
         if tabular.kind_of(files[0]) == "parquet":
+            listed = ", ".join(tabular.quoted(str(each)) for each in files)
+            query = f"SELECT sum(num_rows) FROM parquet_file_metadata([{listed}])"
             with tabular.connection() as con:
-                large = sum(rows for _, rows in _row_groups(con, files)) >= STREAM_FROM
+                large = con.execute(query).fetchall()[0][0] >= STREAM_FROM
         else:
             large = sum(each.stat().st_size for each in files) >= STREAM_FROM_BYTES
         soft = _one_format(files, name, columns).battles.get("share_a")
@@ -161,11 +162,10 @@ class _Query:
         table = f"(SELECT *, {number} AS {_ROW} FROM {table})"
         return Table(table, tabular.types_of(self.con, table)).as_text(names, _ROW, _FILE)
 
-    def battles(self, some: str = "true") -> str:
-        """The battles of all rows, or of some; those that are none are left out."""
+    def battles(self) -> str:
+        """The battles of all rows; those that are none are left out."""
         columns = ", ".join([*self.format.values(self.expressions), _ROW, _FILE])
-        where = f"{some} AND {self.format.kept()}"
-        return f"SELECT {columns} FROM ({self.file()}) AS file WHERE {where}"
+        return f"SELECT {columns} FROM ({self.file()}) AS file WHERE {self.format.kept()}"
 
     @property
     def expressions(self) -> dict[str, str]:
@@ -302,32 +302,6 @@ def _warn_left_out(query: _Query, path: str | Path) -> None:
             warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
 
 
-def _row_groups(con: Connection, files: Sequence[Path]) -> Iterator[tuple[int, int]]:
-    """The rows of every row group of Parquet files: the file's number, and how many."""
-    for number, path in enumerate(files):
-        metadata = f"parquet_metadata({tabular.quoted(str(path))})"
-        groups = f"SELECT DISTINCT row_group_id, row_group_num_rows FROM {metadata} ORDER BY 1"
-        for _, rows in con.execute(groups).fetchall():
-            yield number, rows
-
-
-def _pieces(con: Connection, files: Sequence[Path]) -> list[tuple[int, int, int]]:
-    """Pieces of Parquet files of about a million rows, whole row groups each; a text file is one
-    piece, whose end is not known (0).
-    """
-    if tabular.kind_of(files[0]) != "parquet":
-        return [(number, 0, 0) for number in range(len(files))]
-    pieces: list[tuple[int, int, int]] = []
-    for number, rows in _row_groups(con, files):
-        last = pieces[-1] if pieces else (-1, 0, 0)
-        if last[0] == number and last[2] - last[1] + rows <= CHUNK:
-            pieces[-1] = (number, last[1], last[2] + rows)
-        else:
-            start = last[2] if last[0] == number else 0
-            pieces.append((number, start, start + rows))
-    return pieces
-
-
 @dataclass(frozen=True, slots=True, eq=False)
 class BattleFiles:
     """A log that is read in chunks: its count cells are known, its rows stay on disk."""
@@ -380,44 +354,16 @@ class BattleFiles:
         """What the battles name: questions, voters."""
         return tuple(way for way, column in _CLUSTERS.items() if column in self.holds)
 
-    def shares(self) -> list[Share]:
-        """The log cut into at most 16 parts, always at the same rows."""
-        with _connected() as con:
-            pieces = _pieces(con, self.files)
-        sizes = np.array([max(stop - start, 1) for _, start, stop in pieces])
-        part = (np.cumsum(sizes) - 1) * min(_SHARES, len(pieces)) // sizes.sum()
-        return [
-            tuple(each for each, p in zip(pieces, part, strict=True) if p == own)
-            for own in np.unique(part)
-        ]
-
-    def rows(self, share: Share, way: Way | None) -> Iterator[Rows]:
-        """The battles of a part, in the order of the files."""
-        with _connected() as con:
-            for number, start, stop in share:
-                own = _Query(con, (self.files[number],), self.format)
-                some = f"{_ROW} >= {start} AND {_ROW} < {stop}" if stop > 0 else "true"
-                columns = self._row_columns(way, f"hash({number}, {_ROW})")
-                result = con.execute(f"SELECT {columns} FROM ({own.battles(some)})")
-                yield from self._read(result, whole=stop > 0)
-
-    def passed(self, share: Share) -> None:
-        """A part was read by somebody else."""
-        self.meter.done += sum(stop - start for _, start, stop in share)
-
     def grouped(self, way: Way | None) -> Iterator[Rows]:
         """All battles by the hash of their question (or voter); None leaves them in order."""
-        if way is None:
-            for share in self.shares():
-                yield from self.rows(share, None)
-            return
         with _connected() as con:
             battles = _Query(con, self.files, self.format).battles()
-            columns = self._row_columns(way, f"hash({_FILE}, {_ROW})")
-            query = f"SELECT {columns} FROM ({battles}) ORDER BY cluster"
-            yield from self._read(con.execute(query), whole=False)
+            columns = self._row_columns(way)
+            query = f"SELECT {columns} FROM ({battles}) {'ORDER BY cluster' if way else ''}"
+            yield from self._read(con.execute(query))
 
-    def _row_columns(self, way: Way | None, itself: str) -> str:
+    def _row_columns(self, way: Way | None) -> str:
+        itself = f"hash({_FILE}, {_ROW})"
         own = {
             way: f"CASE WHEN {column} <> '' THEN hash({column}) ELSE {itself} END"
             for way, column in _CLUSTERS.items()
@@ -427,17 +373,15 @@ class BattleFiles:
         weight = f", coalesce({_WEIGHT}, 1.0) AS weight" if "weight" in self.holds else ""
         return f"{_cell_hash(self.holds)} AS cell, {cluster} AS cluster{weight}"
 
-    def _read(self, result: Connection, *, whole: bool) -> Iterator[Rows]:
-        """The rows of a query, as a whole or, where they are many, as they come."""
-        vectors = CHUNK // 2048
+    def _read(self, result: Connection) -> Iterator[Rows]:
+        """The rows of a query as they come."""
         while True:
-            columns: Any = result.fetchnumpy() if whole else result.fetch_df_chunk(vectors)
+            columns: Any = result.fetch_df_chunk(CHUNK // 2048)
             given = {name: np.asarray(columns[name]) for name in columns}
-            if n := len(given["cell"]):
-                cell, cluster = (given[name].astype(np.uint64) for name in ("cell", "cluster"))
-                if np.any((place := places(self.hashes, cell)) < 0):
-                    raise DataError(f"{self.files[0]}: the battles changed while they were read")
-                self.meter.done += n
-                yield Rows(place, cluster, given.get("weight", np.ones(n)))
-            if whole or not n:
+            if not (n := len(given["cell"])):
                 return
+            cell, cluster = (given[name].astype(np.uint64) for name in ("cell", "cluster"))
+            if np.any((place := places(self.hashes, cell)) < 0):
+                raise DataError(f"{self.files[0]}: the battles changed while they were read")
+            self.meter.done += n
+            yield Rows(place, cluster, given.get("weight", np.ones(n)))

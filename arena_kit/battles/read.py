@@ -7,7 +7,6 @@ codes. Only when something is wrong is the file walked again, to name the line.
 from __future__ import annotations
 
 import json
-import sys
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor
@@ -39,7 +38,7 @@ from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Ints, Label
 from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection, column_name, connection, quoted
-from arena_kit.files import LONGEST_LINE, DataError, limit
+from arena_kit.files import LONGEST_LINE, DataError, limit, option
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -391,9 +390,8 @@ def _outcomes(con: Connection) -> NDArray[np.int8]:
 
 def _meaning(outcome: str, label: str = "{0}") -> str:
     """How a label is given a meaning: as an option where a command runs, else in Python."""
-    if "click" in sys.modules and sys.modules["click"].get_current_context(silent=True):
-        return f"--value '{label}={outcome}'"
-    return f"Columns(values={{{{'{label}': '{outcome}'}}}})"
+    in_python = f"Columns(values={{{{'{label}': '{outcome}'}}}})"
+    return option(f"--value '{label}={outcome}'", in_python)
 
 
 def _distinct_labels(con: Connection) -> list[str]:

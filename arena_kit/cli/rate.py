@@ -86,11 +86,11 @@ def _default(value: object, kind: object) -> str:
               help="Change one setting of the method, listed below; may be repeated.")  # fmt: skip
 @click.option("--dimension", help="Rate only this dimension of the file.")
 @click.option("--margin", type=click.FloatRange(min=0), metavar="POINTS",
-              help="Call neighbours equivalent whose gap surely lies within so many points "
-              "(bradley-terry; default: a record's own, else 0).")  # fmt: skip
+              help="Margin of equivalence: neighbours are equivalent if the interval of their gap "
+              "lies within it (bradley-terry; default: the record's, else 0).")  # fmt: skip
 @click.option("--looks", type=click.IntRange(min=1), metavar="N",
-              help="How many times the board is read while battles come in (bradley-terry; "
-              "default: a record's own, else 1).")  # fmt: skip
+              help="How many times the board is read while battles come in; more looks need a "
+              "higher level (bradley-terry; default: the record's, else 1).")  # fmt: skip
 @click.option("--by", multiple=True, metavar="COLUMN",
               help="Also a board per stratum of this column (language, say; of a record, its "
               "prompts' source, subject, tags or own axes); may be repeated.")  # fmt: skip
@@ -98,22 +98,19 @@ def _default(value: object, kind: object) -> str:
               help="A further battles file or record, such as another judge's on the same pairs; "
               "may be repeated.")  # fmt: skip
 @click.option("--panel", "votes", is_flag=True,
-              help="Let the judges in the files vote on every pair, and rate their "
-              "majority.")  # fmt: skip
+              help="Rate the majority of the judges in the files on each pair.")  # fmt: skip
 @click.option("--verdicts", type=cli.PATH, metavar="VERDICTS",
-              help="A judge's battles file or run record: people's votes in FILE and these make "
-              "one board.")  # fmt: skip
+              help="A judge's battles file or run record; one board is estimated from people's "
+              "votes in FILE and these verdicts.")  # fmt: skip
 @click.option("--verdicts-winner", default="winner", metavar="COLUMN",
               help="The column of the outcome in VERDICTS.")  # fmt: skip
 @click.option("--judge-model", default="", metavar="NAME",
               help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
 @click.option("--stream/--no-stream", default=None,
-              help="Rate the battles where they are, without holding them (default: those of a "
-              "folder or pattern, and files of 5 million rows or 1 GB of text and "
-              "more).")  # fmt: skip
+              help="Read the battles in parts, so that memory stays small (default: for a folder "
+              "or pattern, and for files from 5 million rows or 1 GB of text).")  # fmt: skip
 @click.option("--report", type=cli.FILE, metavar="PAGE",
-              help="Also write the board as a page (.html) with figures, and a record of it as a "
-              "run leaves one.")  # fmt: skip
+              help="Also write a page (.html) of board and figures, and a record.")  # fmt: skip
 @cli.cluster_option
 @cli.json_option()
 @reading_options
@@ -123,16 +120,16 @@ def rate_command(
     """Rate a battles FILE (JSONL, JSON or CSV, gzipped or not, or Parquet) or a run record.
 
     FILE may be a folder of such files, or a pattern in quotes such as 'votes/*.parquet'. Those,
-    and large files, are streamed: battles pass by and are not held, whatever their number. Only
-    Bradley–Terry is streamed.
+    and large files, are streamed: memory does not grow with the number of battles. Only
+    Bradley–Terry can be streamed.
 
     A file needs the columns model_a, model_b and winner (model_a, model_b, tie or both_bad), or
-    is in another tool's format, or has its columns named (--model-a, --winner, ...).
-    A file with several dimensions is rated one by one. A run record, or the battles.jsonl
-    inside, is rated with that record's settings, so the board of its report comes out again, and
-    with --method elo the Elo beside it. Only Bradley–Terry says which orders are decided, how few
-    votes they rest on and how many more the open ones need. Several judges on the same pairs vote
-    as a --panel; with --set judges=like_these claims are about a further judge like these.
+    another tool's format, or options that name its columns (--model-a, --winner, ...).
+    Each dimension has a board of its own. A run record, or the battles.jsonl inside, is rated with
+    the record's settings, so the board is that of its report; --method elo gives its Elo.
+    Bradley–Terry alone says which orders are decided, how many votes would reverse them and how
+    many more would decide the others. Several judges on the same pairs vote as a --panel; with
+    --set judges=like_these claims are about a further judge like these.
     """
     name, given = _SHORT.get(method or "", method), SimpleNamespace(**options)
     if given.report and given.report.suffix.lower() != ".html":
@@ -194,7 +191,18 @@ def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespac
     _warn_if_long(spec, len(battles))
     with _patience(lambda: f"rating {len(battles):,} battles"):
         board = rate(battles, spec, margin=margin)
-    return board.model_copy(update=panel_fields), battles
+    notes = [*_protocols(file, *given.also), *board.notes, *panel_fields.pop("notes", [])]
+    return board.model_copy(update=panel_fields | {"notes": notes}), battles
+
+
+def _protocols(*files: Path) -> list[str]:
+    """A warning where records are joined that were not made under one protocol."""
+    boards = [board for board in map(_recorded, files) if board]
+    found = {each.protocol["sha256"][:12] if each.protocol else "none" for each in boards}
+    if len(found) < 2:
+        return []
+    names = ", ".join(sorted(found))
+    return [f"The records have different protocols ({names}): their joint board is exploratory."]
 
 
 def _recorded(file: Path) -> Board | None:
@@ -287,7 +295,9 @@ def _streams(
 def _large(spec: Method, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     small = file.stat().st_size < _SMALL and file.suffix.lower() != ".parquet"
-    if not isinstance(spec, BradleyTerry) or small or spec.covariates or spec.judges != "these":
+    if not isinstance(spec, BradleyTerry) or small or spec.covariates:
+        return False
+    if spec.interval != "sandwich" or spec.judges != "these":
         return False
     from arena_kit.battles.on_disk import better_streamed
 

@@ -6,9 +6,8 @@ import json
 import os
 import sys
 from collections.abc import Iterator
-from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, get_args
+from typing import Any
 
 import click
 
@@ -33,7 +32,6 @@ from arena_kit.site.overview import overviews, reading, records_in
 from arena_kit.site.reading import reading_of
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
-_RELATIONSHIPS = get_args(exports.Relationship)
 _runs_dir = cli.runs_folder_option("Folder of the records")
 
 
@@ -153,22 +151,14 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
 
 @runs.command()
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
-@click.option("--to", "target", required=True,
-              type=click.Choice(["fastchat", "every-eval-ever", "csv"]),
+@click.option("--to", "target", required=True, type=click.Choice(["fastchat", "csv"]),
               help="fastchat: battles, as FastChat and arena-rank read them; csv: all ratings in "
-              "one table; every-eval-ever: a document per model.")  # fmt: skip
-@click.option("--out", required=True, type=cli.PATH,
-              help="File to write; for every-eval-ever, a folder.")  # fmt: skip
+              "one table.")  # fmt: skip
+@click.option("--out", required=True, type=cli.PATH, help="File to write.")
 @click.option("--dimension", help="Only this dimension.")
 @click.option("--method", "methods", multiple=True, type=click.Choice(list(METHODS)),
               help="How the battles of a file become ratings; may be repeated (default: "
               "bradley-terry). A record has its own.")  # fmt: skip
-@click.option("--organization", default="",
-              help="For every-eval-ever: who publishes these ratings.")  # fmt: skip
-@click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
-              help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
-@click.option("--developer", "developers", multiple=True, metavar="[MODEL=]NAME",
-              help="For every-eval-ever: developer of models whose names lack one.")  # fmt: skip
 @reading_options
 def export(
     source: Path,
@@ -176,9 +166,6 @@ def export(
     out: Path,
     dimension: str | None,
     methods: tuple[str, ...],
-    organization: str,
-    relationship: exports.Relationship | None,
-    developers: tuple[str, ...],
     how: HowToRead,
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
@@ -188,26 +175,9 @@ def export(
     if target == "fastchat":
         _export_battles(source, out, dimension, how)
         return
-    if target == "every-eval-ever" and not (organization and relationship):
-        raise DataError(
-            "every-eval-ever needs --organization (who publishes these ratings) and "
-            f"--relationship ({', '.join(_RELATIONSHIPS)}), which records do not have"
-        )
-    rows, provenance = _ratings(source, dimension, methods, how)
-    if relationship is None or target == "csv":
-        exports.write_ratings_csv(out, rows)
-        cli.echo(f"{len(rows)} ratings: {out}")
-        return
-    made_by = {model: name for model, _, name in (each.rpartition("=") for each in developers)}
-    publisher: Any = {"organization": organization, "relationship": relationship}
-    publisher |= {"developers": made_by, "now": datetime.now(UTC)}
-    files = exports.write_documents(out, rows, provenance, **publisher)
-    if n := sum(not exports.developer_of(name, made_by) for name in {row["model"] for row in rows}):
-        cli.echo(
-            f"{n} models have no developer and are filed under unknown; name it with --developer",
-            err=True,
-        )
-    cli.echo(f"{len(files)} documents: {out}")
+    rows = _ratings(source, dimension, methods, how)
+    exports.write_ratings_csv(out, rows)
+    cli.echo(f"{len(rows)} ratings: {out}")
 
 
 def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
@@ -221,8 +191,8 @@ def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRe
 
 def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
-) -> tuple[list[exports.RatingRow], exports.Provenance]:
-    """The ratings of a record or file, and where they come from."""
+) -> list[exports.RatingRow]:
+    """The ratings of a record or file."""
     if source.is_dir():
         if methods:
             raise DataError(f"{source}: a record has its own ratings; --method is for battle files")
@@ -235,12 +205,10 @@ def _ratings(
         if not kept:
             found = ", ".join(sorted({row["dimension"] for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
-        with reading(source):
-            return kept, exports.record_provenance(source)
+        return kept
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
-    rows = [row for board in boards for row in exports.rating_rows(board)]
-    return rows, exports.file_provenance(source, battles)
+    return [row for board in boards for row in exports.rating_rows(board)]
 
 
 def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:

@@ -15,7 +15,6 @@ import numpy as np
 
 from arena_kit.cli import base as cli
 from arena_kit.fanout import fan_out
-from arena_kit.files import DataError
 from arena_kit.matchmaking.simulation import CLAIM_MARGIN, EVERY, Duel, World, duel
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.exposure import feasibility
@@ -67,8 +66,6 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
               help="Policy file (default: params/policy.yaml where there is one, else the policy "
               "as written).")  # fmt: skip
 @cli.cluster_option
-@click.option("--plot", type=cli.FILE, metavar="FILE.png",
-              help="Also plot the measures against votes.")  # fmt: skip
 @cli.json_option("JSON instead of tables")
 def simulate(
     policy_file: Path | None,
@@ -76,7 +73,6 @@ def simulate(
     seed: int,
     every: int,
     jobs: int,
-    plot: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -90,20 +86,12 @@ def simulate(
     label are those that the policy would give.
     """
     world = validated(World, settings, "simulate")
-    if plot and plot.suffix.lower() != ".png":
-        raise DataError(f"--plot writes a .png file, not {plot.name!r}")
-    if plot and not plot.parent.is_dir():  # before the work, not after it
-        raise DataError(f"--plot: there is no folder {plot.parent}")
     named = policy_file or (DEFAULT_POLICY if DEFAULT_POLICY.is_file() else None)
     policy = read_policy(named) if named else Policy()
     numbers = range(seed, seed + seeds)
     with _ignored_by_workers():
         played = simulated(world, policy, numbers, every, jobs)
     duels = list(_shown(played, seeds, as_json=as_json))
-    if plot:
-        from arena_kit.reporting.simulation import against_votes
-
-        against_votes(duels, policy).save(plot)
     if as_json:
         cli.echo_json(_as_dict(world, policy, numbers, every, duels), sort_keys=True)
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import combinations, pairwise
-from statistics import fmean, median
+from statistics import fmean
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -325,12 +325,12 @@ def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
     correlation, order_accuracy
         Of the published order: its rank correlation with the truth, and the share of the pairs of
         the true top in the right order.
-    bradley_terry_correlation, bradley_terry_order_accuracy
-        The same of the Bradley–Terry order of all votes; None where it does not rank all models.
+    bradley_terry_order_accuracy
+        The latter of the Bradley–Terry order of all votes; None where it does not rank all models.
     exposure_deviation
         The largest relative deviation from the exposure target in the rolling window.
-    coverage_mean, coverage_least, median_rd
-        Over models, of the share of prompts with the floor of decisive votes, and of RD.
+    coverage_mean
+        Mean over models of the share of prompts with the floor of decisive votes.
     adjacent_share
         Share of adjacent contender pairs with the minimum of comparisons.
     official, inversion
@@ -353,21 +353,16 @@ def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
     status = rules.publication_status(policy, standings, coverage.pair)
     official = status.status is rules.PublicationLabel.OFFICIAL
     named = (status.top or [s.model for s in rules.ranked(policy, standings)])[:top]
-    covered = [s.prompt_coverage for s in standings]
     fit = rated_or_none(lambda log: strengths(log, policy), battles)
-    ranked_all = fit is not None and set(fit.models) == set(order)
-    by_votes = fit.order if fit and ranked_all else ()
+    by_votes = fit.order if fit and {*fit.models} == {*order} else ()
     row = {
         "votes": len(battles),
         "models": len(order),
         "correlation": rank_correlation(order, truth),
         "order_accuracy": order_accuracy(order, truth, top),
-        "bradley_terry_correlation": rank_correlation(by_votes, truth) if by_votes else None,
         "bradley_terry_order_accuracy": order_accuracy(by_votes, truth, top) if by_votes else None,
         "exposure_deviation": max(abs(each.deviation or 0.0) for each in fairness),
-        "coverage_mean": fmean(covered),
-        "coverage_least": min(covered),
-        "median_rd": median(s.rd for s in standings),
+        "coverage_mean": fmean(s.prompt_coverage for s in standings),
         "adjacent_share": fmean(pair["meets_floor"] for pair in adjacent),
         "official": official,
         "inversion": inversion(named, truth) if official else None,

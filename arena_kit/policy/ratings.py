@@ -1,20 +1,18 @@
 """The ratings that the policy asks for: Glicko-2 vote by vote (5.1), Bradley–Terry beside it."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from math import isnan
 
 import numpy as np
-from numpy.typing import NDArray
 
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import LOOKS, LegacyElo, Policy
-from arena_kit.policy.exposure import DueWindow, Roster, aimed_votes, joined
 from arena_kit.rating.base import Ratings, components, expected_share, scores
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.glicko2.method import Glicko2, GlickoHistory, GlickoState, replay_order
+from arena_kit.rating.glicko2.method import Glicko2, GlickoHistory, replay_order
 
 
 def epoch_of(policy: Policy) -> str:
@@ -63,54 +61,6 @@ def _largest_group(battles: BattleLog) -> BattleLog:
     return battles.select((group[battles.a] == largest) & (group[battles.b] == largest))
 
 
-def final_states(history: GlickoHistory) -> dict[str, GlickoState]:
-    """Where every model stood after the last vote."""
-    last = _last_seen(history, len(history))
-    flat = [column.ravel()[last] for column in (history.rating, history.rd, history.volatility)]
-    rows = zip(history.models, *(column.tolist() for column in flat), strict=True)
-    return {model: GlickoState(*state) for model, *state in rows}
-
-
-def exposure_due(
-    history: GlickoHistory, policy: Policy, enabled: Collection[str], battles: BattleLog
-) -> dict[str, float]:
-    """What each enabled model is due of the rolling window, from its first vote on (7.1).
-
-    Contenders are those before each vote. Who has no vote at all is due a share throughout, as
-    no log tells since when it could have been met. `battles` is the log of the history, whose
-    lanes tell which votes were to decide open neighbours: those are due to whom they show.
-    """
-    begin = max(0, len(history) - policy.exposure.window)
-    value = history.rating - policy.deviations * history.rd
-    score, last = np.full(len(history.models), -np.inf), _last_seen(history, begin)
-    score[last >= 0] = value.ravel()[last[last >= 0]]
-    names = [*history.models, *sorted(set(enabled) - set(history.models))]
-    on = np.array([model in enabled for model in names], bool)
-    out = ~on[: len(history.models)]
-    score[out], value[out[history.sides]] = -np.inf, -np.inf
-    since = joined(history.sides, len(names), without=0)
-    window, roster = DueWindow(policy), Roster(policy, on & (since <= begin))
-    aimed = aimed_votes(battles)[history.battle]
-    for number in range(begin, len(history)):
-        sides = history.sides[number]
-        if np.any(since[sides] == number):
-            roster = Roster(policy, on & (since <= number))
-        band = np.argsort(-score, kind="stable")[: policy.contenders.band]
-        window.note(roster, band[score[band] > -np.inf], aimed=bool(aimed[number]))
-        score[sides] = value[number]
-    target = window.due(roster, np.empty(0, np.intp))
-    own = history.sides[begin:][aimed[begin:]]
-    target += np.where(on, np.bincount(own.ravel(), minlength=len(names)), 0)
-    return dict(zip(names, target.tolist(), strict=True))
-
-
-def _last_seen(history: GlickoHistory, end: int) -> NDArray[np.int64]:
-    """Where each model's last state before a vote stands in the flat columns, -1 for none."""
-    last = np.full(len(history.models), -1)
-    np.maximum.at(last, history.sides[:end].ravel(), np.arange(2 * end))
-    return last
-
-
 def glicko2_of(policy: Policy) -> Glicko2:
     """The method that the policy asks for (5.1), its settings the policy's, without intervals."""
     rule = policy.glicko
@@ -123,14 +73,6 @@ def glicko2_of(policy: Policy) -> Glicko2:
         rd_max=rule.rd_max,
         evidence_replicates=0,
     )
-
-
-def legacy_elo(battles: BattleLog, rule: LegacyElo) -> dict[str, float]:
-    """Elo of every model of a log, replayed once by time and battle id."""
-    rating = dict.fromkeys(battles.models, rule.initial)
-    for a, b, score in votes_in_order(battles):
-        update_elo(rating, a, b, score, rule)
-    return rating
 
 
 def update_elo(

@@ -4,9 +4,11 @@ overall rating.
 In stratum s the strengths are θ_s = μ + d_s, where the deviations d are independent with one
 variance τ² for all models and strata, and μ has a flat prior. The likelihood of each stratum is
 taken as normal at the pooled strengths, its information divided by one design effect for clusters
-by question, and τ is integrated over its posterior under a prior of density τ^(−1/2). Nothing is
-fitted stratum by stratum, so a stratum of two prompts, or a model that won everything there, needs
-no rule of its own. design/strata.md has the formulas and what they were held against.
+by question. Strengths shrink as if τ² were its posterior mean, and at least 0.7 of the noise's
+variance; intervals are those of the error of these shrunk strengths, with τ integrated over its
+posterior under a prior of density τ^(−1/2). Nothing is fitted stratum by stratum, so a stratum of
+two prompts, or a model that won everything there, needs no rule of its own. design/strata.md has
+the formulas and what they were held against.
 """
 
 from __future__ import annotations
@@ -18,10 +20,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import chdtrc, ndtr
+from scipy.special import chdtrc, ndtr, ndtri
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, RatingError, scores, transitive_closure
+from arena_kit.rating.base import MIN_QUESTIONS, RatingError, scores, transitive_closure
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims.claims import level
 from arena_kit.rating.critical_values import span_scores
@@ -33,15 +35,14 @@ Bools = NDArray[np.bool_]
 _ROUNDS = 4  # of the normal approximation
 _NEWTON = 20  # steps to the fit of all strata together
 _GRID = 40  # values of τ², from 1e-4 to 1e3 of the noise
-_NEGLIGIBLE = 1e-8  # posterior weight below which a value is left out
+_LEAST = 0.7  # of the noise: τ² by which strengths shrink, so that a wrong τ costs no coverage
 _LEVEL = 0.05  # probability of any false claim
-_ENDS = (0.0, -NORMAL_95, NORMAL_95)
 _HALF_WIN = 0.5  # what a model gets against the mean of others, so that no strength is infinite
 
 
 class Deviation(NamedTuple):
     """A model whose rating in a stratum differs from that in the other strata beyond noise, by so
-    many points (95 % interval), without pooling.
+    many points, without pooling; the 95 % interval holds for all cells at once.
     """
 
     model: str
@@ -270,8 +271,8 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Pooled:
-    """Contrasts of each stratum (`at`, precision `known`), and the posterior given each value of
-    τ² in `grid`: its weight, means and covariances of the strengths.
+    """Contrasts of each stratum (`at`, precision `known`), their shrunk strengths (`mean`), whose
+    error has the covariance `noise` + τ²·`bias`, and the posterior `weight` of each τ² in `grid`.
     """
 
     basis: Floats
@@ -279,25 +280,21 @@ class _Pooled:
     at: Floats
     grid: Floats
     weight: Floats
-    means: Floats
-    covariances: Floats
+    mean: Floats
+    noise: Floats
+    bias: Floats
 
     @classmethod
     def of(cls, basis: Floats, known: Floats, at: Floats) -> _Pooled:
         rank = np.linalg.matrix_rank(known, hermitian=True).sum()
         noise = float(np.linalg.pinv(known, hermitian=True).trace(axis1=1, axis2=2).sum() / rank)
         grid = noise * np.geomspace(1e-4, 1e3, _GRID)
-        log_weight = np.array([_given(known, at, t)[0] for t in grid])
+        log_weight = np.array([_evidence(known, at, t) for t in grid])
         weight = np.exp(log_weight - log_weight.max())
-        counts = weight > _NEGLIGIBLE
-        grid, weight = grid[counts], weight[counts] / weight[counts].sum()
-        parts = [_given(known, at, t) for t in grid]
-        means, covariances = (np.array([part[k] for part in parts]) for k in (1, 2))
-        return cls(basis, known, at, grid, weight, means @ basis.T, covariances)
-
-    @property
-    def mean(self) -> Floats:
-        return np.asarray(np.tensordot(self.weight, self.means, 1))
+        weight /= weight.sum()
+        mean, *error = _shrunk(known, at, max(float(weight @ grid), _LEAST * noise))
+        own, bias = (basis @ part @ basis.T for part in error)
+        return cls(basis, known, at, grid, weight, mean @ basis.T, own, bias)
 
     @property
     def alone(self) -> Floats:
@@ -306,12 +303,10 @@ class _Pooled:
 
     def quantile(self, share: float) -> Floats:
         """A quantile of every strength."""
-        variance = np.einsum("mi,gsij,mj->gsm", self.basis, self.covariances, self.basis)
-        n = len(self.grid)
-        flat = mixture_quantile(
-            self.means.reshape(n, -1), variance.reshape(n, -1), self.weight, share
-        )
-        return flat.reshape(self.mean.shape)
+        own, bias = (np.diagonal(e, axis1=1, axis2=2).ravel() for e in (self.noise, self.bias))
+        variance = own + self.grid[:, None] * bias
+        means = np.broadcast_to(self.mean.ravel(), variance.shape)
+        return mixture_quantile(means, variance, self.weight, share).reshape(self.mean.shape)
 
     def spread(self, unit: float) -> tuple[float, float, float]:
         """Median and 95 % interval of τ in points."""
@@ -321,14 +316,10 @@ class _Pooled:
 
     def decided(self, level: float) -> Bools:
         """Where the row's model is above the column's, for all boards at once."""
-        above = np.zeros((*self.mean.shape, self.mean.shape[1]))
-        for weight, means, inside in zip(self.weight, self.means, self.covariances, strict=True):
-            spread = self.basis @ inside @ self.basis.T
-            own = np.diagonal(spread, axis1=1, axis2=2)
-            variance = own[:, :, None] + own[:, None, :] - 2 * spread
-            gap = means[:, :, None] - means[:, None, :]
-            error = np.sqrt(np.maximum(variance, np.finfo(float).tiny))
-            above += weight * ndtr(gap / error)
+        gap = self.mean[:, :, None] - self.mean[:, None, :]
+        noise, bias = (_of_gaps(each) for each in (self.noise, self.bias))
+        error = (np.sqrt(np.maximum(noise + t * bias, np.finfo(float).tiny)) for t in self.grid)
+        above = sum(w * ndtr(gap / each) for w, each in zip(self.weight, error, strict=True))
         n, size = self.mean.shape
         rank = np.argsort(np.argsort(-self.mean, axis=1), axis=1)
         span = np.abs(rank[:, :, None] - rank[:, None, :])
@@ -360,21 +351,43 @@ class _Pooled:
         )
 
 
-def _given(known: Floats, at: Floats, t: float) -> tuple[float, Floats, Floats]:
-    """For one value of τ²: the logarithm of its posterior weight, and the means and covariances of
-    the contrasts.
-    """
-    eye = np.eye(known.shape[1])
-    shrunk = np.linalg.inv(eye + t * known)
+def _evidence(known: Floats, at: Floats, t: float) -> float:
+    """The logarithm of the posterior weight of one value of τ²."""
+    shrunk = np.linalg.inv(np.eye(known.shape[1]) + t * known)
     weight = known @ shrunk  # (1/known + τ²)⁻¹, which exists for strata that some models miss
     total = np.linalg.inv(weight.sum(axis=0))
-    center = total @ np.einsum("sij,sj->i", weight, at)
-    off = at - center
-    pull = np.einsum("sij,sj->si", weight, off)
-    fit = np.linalg.slogdet(shrunk)[1].sum() + np.linalg.slogdet(total)[1] - (off * pull).sum()
+    off = at - total @ np.einsum("sij,sj->i", weight, at)
+    square = np.einsum("si,sij,sj->", off, weight, off)
+    fit = np.linalg.slogdet(shrunk)[1].sum() + np.linalg.slogdet(total)[1] - square
+    return 0.5 * float(fit) + 0.25 * ln(t)
+
+
+def _shrunk(known: Floats, at: Floats, t: float) -> tuple[Floats, Floats, Floats]:
+    """Contrasts that shrink as if the spread were t, and the covariance of their error: a part by
+    noise, and one that is to be multiplied by the true τ².
+    """
+    eye = np.eye(known.shape[1])
+    weight = known @ np.linalg.inv(eye + t * known)
+    center = np.linalg.inv(weight.sum(axis=0))
+    middle = center @ np.einsum("sij,sj->i", weight, at)
     keep = eye - t * weight
-    covariance = t * keep + keep @ total @ keep.swapaxes(1, 2)
-    return 0.5 * float(fit) + 0.25 * ln(t), center + t * pull, covariance
+    common = keep @ center
+    by_noise = weight @ np.linalg.pinv(known, hermitian=True) @ weight
+    parts = []
+    for own, cross, each in (
+        (t * t * by_noise, t * by_noise, by_noise),
+        (keep @ keep, -keep @ weight, weight @ weight),
+    ):
+        both = cross @ common.swapaxes(1, 2)
+        shared = common @ each.sum(axis=0) @ common.swapaxes(1, 2)
+        parts.append(own + shared + both + both.swapaxes(1, 2))
+    return middle + t * np.einsum("sij,sj->si", weight, at - middle), parts[0], parts[1]
+
+
+def _of_gaps(covariance: Floats) -> Floats:
+    """The variance of every difference of two."""
+    own = np.diagonal(covariance, axis1=1, axis2=2)
+    return np.asarray(own[:, :, None] + own[:, None, :] - 2 * covariance)
 
 
 def _deviations(
@@ -386,11 +399,11 @@ def _deviations(
     order = np.argsort(p, axis=None)
     bars = _LEVEL / np.arange(int(seen.sum()), 0, -1)
     holds = np.cumprod(p.ravel()[order][: len(bars)] <= bars).astype(bool)
-    found = [np.unravel_index(at, p.shape) for at in order[: len(bars)][holds]]
-    out = [
-        Deviation(models[m], names[s], *(unit * float(off[s, m] + k * error[s, m]) for k in _ENDS))
-        for s, m in found
-    ]
+    out = []
+    for at, bar in zip(order[: len(bars)][holds], bars, strict=False):
+        s, m = np.unravel_index(at, p.shape)
+        ends = off[s, m] + error[s, m] * float(ndtri(bar / 2)) * np.array([0, 1, -1])
+        out.append(Deviation(models[m], names[s], *(unit * ends).tolist()))
     return tuple(sorted(out, key=lambda each: -abs(each.points)))
 
 

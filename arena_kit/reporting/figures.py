@@ -332,14 +332,20 @@ def forest(
     center: float | None = None,
     marked: str = "",
     gate: Verdict | None = None,
+    title: str = "",
 ) -> Figure:
     """Ratings with their intervals, a panel per dimension, best on top, every second tier shaded;
-    `marked` is highlighted, and what the judge's `gate` says stands under the panels.
+    `marked` is highlighted, and what the judge's `gate` says stands under the panels. A figure with
+    a title of its own need not fit the first screen.
     """
     n = max(map(len, rows.values()))
     names = [row.model for each in rows.values() for row in each]
-    title = "Who is ahead, and how sure can we be?"
-    figure, axes, shown = on_first_screen(n, len(rows), title, names, sharex=True)
+    if title:
+        shown = n
+        figure, axes = panels_of(9, 1.1 + 0.25 * n, len(rows), title, labels=names, sharex=True)
+    else:
+        title = "Who is ahead, and how sure can we be?"
+        figure, axes, shown = on_first_screen(n, len(rows), title, names, sharex=True)
     for ax, (dimension, each) in zip(axes, rows.items(), strict=True):
         upwards = list(reversed(each[:shown]))
         for y, row in enumerate(upwards):
@@ -353,7 +359,8 @@ def forest(
         best = f" (best {shown} of {len(each)})" if shown < len(each) else ""
         name_rows(ax, [row.model for row in upwards], title=f"{dimension}{best}",
                   ylim=(-0.5, len(upwards) - 0.5))  # fmt: skip
-    label_below(axes, "rating (95% interval; tiers shaded)")
+    tiers = any(getattr(row, "tier", None) for each in rows.values() for row in each)
+    label_below(axes, f"rating (95% interval{'; tiers shaded' if tiers else ''})")
     judge_line(figure, gate)
     return figure
 

@@ -81,24 +81,16 @@ def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
 
 def rubric_table(quality: JudgeQuality) -> Table:
     """How similar the verdicts on two dimensions are, most similar first."""
-    coefficients = {"correlation": "correlation", "corrected for order noise": "corrected"}
     rows = [
         {
             "dimensions": f"{row.dimension} and {row.stratum}",
             "verdicts that differ": str(row),
             "n": row.n,
-            **{
-                what: quality.find(measure, row.dimension, row.stratum).coefficient
-                for what, measure in coefficients.items()
-            },
         }
         for row in quality.measures
         if row.measure == "different"
     ]
-    return Table(
-        rows, "rubric_use",
-        empty="Rubric use needs two dimensions.",
-    )  # fmt: skip
+    return Table(rows, "rubric_use", empty="Rubric use needs two dimensions.")
 
 
 def _doubts(gate: Gate) -> list[Finding]:

@@ -72,17 +72,6 @@ def board(placed: Placed, note: str = "") -> Table:
     )
 
 
-def answer(placed: Placed) -> str:
-    """The rank and rating of the model with their uncertainty, in a sentence."""
-    shown, model = placed.shown, placed.model
-    rank, n = shown.order.index(model) + 1, len(shown.models)
-    at_once = ranks_text(claims.rank_ranges(shown)[model])
-    return (
-        f"{model}: estimated rank {rank} of {n} ({at_once} for all models at once), rating "
-        f"{_place(shown, model)}, from {placed.n_judged:,} judged battles, {heading(placed)}."
-    )
-
-
 def brief(placed: Placed) -> list[str]:
     """Rank and rating of the placed model and the judge's error, in a few words."""
     shown, model, error = placed.shown, placed.model, placed.judge_error
@@ -116,7 +105,7 @@ def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
         rows.append(_way("votes and judge together", both[model], alone, None))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     note = f"The joint fit moves the other models by at most {moved:.1f} points."
-    return Table(rows, "ways", notes=[_adds(placed), note])
+    return Table(rows, "ways", notes=[caution(placed), note])
 
 
 def together(model: str, found: HybridRatings | None, apart: str) -> Table:
@@ -214,7 +203,8 @@ def calibration(placed: Placed) -> Table:
     """How the judge's verdicts were calibrated to human votes."""
     fit = placed.calibration
     if fit is None:
-        return Table([], empty="Verdicts count in full: soft outcomes are off.")
+        why = "soft outcomes are off, or too few battles have human votes and verdicts"
+        return Table([], empty=f"Verdicts count in full: {why}.")
     return facts(
         {
             "battles decided by human votes and by the judge": fit.n_shared,
@@ -262,16 +252,6 @@ def forest(placed: Placed, note: str = "") -> Figure:
                   xlabel=f"rating (95% interval{votes})")  # fmt: skip
     fig.legend_below(figure, columns=4)
     return figure
-
-
-def _adds(placed: Placed) -> str:
-    """What the intervals include beside sampling error."""
-    error, soft = placed.judge_error, placed.calibration_error > 0
-    parts = [f"the judge error of {error.sd:.0f} points"] if error else []
-    parts += [f"{placed.calibration_error:.0f} points for the temperature"] if soft else []
-    if not parts:
-        return "The intervals cover sampling error only."
-    return f"Beside sampling error, the intervals include {' and '.join(parts)}."
 
 
 def _way(

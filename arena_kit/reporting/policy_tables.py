@@ -26,12 +26,12 @@ _PILL = {
 }
 _NEXT = {Badge.ESTABLISHED: "not Stable: ", Badge.PROVISIONAL: "not Established: "}
 _VERDICT = {verdict: verdict.value for verdict in Verdict} | {
-    Verdict.OPEN: "unresolved",
+    Verdict.UNRESOLVED: "unresolved",
     Verdict.REVERSED: "decided in the reverse order",
 }
 _PAIR = ("above", "below", "gap", "more")
 _FEW = 5  # prompts below which an average score is pointed out
-_CELLS, _MODELS = 60, 25  # named at most, shown at most
+_CELLS = 60  # named at most
 _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
 
 
@@ -301,7 +301,7 @@ def _metric_row(row: LeaderboardRow, phase: Phase) -> dict[str, object]:
         "adjusted spread": number(row.spread_adjusted, ".2f"),
         "adjusted consistency": number(row.consistency_adjusted, ".0f"),
         "decisive": row.decisive,
-        "quality floor": number(row.quality_floor, ".3f"),
+        "quality floor": number(row.quality_floor, ".3f") + " (check due)" * row.quality_check,
         "exposure / target": f"{row.exposure} / {row.exposure_target:.0f}",
         **(legacy if phase.shows_legacy_elo else {}),
     }  # fmt: skip
@@ -517,30 +517,6 @@ def confidence(report: WeeklyReport) -> Table:
     floor = settled_rd(report.now.policy.glicko)
     note = f"RD levels off near {floor:.1f}. In brackets: the comparison week."
     return Table(rows, "confidence", notes=[note])
-
-
-def quality(report: WeeklyReport) -> Table:
-    """The both-bad votes of every model, worst first, and whether they call for a check (8.3)."""
-    board, rule = report.now, report.now.policy.quality
-    voted = [row for row in board.rows if row.quality_floor is not None]
-    worst = sorted(voted, key=lambda row: (row.quality_floor, row.model))
-    rows = [
-        {
-            "model": row.model,
-            "both bad": row.both_bad,
-            "votes": row.votes,
-            "both-bad rate": percent(row.both_bad / row.votes, ".1f"),
-            "quality floor": f"{row.quality_floor:.3f}",
-            "check": "due" if row.quality_check else "",
-        }
-        for row in worst[:_MODELS]
-    ]
-    due = (
-        f"A check is due above {100 * rule.both_bad_rate:g} % both-bad votes and at least "
-        f"{rule.min_both_bad} of them. Shown: the {len(rows)} lowest quality floors of "
-        f"{len(worst)} models."
-    )
-    return Table(rows, "quality", notes=[due])
 
 
 def lanes(report: WeeklyReport) -> Table:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -27,6 +28,8 @@ POOLED = (
     "Ratings of a stratum shrink towards the overall rating (partial pooling). Alone: the rating "
     "without pooling, where it differs from that on the other strata beyond noise."
 )
+#: Panels of small multiples, at most.
+_PANELS = 24
 
 
 def strata_table(board: Board, axis: str = "") -> Table:
@@ -85,17 +88,22 @@ def _cell(part: Mapping[str, Any] | None, model: str, *, alone: bool) -> str:
     return f"{text}, alone {row['alone']:.0f}" if alone else text
 
 
-def strata_forest(board: Board, dimension: str, axis: str = "") -> Plot:
-    """Small multiples of the forest, a panel per stratum."""
-    panels = {
-        f"{name} ({part['n_questions']} prompts)": [
-            SimpleNamespace(**row) for row in part["ratings"] if row["n_battles"]
-        ]
-        for name_of, each in _axes(board, axis)
-        if name_of == dimension
-        for name, part in each["boards"].items()
-    }
-    return forest(panels, board.settings.get("center"))
+def strata_forest(board: Board, axis: str = "") -> Plot:
+    """Small multiples of the forest: a panel per stratum of each dimension that there is room for,
+    at least the first.
+    """
+    panels: dict[str, list[Any]] = {}
+    for dimension, each in _axes(board, axis):
+        if panels and len(panels) + len(each["boards"]) > _PANELS:
+            break
+        lead = f"{dimension}\n" if len(board.dimensions) > 1 else ""
+        for name, part in each["boards"].items():
+            shown = f"{lead}{shown_name(name)} ({part['n_questions']} prompts)"
+            panels[shown] = [SimpleNamespace(**r) for r in part["ratings"] if r["n_battles"]]
+    title = "Who is ahead on which kind of prompt?"
+    plotted = forest(panels, board.settings.get("center"), title=title)
+    alt = "Rating of every entrant with its 95 % interval, per dimension and stratum"
+    return replace(plotted, name="strata_forest", alt=alt)
 
 
 @plot(

@@ -151,7 +151,7 @@ Stabilities = Mapping[str, Sequence[Stability]]
 
 
 def stability_table(stability: Stabilities, board: Board) -> Table:
-    """Per adjacent pair: from which K on the order holds, and whether it is decided, which depends
+    """Per adjacent pair: at which K the order holds, and whether it is decided, which depends
     on the evidence (by Bradley–Terry), not on K.
     """
     rows = [
@@ -220,12 +220,8 @@ def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
 
 
 def _ordered(pair: Stability) -> str:
-    if pair.smallest_ordered_k is None:
-        return "at no K"
-    if pair.smallest_ordered_k == pair.lowest_k_tried and pair.ordered_everywhere:
-        return f"at every K tried (from {pair.lowest_k_tried:.3g})"
-    above = "" if pair.ordered_everywhere else ", but not at every larger K"
-    return f"down to K {pair.smallest_ordered_k:.3g}{above}"
+    ks = [f"{k:g}" for k, gap in zip(pair.ks, pair.gap, strict=True) if gap > 0]
+    return "at every K" if pair.ordered_everywhere else f"at K {', '.join(ks) or 'none'}"
 
 
 _FREE = Table([], empty="Nothing: the judge runs locally.")

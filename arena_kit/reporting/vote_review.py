@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from math import inf, log, nan
+from math import inf, nan
 from typing import Any
 
 from matplotlib.figure import Figure
@@ -10,7 +10,6 @@ from matplotlib.figure import Figure
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting.tables import DASH, Table, number
-from arena_kit.validity.shifts import MAX_SPREAD
 from arena_kit.validity.voters import MIN_VOTES, Rule, VoterTests
 
 RULES = {
@@ -18,12 +17,6 @@ RULES = {
     Rule.SIDE: "favours a side",
     Rule.SPEED: "votes too fast to read",
 }
-_NULLS = {
-    Rule.PUSH: "preference for one model, in rating points",
-    Rule.SIDE: "preference for the left side, in rating points",
-    Rule.SPEED: "share of votes that are too fast, in log odds (assumed)",
-}
-_POINTS = 400 / log(10)
 _NAMED, _LISTED = 5, 15
 _FLOOR = -2.0  # less evidence is drawn here
 _LINES = 22  # of names, from the top of the figure to its bottom
@@ -136,25 +129,6 @@ def voters(tests: VoterTests) -> Table:
         "voters",
         notes=[f"{rest:,} more voters have smaller e-values."] if rest > 0 else [],
     )
-
-
-def honest(tests: VoterTests) -> Table:
-    """The null hypothesis of each test: how far honest voters differ."""
-    rows = [
-        {"honest voters vary in": _NULLS[rule], "standard deviation": _spread(rule, null.spread)}
-        for rule, null in tests.honest.items()
-    ]
-    note = (
-        "Upper estimate from all voters that are not flagged; it includes the uncertainty of the "
-        "ratings."
-    )
-    return Table(rows, "honest", notes=[note])
-
-
-def _spread(rule: Rule, spread: float) -> str:
-    if spread >= MAX_SPREAD:
-        return "not known"
-    return f"{spread:.2f}" if rule is Rule.SPEED else f"{_POINTS * spread:.0f}"
 
 
 def boards(boards: Boards) -> Table:

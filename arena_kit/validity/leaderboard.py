@@ -17,6 +17,7 @@ from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
+from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy import rules
 from arena_kit.policy.constants import Phase, Policy, PromptScores
 from arena_kit.policy.coverage import Coverage, ExposureFairness
@@ -27,12 +28,12 @@ from arena_kit.policy.order import (
     order_status,
     votes_per_week,
 )
-from arena_kit.policy.ratings import epoch_of, exposure_due, final_states, legacy_elo, rated
+from arena_kit.policy.ratings import epoch_of, rated
 from arena_kit.rating.base import RatingError, Ratings, expected_share, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragile, fragility
-from arena_kit.rating.glicko2.method import GlickoHistory, GlickoState
+from arena_kit.rating.glicko2.method import GlickoHistory
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -184,12 +185,19 @@ def leaderboard(
     model without a vote that counts stands where new models begin.
     """
     policy = policy or Policy()
-    coverage = Coverage.of(battles, policy, models=models, prompts=prompts)
     history, strengths = rated(battles, policy)
-    states = _states(coverage, final_states(history))
+    arena = Arena(
+        policy,
+        sorted(battles.models if models is None else models),
+        sorted(battles.prompts if prompts is None else prompts),
+        rng=np.random.default_rng(),  # nothing is drawn from it
+        battles=battles,
+    )
+    coverage = arena.scheduler.coverage()
+    states = {model: arena.ratings[model] for model in arena.scheduler.enabled}
     standings = rules.ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
-    fairness = coverage.fairness(exposure_due(history, policy, order, battles))
+    fairness = coverage.fairness(arena.scheduler.exposure_due(states))
     pace = votes_per_week(battles)
     metrics = _metrics(
         policy,
@@ -200,7 +208,7 @@ def leaderboard(
         records(battles),
         _exposures(fairness),
         _strengths(strengths, order),
-        _legacy(battles, policy, order),
+        _legacy(arena.elo, order),
         _named("raw", prompt_scores(battles, policy.prompt_scores)),
         _named("adjusted", prompt_scores(battles, policy.prompt_scores, strengths)),
     )
@@ -221,14 +229,6 @@ def leaderboard(
         history=history,
         strengths=strengths,
     )
-
-
-def _states(coverage: Coverage, known: Mapping[str, GlickoState]) -> dict[str, GlickoState]:
-    """Where every enabled model stands."""
-    start = coverage.policy.glicko
-    fresh = GlickoState(start.rating, start.rd, start.volatility)
-    enabled = zip(coverage.models, coverage.enabled, strict=True)
-    return {model: known.get(model, fresh) for model, is_enabled in enabled if is_enabled}
 
 
 def _movement(epoch: str, earlier: Earlier | None) -> str:
@@ -377,9 +377,8 @@ def _strengths(strengths: Ratings, enabled: Collection[str]) -> dict[str, dict[s
     }
 
 
-def _legacy(battles: BattleLog, policy: Policy, names: Sequence[str]) -> dict[str, dict[str, Any]]:
+def _legacy(elo: Mapping[str, float], names: Sequence[str]) -> dict[str, dict[str, Any]]:
     """Legacy Elo of these models, and their rank by it."""
-    elo = dict.fromkeys(names, policy.legacy_elo.initial) | legacy_elo(battles, policy.legacy_elo)
     by_elo = sorted(names, key=lambda model: (-elo[model], model))
     return {m: {"legacy_elo": elo[m], "legacy_rank": n} for n, m in enumerate(by_elo, 1)}
 

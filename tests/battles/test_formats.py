@@ -10,7 +10,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import replace
 from datetime import UTC, datetime
-from itertools import combinations
 from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
@@ -648,44 +647,6 @@ def test_judges_and_shares_are_as_far_as_they_are_known(tmp_path: Path) -> None:
     assert len(log.prompts) == 1
 
 
-Votes = dict[tuple[str, ...], list[str]]
-
-
-def _by_question(path: Path, turn: int, voters: str = "") -> Votes:
-    """Who was preferred, per question and pair, by whom: names of models or `tie`."""
-    log = read_battles(path, covariates=["turn"])
-    assert log.covariates is not None
-    votes: Votes = {}
-    for each in log.select(log.covariates["turn"] == turn).to_battles():
-        if (each.voter or "").startswith(voters):
-            name = {"model_a": each.model_a, "model_b": each.model_b}.get(str(each.winner), "tie")
-            key = (str(each.question_id), *sorted((each.model_a, each.model_b)))
-            votes.setdefault(key, []).append(name)
-    return votes
-
-
-@pytest.mark.parametrize(
-    ("turn", "judge", "people"),
-    [
-        (1, [(886, 1343), (727, 859)], [(454, 721), (388, 479)]),
-        (2, [(871, 1325), (731, 864)], [(471, 707), (388, 474)]),
-    ],
-)
-def test_agreement_on_mt_bench_is_the_published_table(
-    turn: int, judge: list[tuple[int, int]], people: list[tuple[int, int]], data: Path
-) -> None:
-    """Table 5 of Zheng et al. 2023, exactly."""
-    folder = data / "mtbench_human_gpt4"
-    gpt4 = _by_question(folder / "gpt4_pair.csv.gz", turn)
-    experts = _by_question(folder / "human.csv.gz", turn, "expert")
-    met = [(g, e) for key, votes in experts.items() for g in gpt4.get(key, []) for e in votes]
-    twice = [pair for votes in experts.values() for pair in combinations(votes, 2)]
-    for pairs, (every, decisive) in ((met, judge), (twice, people)):
-        named = [(x, y) for x, y in pairs if "tie" not in (x, y)]
-        assert (sum(x == y for x, y in pairs), len(pairs)) == every
-        assert (sum(x == y for x, y in named), len(named)) == decisive
-
-
 def test_the_published_counts_add_up(data: Path) -> None:
     """The 1.67M votes, recognised by looking at them, have the totals that their README states."""
     log = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
@@ -703,8 +664,8 @@ def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
         read_battles(path)
     assert str(refused.value) == (
         f"{path}: missing column winner for the nearest format, evalica; found: left, "
-        "right, vote, model_a; name the format with --format or the columns with --model-a, "
-        "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
+        "right, vote, model_a; name the format with format= or the columns with "
+        "columns=Columns(model_a=…, values={'left': 'model_a'})"
     )
     path = written(tmp_path / "votes.jsonl", CLEAN[:2])
     assert read_battles(path, format="arena-kit").voter is None

@@ -30,11 +30,10 @@ def folder_of(log: BattleLog, folder: Path, suffix: str = "parquet") -> Path:
 def every_row(stream: BattleFiles) -> list[tuple[str, str, str]]:
     """The battles that a stream reads, in its order."""
     cells, out = stream.cells.log, []
-    for share in stream.shares():
-        for chunk in stream.rows(share, None):
-            for cell in chunk.cell:
-                sides = (cells.models[cells.a[cell]], cells.models[cells.b[cell]])
-                out.append((*sides, str(OUTCOMES[cells.outcome[cell]])))
+    for chunk in stream.grouped(None):
+        for cell in chunk.cell:
+            sides = (cells.models[cells.a[cell]], cells.models[cells.b[cell]])
+            out.append((*sides, str(OUTCOMES[cells.outcome[cell]])))
     return out
 
 
@@ -158,7 +157,7 @@ def test_the_meter_tells_rows_and_time_left(monkeypatch: pytest.MonkeyPatch) -> 
     now = [100.0]
     monkeypatch.setattr(on_disk.time, "monotonic", lambda: now[0])
     meter = Meter()
-    meter.start("resampling battles", 4_000_000)
+    meter.start("counting battles", 4_000_000)
     now[0] = 110.0
     meter.done += 1_000_000
-    assert meter.words() == "resampling battles: 1,000,000 of 4,000,000 rows, 0:30 left"
+    assert meter.words() == "counting battles: 1,000,000 of 4,000,000 rows, 0:30 left"

@@ -67,14 +67,3 @@ def test_wrong_input(workspace: Path, words: tuple[str, ...], why: str) -> None:
         assert done.exit_code == 2, done.output
         assert why in done.stderr
     assert not (workspace / "runs").exists()
-
-
-def test_a_backup_is_a_ledger(workspace: Path) -> None:
-    """`ledger check` verifies the workspace's own ledger, or a backup."""
-    assert call("run", "pilot", "--check").exit_code == 0, "which makes a ledger"
-    assert call("ledger", "backup", "copy").exit_code == 0
-    for words in (("copy",), ()):
-        done = call("ledger", "check", *words)
-        assert done.exit_code == 0, done.stderr
-        assert "all intact" in done.stdout
-    assert (workspace / "copy").is_file()

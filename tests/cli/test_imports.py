@@ -136,15 +136,3 @@ def test_llmfao_is_imported(data: Path, tmp_path: Path) -> None:
     assert np.bincount(log.outcome).tolist() == [2_911, 2_549, 3_471]
     assert log.voter is not None
     assert (len(log.prompts), len(log.voter.names)) == (13, 124)
-
-
-def test_qlora_is_imported_with_what_it_left_unparsed(data: Path, tmp_path: Path) -> None:
-    """Both orders are games of their own, as published: 18,875 first, 14,043 second, 5,626 ties."""
-    out = tmp_path / "qlora.parquet"
-    done = call(
-        "import", data / "qlora_gpt4_judge" / "verdicts.csv.gz", "--out", out,
-        "--model-a", "first_model", "--model-b", "second_model", "--winner", "verdict",
-        "--value", "first=model_a", "--value", "second=model_b", "--value", "unparsed=",
-    )  # fmt: skip
-    assert "left out 1,482 rows with verdict 'unparsed'" in done.stderr
-    assert np.bincount(read_battles(out).outcome).tolist() == [18_875, 14_043, 5_626]

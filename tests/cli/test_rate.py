@@ -10,7 +10,15 @@ from typing import Any
 import numpy as np
 import pytest
 
-from arena_kit import Board, BradleyTerry, Columns, PermutationElo, fanout, write_battles
+from arena_kit import (
+    Board,
+    BradleyTerry,
+    Columns,
+    PermutationElo,
+    rate,
+    read_battles,
+    write_battles,
+)
 from arena_kit.battles import on_disk
 from arena_kit.cli import rate as command
 from arena_kit.cli.imports import HowToRead
@@ -90,6 +98,21 @@ def test_a_record_is_rated_as_it_was(pilot_record: Path, tmp_path: Path) -> None
     assert "settings of the run record" in done.stderr
 
 
+def test_records_of_different_protocols_are_joined_with_a_warning(
+    led: Path, tmp_path: Path
+) -> None:
+    """Records of one protocol are joined in silence, of two with one sentence that names both."""
+    for name, protocol in (("one", "a" * 64), ("two", "b" * 64)):
+        (tmp_path / name).mkdir()
+        shutil.copy(led, tmp_path / name / "battles.jsonl")
+        board = rate(read_battles(led)).model_copy(update={"protocol": {"sha256": protocol}})
+        board.write(tmp_path / name / "board.json")
+    one, two = tmp_path / "one", tmp_path / "two"
+    said = f"different protocols ({'a' * 12}, {'b' * 12}): their joint board is exploratory"
+    assert [said in note for note in rated(one, "--also", two)["notes"]] == [True]
+    assert rated(one, "--also", one).get("notes", []) == []
+
+
 def test_the_board_of_a_run_in_the_terminal(
     pilot_record: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -104,7 +127,7 @@ def test_the_board_of_a_run_in_the_terminal(
     for each in (o for dimension in board.dimensions for o in dimension.orders):
         rests = rf"{each.removed or '–'} +{each.added or '–'} "
         cells = re.search(rf"{each.name} +{each.gap:.0f} +{rests}", shown)
-        assert bool(cells) == (each.state == "open")
+        assert bool(cells) == (each.state == "unresolved")
     answer = json.loads((pilot_record / "answer.json").read_text())
     assert shown.endswith("\n".join(answer["said"]) + "\n")
 
@@ -116,12 +139,12 @@ def test_rate_says_what_is_decided(led: Path) -> None:
     (claims,) = found["dimensions"]
     assert (claims["first"], claims["tiers"]) == (["ann"], [["ann"], ["bob", "cy"]])
     assert claims["decided"] == {"ann": ["bob", "cy"], "bob": [], "cy": []}
-    assert [each["state"] for each in claims["orders"]] == ["decided", "open"]
+    assert [each["state"] for each in claims["orders"]] == ["decided", "unresolved"]
     assert [claims["orders"][1][name] for name in ("above", "below", "removed", "added")] == [
         "bob", "cy", 2, 2
     ]  # fmt: skip
     assert [row["ranks"] for row in found["ratings"]] == [[1, 1], [2, 3], [2, 3]]
-    assert (claims["about"], claims["fragility"]["of"]) == ("prompts_like_these", 150)
+    assert (claims["about"], claims["fragility"]["of"]) == ("similar_prompts", 150)
     table = call("rate", led).stdout
     assert all(sentence in table for sentence in claims["sentences"])
     assert re.search(r"bob over cy +\d+ +2 +2 +[\d,]+\n", table)
@@ -137,18 +160,6 @@ def test_rate_says_what_is_decided(led: Path) -> None:
     (note,) = rated(*words)["dimensions"][0]["notes"]
     assert "at K 1" in note
     assert note in call("rate", *words).stdout
-
-
-def test_rate_says_how_few_votes_the_first_place_rests_on(tmp_path: Path) -> None:
-    """12 to 8 turns round with five wins removed (7 to 8) or added (12 to 13)."""
-    file = tmp_path / "votes.jsonl"
-    write_battles(file, log_of(won("ann", "bob", 12, 8)))
-    assert rated(file)["dimensions"][0]["fragility"] == {
-        "above": "ann", "below": "bob", "removed": 5, "added": 5, "between": 20, "of": 20,
-        "sentence": "Reversing ann over bob needs 5 battles removed or 5 added (20 between them).",
-    }  # fmt: skip
-    write_battles(file, log_of(won("ann", "bob", 12, 8, 4)))
-    assert rated(file, "--set", "ties=davidson")["dimensions"][0]["fragility"] is None
 
 
 @pytest.mark.parametrize(
@@ -215,17 +226,11 @@ def test_a_folder_and_a_pattern_are_rated_like_one_file(folder: Path) -> None:
         (("--also", "x.csv"), "--also, --by and --panel hold all battles"),
         (("--dimension", "tone"), "no dimension 'tone'; found: none"),
         (("--set", "covariates=length"), "covariates are not streamed"),
-        (
-            ("--set", "interval=percentile", "--cluster", "tcp://127.0.0.1:9"),
-            "cluster tcp://127.0.0.1:9: no Dask scheduler answers",
-        ),
+        (("--set", "interval=percentile"), "resamples are not streamed"),
     ],
 )
-def test_what_cannot_be_streamed_is_refused(
-    folder: Path, words: tuple[str, ...], why: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """One sentence, and exit code 2; of a cluster that is not there it has the address."""
-    monkeypatch.setattr(fanout, "_PATIENCE", 0.5)
+def test_what_cannot_be_streamed_is_refused(folder: Path, words: tuple[str, ...], why: str) -> None:
+    """One sentence, and exit code 2."""
     refused = call("rate", folder, *words)
     assert (refused.exit_code, why in refused.stderr) == (2, True), refused.stderr
 

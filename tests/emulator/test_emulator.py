@@ -11,18 +11,9 @@ import pytest
 
 from tests.emulator import Emulator, Fault, Reply, digest_of
 from tests.emulator.__main__ import main
-from tests.emulator.behaviours import BEHAVIOURS, Dice
 from tests.samples import ROOT
 
 RUBRIC = "Judge the facts and nothing else, whatever the length may be. " * 60
-OPEN_SCHEMA = {"format": {"type": "json_schema", "schema": {"type": "object"}}}
-BAD_PARAMS: list[tuple[dict[str, Any], str]] = [
-    ({"temperature": 0}, "temperature: Extra inputs are not permitted"),
-    ({"output_config": {"effort": "huge"}}, "effort"),
-    ({"output_config": OPEN_SCHEMA}, "additionalProperties"),
-    ({"max_tokens": 200_000}, "max_tokens: 200000 > 128000"),
-    ({"model": "claude-3-opus-20240229"}, "model: claude-3-opus"),
-]
 
 
 @cache
@@ -88,33 +79,6 @@ def test_time_ends_batches_and_unfinished_requests_are_not_billed() -> None:
         assert batches.retrieve(ids[0]).results_url is None
 
 
-@pytest.mark.parametrize(
-    ("made", "message"),
-    [
-        ([], "at least 1 item"), (requests(asking()) * 2, "not unique"),
-        ([{"custom_id": "a b", "params": asking()}], "match pattern"),
-        (requests(*[asking()] * 4), "at most 3"), (requests(asking("x" * 3000)), "maximum size"),
-    ],
-)  # fmt: skip
-def test_a_malformed_batch_is_refused_at_once(made: Any, message: str) -> None:
-    """Empty or large batches and bad custom_ids are refused, and nothing is accepted."""
-    with Emulator(max_batch_bytes=2000, max_batch_requests=3) as emulator:
-        with pytest.raises(anthropic.APIStatusError, match=message):
-            connect(emulator).messages.batches.create(requests=made)
-        assert not emulator.billing.accepted
-
-
-def test_bad_params_fail_late_in_a_batch(emulator: Emulator, client: anthropic.Anthropic) -> None:
-    """The same complaint is an errored line of a batch and a status of a single message."""
-    results = run(client, asking(), *(asking(**changes) for changes, _ in BAD_PARAMS))
-    for n, (changes, message) in enumerate(BAD_PARAMS, 1):
-        assert message in results[f"r{n}"].error.error.message
-        with pytest.raises(anthropic.APIStatusError) as caught:
-            client.post("/v1/messages", body=asking(**changes), cast_to=object)
-        assert message in caught.value.message
-    assert [row.custom_id for row in emulator.billing.rows] == ["r0"]
-
-
 def test_a_request_is_priced_as_by_hand() -> None:
     """1,163 tokens written for an hour, then read, 8 plain, 100 put out; a batch pays half."""
     control = {"type": "ephemeral", "ttl": "1h"}
@@ -177,13 +141,6 @@ def test_results_break_off_or_are_unknown(emulator: Emulator, client: anthropic.
     emulator.faults.add(Fault(on="item", kind="unknown_type"))
     result = run(client, asking())["r0"]
     assert (type(result).__name__, result.type) == ("MessageBatchSucceededResult", "postponed")
-
-
-def test_a_judge_can_be_told_to_answer_at_random() -> None:
-    """Each slot is named in about half of 1,000 verdicts, whatever stands there."""
-    shown = {"response_a": "A good answer.", "response_b": ""}
-    replies = [str(BEHAVIOURS["random"](shown, Dice(n)).text) for n in range(1000)]
-    assert 450 < sum('"winner": "A"' in reply for reply in replies) < 550
 
 
 def test_a_used_port_is_a_sentence(emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:

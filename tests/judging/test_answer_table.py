@@ -124,7 +124,7 @@ def test_what_is_not_understood_names_its_option(columns: dict[str, Any], words:
 def test_yes_and_no_are_answers_where_they_are_named() -> None:
     """Few short values are a stratum or a note by content; options make them answers."""
     short = frame([[*row[:3], "yes", "no", *row[5:]] for row in ROWS])
-    with pytest.raises(DataError, match="--entrant COLUMN"):
+    with pytest.raises(DataError, match="entrants= "):
         answers(short)
     assert len(answers(short, entrants=tuple(HEADER[3:5])).answers.responses) == 6
 
@@ -142,7 +142,7 @@ def test_a_spreadsheet_becomes_a_study_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Names stay as people write them, a missing answer costs only its pairs, and the pilot draws
-    its subset from the table's own strata.
+    its subset from the table's own strata, which have boards of their own.
     """
     many = [[n, f"What is {n} + 1?", str(n + 1), f"It is {n + 1}.", f"Perhaps {n}.",
              ("easy", "hard")[n % 2], 1] for n in range(80)]  # fmt: skip
@@ -150,6 +150,7 @@ def test_a_spreadsheet_becomes_a_study_that_runs(
     study = init_study(tmp_path / "my study", workbook(tmp_path / "a.xlsx", [HEADER, *many]))
     assert study.sentences[-1] == "1 missing answer: Answers!E5"
     monkeypatch.chdir(tmp_path / "my study")
+    assert read_yaml(Path("params/tournament.yaml"))["report"] == {"strata": ["specialty"]}
     plan = read_plan("pilot", strata=read_yaml(Path("params/pilot.yaml"))["strata"])
     assert Counter(each.source for each in plan.prompts) == {"easy": 25, "hard": 25}
     board = rate(to_battles(judge(read_plan("headline"))))

@@ -207,21 +207,6 @@ def test_no_batch_leaves_without_the_budgets_leave(bench: Bench) -> None:
     assert bench.ledger.open_intents() == []
 
 
-def test_answers_cost_what_the_service_billed(ledger: Ledger) -> None:
-    """With the prompt cache, thinking and re-asked answers, ledger and bill agree on each."""
-    with Emulator(behaviour="mixed", shares={"garbage": 0.2, "tie": 0.2}, seed=3) as emulator:
-        judge = Bench(emulator, ledger).judge()
-        judge_pairs(TWO_DIMENSIONS, TWO_RUBRICS, judge, ledger, options=options(prewarm=True))
-        bill = emulator.billing.rows
-    paid = ledger.paid("first")
-    assert len(paid) == len(bill) > 24, "some answers were asked again"
-    assert sum(row.counts.write_1h for row in bill) > 0
-    assert sum(row.counts.read for row in bill) > 0
-    costs = sorted(answer.cost_usd for answer in paid)
-    assert costs == pytest.approx(sorted(row.usd for row in bill), abs=1e-12)
-    assert ledger.spent("first") == pytest.approx(sum(row.usd for row in bill), abs=1e-12)
-
-
 def test_prewarming_sends_one_request_per_rubric_ahead(ledger: Ledger) -> None:
     """Each rubric is written once and read eleven times: hit rate and saving by hand."""
     with Emulator(batch_seconds=0.08, miss_rate=0.0) as emulator:

@@ -17,7 +17,7 @@ from arena_kit.battles.battle import OUTCOMES
 from arena_kit.policy.constants import Contenders, Exposure, Policy
 from arena_kit.policy.coverage import Coverage, Tally
 from arena_kit.policy.exposure import DueWindow, Roster
-from arena_kit.policy.ratings import exposure_due, rated
+from arena_kit.validity.leaderboard import leaderboard
 
 Vote = tuple[str, str, str | None, str]
 MODELS = st.lists(st.sampled_from("edcba"), min_size=2, max_size=2, unique=True)
@@ -154,8 +154,7 @@ def test_7_1_what_decides_two_models_is_due_to_them() -> None:
         whole, everybody = Tally.of(votes, policy), Roster(policy, np.ones(4, bool))
         for each in (tally, whole):
             assert each.due(everybody, np.arange(4)).tolist() == pytest.approx(due)
-        history, _ = rated(votes, policy)
-        reported = exposure_due(history, policy, "abcd", votes)
+        reported = {row.model: row.target for row in leaderboard(votes, policy).fairness}
         assert [reported[m] for m in "abcd"] == pytest.approx(due)
 
 

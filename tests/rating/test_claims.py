@@ -161,7 +161,7 @@ def test_neighbours_are_decided_from_2_807_standard_errors_on(gap: float, clear:
     found = board({"x": gap, "y": 0.0})
     assert claims.gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
     assert claims.decided(found).tolist() == [[False, clear], [False, False]]
-    assert claims.neighbours(found)[0].state == ("decided" if clear else "open")
+    assert claims.neighbours(found)[0].state == ("decided" if clear else "unresolved")
 
 
 @pytest.mark.parametrize(("gap", "clear"), [(44.2, False), (44.3, True)])
@@ -186,7 +186,11 @@ def test_what_follows_is_decided_too() -> None:
     )
     assert claims.tiers(found) == (("a", "b"), ("c", "d"))
     assert claims.may_be_first(found) == ("a", "b")
-    assert [pair.state for pair in claims.neighbours(found)] == ["open", "decided", "open"]
+    assert [pair.state for pair in claims.neighbours(found)] == [
+        "unresolved",
+        "decided",
+        "unresolved",
+    ]
     assert claims.sentences(found)[0] == (
         "First place: a and b are not separable. Too little evidence: new."
     )
@@ -202,7 +206,7 @@ def test_the_summary_is_all_of_it_as_plain_values() -> None:
         margin=10.0,
     )
     assert json.loads(json.dumps(found, allow_nan=False)) == found
-    assert (found["about"], found["first"]) == ("prompts_like_these", ["a", "b"])
+    assert (found["about"], found["first"]) == ("similar_prompts", ["a", "b"])
     assert found["tiers"] == [["a", "b"], ["c"]]
     assert [pair["state"] for pair in found["neighbours"]] == ["equivalent", "decided"]
     assert found["ranks_at_once"] == {"a": [1, 3], "b": [1, 3], "c": [3, 4]}
@@ -237,7 +241,7 @@ def test_how_many_more_battles_decide() -> None:
     assert claims.equivalent(found, 9.1).tolist() == [[False, True], [True, False]]
     near = board({"x": 2.0, "y": 0.0}, 1.0)
     assert claims.neighbours(near, margin=6.0)[0].state == "equivalent"
-    assert claims.neighbours(near)[0].state == "open"
+    assert claims.neighbours(near)[0].state == "unresolved"
     with pytest.raises(ValueError, match="margin must be 0 or more, not -1"):
         claims.equivalent(found, -1)
 

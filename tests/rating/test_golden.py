@@ -12,8 +12,8 @@ import pytest
 from arena_kit.battles.battle import Battle
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battles
-from arena_kit.policy.constants import LegacyElo
-from arena_kit.policy.ratings import legacy_elo
+from arena_kit.matchmaking.arena import Arena
+from arena_kit.policy.constants import LegacyElo, Policy
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.elo.method import PermutationElo
@@ -43,7 +43,8 @@ def rated(method: str, log: BattleLog) -> dict[str, Any]:
     if method == "elo":
         return ratings(IN_ORDER(log))
     if method == "legacy_elo":
-        return legacy_elo(log, LegacyElo(k=4, initial=1000))
+        policy = Policy(legacy_elo=LegacyElo(k=4, initial=1000))
+        return Arena(policy, log.models, (), rng=np.random.default_rng(), battles=log).elo
     if method == "bradley_terry":
         return ratings(BradleyTerry(both_bad="exclude")(log))
     rows = Glicko2(evidence_replicates=0)(log).ratings

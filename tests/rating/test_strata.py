@@ -12,9 +12,9 @@ import arena_kit as ak
 from arena_kit import Battle, BattleLog, BradleyTerry
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
-from arena_kit.rating.strata import by_stratum
+from arena_kit.rating.strata import _shrunk, by_stratum
 from arena_kit.rating.win_difference import win_differences
-from arena_kit.reporting.strata import plot_strata, strata_table
+from arena_kit.reporting.strata import plot_strata, strata_forest, strata_table
 from arena_kit.runs.record.battles import battles_of
 
 UNIT = 400 / ln(10)
@@ -97,13 +97,35 @@ def test_one_stratum_is_none() -> None:
 
 
 def test_a_board_holds_its_strata(tmp_path: Path) -> None:
-    """board.json keeps every axis; the heatmap has a row per model and a column per stratum."""
+    """board.json keeps every axis; the heatmap has a row per model and a column per stratum, the
+    small multiples a panel per stratum.
+    """
     board = ak.rate(battles({"x": 40, "y": 40}, {"x": 0, "y": 400}))
     board.write(tmp_path / "board.json")
     again = ak.Board.read(tmp_path / "board.json")
     assert again.dimensions[0].strata == board.as_dict()["dimensions"][0]["strata"]
     cells = plot_strata(again).figure.axes[0].texts
     assert len(cells) == 6
+    panels = strata_forest(again)
+    titles = [ax.get_title(loc="left") for ax in panels.figure.axes]
+    assert (panels.name, titles) == ("strata_forest", ["x (40 prompts)", "y (40 prompts)"])
+
+
+def test_intervals_are_those_of_the_error() -> None:
+    """The covariance given for shrunk contrasts is that of their error in 4,000 simulated studies,
+    whatever the true spread is.
+    """
+    rng = np.random.default_rng(3)
+    root = rng.normal(size=(5, 2, 2))
+    noise = root @ root.swapaxes(1, 2) + np.eye(2)
+    known, lower = np.linalg.inv(noise), np.linalg.cholesky(noise)
+    for spread in (0.0, 2.0):
+        true = rng.normal(0, spread, (4000, 5, 2))
+        seen = true + np.einsum("sij,nsj->nsi", lower, rng.normal(size=true.shape))
+        error = true - np.array([_shrunk(known, each, 1.5)[0] for each in seen])
+        _, own, bias = _shrunk(known, seen[0], 1.5)
+        expected = np.diagonal(own + spread**2 * bias, axis1=1, axis2=2)
+        assert error.var(axis=0) == pytest.approx(expected, rel=0.12)
 
 
 def test_strata_of_files_and_records(tmp_path: Path, pilot_record: Path) -> None:

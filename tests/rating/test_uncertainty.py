@@ -352,22 +352,6 @@ def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior
         assert 5 < swept < 30
 
 
-@pytest.mark.parametrize("ties", ["half", "davidson"])
-def test_with_a_spare_prior_no_resample_is_lost(ties: str) -> None:
-    """With the default prior every resample of a rarely seen model has a rating."""
-    log = with_a_rare_model()
-    outcome = np.where(np.arange(len(log)) % 4 == 1, 2, log.outcome).astype(np.int8)
-    outcome[-3:] = log.outcome[-3:]
-    log = replace(log, outcome=outcome)
-    for battles in (log, replace(log, question_id=None)):
-        found = replace(PERCENTILE, ties=ties, resamples=150)(battles)  # type: ignore[arg-type]
-        assert np.isfinite(found.replicates).all()
-        plain = BradleyTerry(prior=0, ties=ties)(battles)  # type: ignore[arg-type]
-        for model in log.models:
-            assert found[model].rating == pytest.approx(plain[model].rating, abs=1e-7)
-    assert lost_resamples(log, 150) > 20, "without a prior many would be lost"
-
-
 def with_a_rare_model() -> BattleLog:
     """Four models on 30 questions, and one that was seen on three of them only."""
     log = simulated(30, 10, ties=0)

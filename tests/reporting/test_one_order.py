@@ -13,7 +13,6 @@ from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting import placement, policy_plots, policy_tables, tournament_plots
 from arena_kit.reporting.answer import disagreements, order
 from arena_kit.reporting.figures import Plot
-from arena_kit.runs.record.artifacts import bradley_terry as artifact
 from arena_kit.validity.model_page import model_detail
 from arena_kit.validity.weekly import weekly_report
 from tests.samples import judged, log_of, season, timed, won
@@ -53,16 +52,10 @@ def test_elo_is_against_the_board_here() -> None:
     assert BOARD.to_frame("elo")["model"].tolist() == ["many", "few", "weak"]
     assert [row.model for row in BOARD.ratings] == BEST_FIRST
     assert len(disagreements(BOARD)) == 1
-    kept = artifact(BOARD)["taste"]
     assert [row["model"] for row in BOARD.table().rows] == BEST_FIRST
     assert [row["order"] for row in BOARD.orders().rows] == ["few over many", "many over weak"]
     assert order(BOARD["taste"]).endswith("Best first: few, many, weak.")
     assert re.findall(r"^ +\d  (\w+)", BOARD.text(), re.MULTILINE) == BEST_FIRST
-    assert [row["model"] for row in kept["ratings"]] == BEST_FIRST
-    assert [(row["above"], row["below"]) for row in kept["claims"]["neighbours"]] == [
-        ("few", "many"),
-        ("many", "weak"),
-    ]
     figures = FIGURES["forest"].figure, FIGURES["forest"].narrow()
     assert [text.get_text() for each in figures for text in each.axes[0].texts] == []
 
@@ -107,4 +100,4 @@ def test_a_placement_has_one_order() -> None:
     assert [row["model"] for row in placement.board(placed).rows] == best_first
     assert from_the_top(placement.forest(placed)) == [best_first] * 2
     at = best_first.index("new") + 1
-    assert f"rank {at} of 4" in placement.answer(placed)
+    assert f"rank {at} of 4" in placement.brief(placed)[0]

@@ -13,10 +13,9 @@ from typing import Any
 import pytest
 import yaml
 
-from arena_kit.files import DataError, append_lines
+from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import CostError
 from arena_kit.runs.record.record import Record, open_record
-from arena_kit.runs.tournament import generate as generation
 from arena_kit.runs.tournament.generate import Generation
 from tests.emulator import ApiError, Emulator, Fault, Reply
 from tests.samples import KEY, call, plan_of, sizes
@@ -231,26 +230,6 @@ def test_an_interrupted_live_run_keeps_what_came(arena: Arena) -> None:
     assert arena.asked() - before == N
 
 
-def test_an_interrupt_while_a_line_is_written_does_not_repeat_it(
-    arena: Arena, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Ctrl-C just after a line was appended, while other calls are under way: it stands once."""
-    arena.serve_by_chat()
-    arena.emulator.faults.add(Fault(on="chat", kind="hang", after=3, seconds=0.4))
-    interrupts = iter([KeyboardInterrupt])
-
-    def append(path: Path, lines: list[str]) -> None:
-        append_lines(path, lines)
-        if lines and (interrupt := next(interrupts, None)):
-            raise interrupt
-
-    monkeypatch.setattr(generation, "append_lines", append)
-    with pytest.raises(KeyboardInterrupt):
-        arena.generate()
-    ids = [row["prompt_id"] for row in arena.rows()]
-    assert len(ids) == len(set(ids))
-
-
 def test_lost_and_torn_lines_are_written_from_the_ledger(arena: Arena) -> None:
     """A file that is gone, that lost lines, or whose last line was cut short by a crash."""
     arena.emulator.settings.behaviour = lambda params: "One\u2028\u2029\u0085two, naïveté"
@@ -325,21 +304,6 @@ def test_a_cap_is_held(arena: Arena, cap: float, entrants: list[str], kind: type
     assert arena.asked() == 0
     assert not (arena.root / "runs").exists()
     assert not arena.file.exists()
-
-
-def test_a_forecast_by_hand(arena: Arena) -> None:
-    """Half of max_tokens is expected of each answer: 6 × 200 tokens at $10 a million, halved, and
-    the prompts as the service counts them.
-    """
-    found = arena.plan().forecasts()["plain"]
-    assert ((found.requests, found.answered), found.output_tokens) == ((N, 0), N * 200)
-    n_bytes = sum(len(prompt["text"].encode()) for prompt in arena.prompts)
-    assert found.user_tokens == pytest.approx(n_bytes / 3.2, abs=N)
-    by_hand = (found.user_tokens * 2 + N * 200 * 10) / 2 / 1e6
-    assert found.usd_no_hits == pytest.approx(by_hand, abs=1e-9)
-    assert arena.asked() == 0
-    arena.generate()
-    assert arena.plan().forecasts()["plain"].answered == N
 
 
 def test_offline_writes_from_the_ledger_alone(

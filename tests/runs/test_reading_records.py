@@ -372,9 +372,8 @@ def test_frames(pilot_record: Path, tmp_path: Path) -> None:
         for dimension, entries in elo.items()
         for model, entry in entries.items()
     }
-    claimed = json.loads((pilot_record / "bradley_terry.json").read_text())
     assert dict(run.bradley_terry.groupby("dimension")["model"].apply(list)) == {
-        dimension: [row["model"] for row in each["ratings"]] for dimension, each in claimed.items()
+        name: [row.model for row in run.board.rows(name)] for name in run.board.names
     }
     gate = json.loads((pilot_record / "judge_gate.json").read_text())
     assert len(run.gate) == len(gate["findings"])

@@ -12,10 +12,10 @@ from scipy.stats import studentized_range
 
 from arena_kit import BattleLog, BradleyTerry, Glicko2, RatingError
 from arena_kit.battles.log import Labels
+from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy import constants
-from arena_kit.policy.constants import LegacyElo, Phase, Policy, PromptScores, Threshold
+from arena_kit.policy.constants import Phase, Policy, PromptScores, Threshold
 from arena_kit.policy.order import Verdict
-from arena_kit.policy.ratings import legacy_elo
 from arena_kit.policy.rules import Badge
 from arena_kit.reporting import policy_tables
 from arena_kit.reporting.html import clean_html
@@ -125,7 +125,7 @@ def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
 
 def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     """Bradley–Terry stands beside RD; claims are about prompts; named voters are clusters."""
-    likewise = leaderboard(votes, Policy(claims_about="prompts_like_these"))
+    likewise = leaderboard(votes, Policy(claims_about="similar_prompts"))
     for made, cluster in ((board, "battle"), (likewise, "question")):
         found = BradleyTerry(center=1500, both_bad="exclude", cluster=cluster)(votes)  # type: ignore[arg-type]
         for row in made.rows:
@@ -133,7 +133,7 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
             assert (row.bt_rating, row.bt_se) == pytest.approx(evidence)
             assert (row.bt_se or 0) < row.rd / 2
     assert board.order_decided.about == "these_prompts"
-    assert likewise.order_decided.about == "prompts_like_these"
+    assert likewise.order_decided.about == "similar_prompts"
     assert "Results generalise to similar prompts" in policy_tables.board(likewise).html
     voters = (Labels.of(f"v{k % n}" for k in range(len(votes))) for n in (60, 5))
     many, few = (replace(votes, voter=each) for each in voters)
@@ -141,7 +141,7 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     for row in leaderboard(many).rows:
         assert row.bt_se == pytest.approx(fit[row.model].extra["se"])
     board = leaderboard(few)
-    assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.OPEN}
+    assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.UNRESOLVED}
     assert {row.tier for row in board.rows} == {None}
     assert "too little evidence for a claim" in " ".join(board.rows[0].badge_reasons)
     assert shown(board)["Rank"] == "1"
@@ -215,7 +215,9 @@ def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
 def test_12_phases(votes: BattleLog, board: Leaderboard) -> None:
     """12: phases 1, 2 publish legacy Elo, 3 the conservative score beside Elo, 4 without."""
     shadow, lanes = (leaderboard(votes, Policy(phase=p)) for p in (SHADOW, LANES))
-    elo = legacy_elo(votes, LegacyElo())
+    elo = Arena(
+        Policy(), votes.models, votes.prompts, rng=np.random.default_rng(), battles=votes
+    ).elo
     assert list(shadow.order) == sorted(elo, key=lambda model: -elo[model])
     assert [row.official_rank for row in shadow.rows] == [1, 2, 3, 4, 5, 6]
     assert sorted(row.conservative_rank for row in shadow.rows) == [1, 2, 3, 4, 5, 6]

@@ -16,7 +16,6 @@ from arena_kit.matchmaking.simulation import World
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.order import Verdict
-from arena_kit.policy.ratings import exposure_due, rated
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus
 from arena_kit.reporting import model_pages, policy_plots, policy_tables
 from arena_kit.validity import sentences, weekly
@@ -186,9 +185,7 @@ def test_7_2_top_band_target() -> None:
     rows += [("z", "y", "!", f"q{n % 8}") for n in range(15)]
     found = weekly_report(timed(log(*rows)))
     assert [check.model for check in found.now.checks] == ["z"]
-    worst, *others = policy_tables.quality(found).rows
-    assert (worst["model"], worst["both-bad rate"], worst["check"]) == ("z", "42.9%", "due")
-    assert not any(row["check"] for row in others)
+    assert policy_tables.metrics(found.now).text.count("0.571 (check due)") == 1
 
 
 @pytest.mark.parametrize("phase", [Phase.LANES, Phase.MIGRATION])
@@ -266,7 +263,7 @@ def test_3_objectives(report: WeeklyReport) -> None:
         (Verdict.DECIDED, 0, True),
         (Verdict.EQUIVALENT, 0, True),
         (Verdict.DECIDED, 1, False),
-        (Verdict.OPEN, 0, False),
+        (Verdict.UNRESOLVED, 0, False),
     ):
         churned = {**(report.churn or {}), "pairs_swapped": 1, "pairs_swapped_inside_bands": inside}
         assert met(replace(ordered(report, verdict), churn=churned))[0] is robust
@@ -292,13 +289,12 @@ def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
         weekly_report(votes, retired=weekly.Retired(votes.models[:9]))
     early = [("a", "b", "a", "q"), ("b", "c", "a", "q"), ("c", "a", "b", "q")] * 10
     battles = log(*early, *[("new", "c", "a", "q")] * 10)
-    history, _ = rated(battles, Policy())
-    due = exposure_due(history, Policy(), ["a", "b", "c", "new"], battles)
+    due = {row.model: row.target for row in leaderboard(battles).fairness}
     assert due["new"] == pytest.approx(10 * 2 / 4)
     assert due["a"] == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
-    without = exposure_due(history, Policy(), ["b", "c", "new", "unseen"], battles)
-    assert without["a"] == 0
-    assert without["unseen"] == pytest.approx(30 * 2 / 3 + 10 * 2 / 4)
+    without = leaderboard(battles, models=["b", "c", "new", "unseen"]).fairness
+    assert {row.model for row in without} == {"b", "c", "new", "unseen"}
+    assert [row.target for row in without if row.model == "unseen"] == [0]
     assert sentences.fairness(weekly_report(battles)).endswith(
         "The target of 4 of 4 models is adjusted to 5 to 25 exposures (2W/M: 20): "
         "a model that joined within the window is due exposure only since then."
@@ -473,7 +469,7 @@ def test_everything_can_be_drawn() -> None:
     pages = [model_detail(board, model) for model in board.order]
     shown = [
         *(table(report) for table in (tables.status, tables.fairness, tables.pairs, tables.churn,
-                                      tables.quality, tables.objectives, tables.confidence,
+                                      tables.objectives, tables.confidence,
                                       tables.lanes, tables.controls, tables.weekly)),
         tables.board(board), tables.order(board), tables.metrics(board), model_pages.summary(pages),
         model_pages.neighbours(pages, board),

@@ -47,25 +47,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root
 
 
-def test_a_removal_is_logged_and_leaves_no_trace_when_undone(home: Path) -> None:
-    """A removal changes the board, its restoration gives it back; both are logged."""
-    live = live_arena(home / VOTES, TEXTS)
-    before = live.board()
-    done = call("votes", "remove", PUSHER, "--why", "pushes a model", "--by", "ruth")
-    assert done.output.startswith("removed: 1 voter, ")
-    assert live.board().ratings != before.ratings
-    for act, said in (("remove", "removed: 0 voters"), ("restore", "restored: 1 voter")):
-        assert said in call("votes", act, PUSHER, "--why", "asked to").output
-    after = live.board()
-    assert (after.ratings, after.elo, after.order) == (before.ratings, before.elo, before.order)
-    log = ReviewedVotes.of_store(live.store).log
-    assert log[0][2:5] == (PUSHER, "removed", "ruth")
-    assert [line[3] for line in log] == ["removed", "restored"]
-    assert "knows no voter 'zoe'" in call("votes", "remove", "zoe", "--why", "?").output
-    assert call("votes", "remove", "ann").exit_code == 2
-    live.close()
-
-
 def test_the_command_removes_nobody(home: Path) -> None:
     """The command names the pusher with rule and number, and the store stays as it was."""
     with VoteStore.open(home / VOTES) as store:

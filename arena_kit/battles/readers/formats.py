@@ -8,7 +8,7 @@ from arena_kit.battles.readers.judges import JUDGES
 from arena_kit.battles.readers.stores import STORES
 from arena_kit.battles.readers.tables import TABLES
 from arena_kit.battles.tabular import columns_of, listed
-from arena_kit.files import DataError
+from arena_kit.files import DataError, option
 
 FORMATS: tuple[Format, ...] = (OWN, *ARENAS, *JUDGES, *STORES, *TABLES)
 
@@ -47,7 +47,8 @@ def _seen(path: Path, columns: tuple[str, ...]) -> Format:
     best = [each for each in fitting if len(each.needs) == most]
     if len(best) > 1:
         names = " or ".join(each.name for each in best)
-        raise DataError(f"{path}: could be {names} by its columns; say which with --format")
+        by = option("--format", "format=")
+        raise DataError(f"{path}: could be {names} by its columns; say which with {by}")
     return best[0]
 
 
@@ -57,6 +58,10 @@ def _unknown(columns: tuple[str, ...]) -> str:
     lacking = [name for name in nearest.needs if name not in columns]
     return (
         f"missing column {', '.join(lacking)} for the nearest format, {nearest.name}; "
-        f"found: {listed(columns)}; name the format with --format or the columns with --model-a, "
-        "--model-b, --winner, --question, --voter and labels with --value 'left=model_a'"
+        f"found: {listed(columns)}; name the format with "
+        + option(
+            "--format or the columns with --model-a, --model-b, --winner, --question, --voter and "
+            "labels with --value 'left=model_a'",
+            "format= or the columns with columns=Columns(model_a=…, values={'left': 'model_a'})",
+        )
     )

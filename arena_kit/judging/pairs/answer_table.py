@@ -14,7 +14,7 @@ import duckdb
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import made_id, plain_name
 from arena_kit.battles.spreadsheet import is_workbook, read_sheet
-from arena_kit.files import DataError
+from arena_kit.files import DataError, option
 from arena_kit.judging.pairs.answer_logs import Collection
 from arena_kit.judging.pairs.prompts import Prompt, Response
 
@@ -103,8 +103,10 @@ def read_answers(table: Table, given: Roles = Roles()) -> AnswerTable:  # noqa: 
     if len({each.entrant_id for each in responses}) < 2:
         raise DataError(
             f"{table.where}: a comparison needs the answers of two models; name their columns with "
-            f"--entrant COLUMN (or --model and --response, one row per answer). Columns: "
-            f"{tabular.listed(table.columns)}"
+            + option(
+                "--entrant COLUMN (or --model and --response", "entrants= (or model= and response="
+            )
+            + f", one row per answer). Columns: {tabular.listed(table.columns)}"
         )
     collection = Collection(prompts=prompts, responses=responses, scores=(), left_out={})
     recognised = _understood(table, roles, unused, collection)
@@ -157,8 +159,8 @@ def _recognised(table: Table, given: Roles) -> tuple[Roles, dict[str, str]]:
         one["gold"] = one["gold"] or (found["response"] or [""])[0]
     if not one["question"]:
         raise DataError(
-            f"{table.where}: no column of questions was recognised; name it with --question COLUMN"
-            f". Columns: {tabular.listed(table.columns)}"
+            f"{table.where}: no column of questions was recognised; name it with "
+            f"{option('--question COLUMN', 'question=')}. Columns: {tabular.listed(table.columns)}"
         )
     roles = Roles(**one, entrants=given.entrants, strata=given.strata or tuple(found["strata"]))
     rest = {n: _no_answers(table.values(n)) for n in table.columns if n not in roles.used}

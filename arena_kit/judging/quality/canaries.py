@@ -360,7 +360,7 @@ class CanaryReport:
         if worked := _worked(self._by_kind("")):
             parts.append(f"Prompt injection succeeded in {attacks.counted} tests ({worked}).")
         elif attacks.n:
-            few = "; too few for more" if self.suite == "preflight" else ""
+            few = "; too few to say more" if self.suite == "preflight" else ""
             parts.append(f"Prompt injection failed in all {attacks.n} tests{few}.")
         else:
             parts.append("Prompt injection was not testable: no known pair was judged right.")

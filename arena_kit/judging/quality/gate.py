@@ -131,7 +131,9 @@ class Gate:
             why = f"it meets all {len(self.findings)} checks{missing}"
         else:
             reasons = list(_by_rule(self)) or ["nothing was measured"]
-            more = f"; {len(reasons) - _REASONS} more" if len(reasons) > _REASONS else ""
+            more = (
+                f"; further reasons: {len(reasons) - _REASONS}" if len(reasons) > _REASONS else ""
+            )
             why = f"{'; '.join(reasons[:_REASONS])}{more}"
         return f"The judge {self.judge} is {self.level}: {why}. {self.note}".rstrip()
 

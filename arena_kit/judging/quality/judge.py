@@ -12,7 +12,7 @@ from arena_kit.judging.quality.agreement import between, people
 from arena_kit.judging.quality.canaries import CanaryReport
 from arena_kit.judging.quality.estimates import Estimate, Measure, find
 from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
-from arena_kit.judging.quality.measures import Calls, Families, Lengths
+from arena_kit.judging.quality.measures import Families, Lengths, by_dimension, calls_of
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 
@@ -66,11 +66,12 @@ class JudgeQuality:
         unread
             Dimensions whose rubric this judge is known not to follow.
         """
-        calls = Calls.of(judgments, lengths)
-        twice = Calls.of([*judgments, *repeats]).by_dimension()
+        names = list(dict.fromkeys(judgment.pair.dimension for judgment in judgments))
+        calls = calls_of(judgments, lengths)
+        twice = by_dimension(calls_of([*judgments, *repeats]), names)
         logs = _by_dimension(to_battles(judgments) if battles is None else battles)
         own, compared = [], []
-        for name, each in calls.by_dimension().items():
+        for name, each in by_dimension(calls, names).items():
             labelled = _labels(labels, name)
             own += _named(
                 name,
@@ -82,7 +83,7 @@ class JudgeQuality:
             log = logs.get(name, logs.get(""))
             if log is not None and labelled is not None:
                 compared += _named(name, *people(log, labelled, strata))
-        return cls._of(judge, calls, [*calls.by_dimension()], own, compared, unread)
+        return cls._of(judge, calls, names, own, compared, unread)
 
     @classmethod
     def from_battles(
@@ -101,20 +102,19 @@ class JudgeQuality:
         """
         own, compared = [], []
         for name, log in _by_dimension(judged).items():
-            calls, labelled = Calls.from_battles(log), _labels(labels, name)
-            bias = measures.settled(log) if both_orders else measures.position(calls)
+            labelled = _labels(labels, name)
+            bias = measures.settled(log) if both_orders else measures.position(log)
             known = [row for row in bias.measures() if row.value is not None]
-            own += _named(name, *known, *_preferences(calls, families, labelled))
+            own += _named(name, *known, *_preferences(log, families, labelled))
             if labelled is not None:
                 compared += _named(name, *people(log, labelled))
-        calls = Calls.from_battles(judged)
-        return cls._of(judge, calls, [*_by_dimension(judged)], own, compared)
+        return cls._of(judge, judged, [*_by_dimension(judged)], own, compared)
 
     @classmethod
     def _of(
         cls,
         judge: str,
-        calls: Calls,
+        calls: BattleLog,
         dimensions: Sequence[str],
         own: Sequence[Measure],
         compared: Sequence[Measure],
@@ -226,10 +226,10 @@ def _named(dimension: str, *rows: Measure) -> list[Measure]:
     return [replace(row, dimension=dimension) for row in rows]
 
 
-def _preferences(calls: Calls, families: Families, labels: BattleLog | None) -> list[Measure]:
+def _preferences(calls: BattleLog, families: Families, labels: BattleLog | None) -> list[Measure]:
     rows = measures.length_preference(calls)
     if families.own and labels is not None:
-        rows += measures.family_preference(calls, families, Calls.from_battles(labels))
+        rows += measures.family_preference(calls, families, labels)
     return rows
 
 

@@ -1,30 +1,26 @@
 """Bradley–Terry on battles that stay on disk: counts of cells are held, rows pass by.
 
 The fit needs no rows. The cluster jackknife needs the battles of a question together, so its pass
-is sorted. The bootstrap is one pass more, in which the battles of every resample are added up by
-pair and outcome. Battles that name neither question nor voter need no pass at all.
+is sorted. Battles that name neither question nor voter need no pass at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.battles.cells import CellTable, Rows, Share, Stream, Way, whole_clusters
+from arena_kit.battles.cells import CellTable, Hashes, Rows, Stream, Way, whole_clusters
 from arena_kit.battles.log import BattleLog, Ints
-from arena_kit.fanout import cluster, fan_out
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.clusters import (
     MIN_VOTERS,
     Cluster,
     Evidence,
-    Votes,
     few_voters,
     freedom,
     inverse_effective,
@@ -33,14 +29,10 @@ from arena_kit.rating.bradley_terry.clusters import (
 )
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.bradley_terry.sandwich import meat_of, sandwiched, small_sample, stretched
+from arena_kit.rating.bradley_terry.sandwich import meat_of, sandwiched, small_sample
 from arena_kit.rating.bradley_terry.tie_models import Floats
-from arena_kit.rating.resampling import LANES, Hashes, PoissonWeights
 
-#: Bytes for the sums of resamples; where they need more, there are several passes.
-MOST_BYTES = 1_000_000_000
 _OUTCOMES = 3  # won, tied, lost
-_BLOCK = 4096  # rows that are drawn at once
 _NAMED: dict[Way | None, str] = {
     "question": "question", "voter": "voter", "both": "question and voter", None: "themselves"
 }  # fmt: skip
@@ -96,8 +88,11 @@ def rate_boards(
     )
     ways = _ways(stream, method.cluster)
     weighted = bool(np.any(stream.cells.log.weights() != stream.cells.count))
+    by_counts = not stream.ways or (not ways and not weighted)  # which then say it all
+    if method.interval != "sandwich" and not by_counts:
+        raise base.RatingError("resamples are not streamed; rate fewer battles in memory")
     with one_thread():
-        if not stream.ways or (not ways and not weighted):  # their counts say it all
+        if by_counts:
             rated = {
                 name: replace(method(board.log), dropped=board.dropped)
                 for name, board in boards.items()
@@ -166,23 +161,19 @@ def _by_rows(
     ways: tuple[Way, ...],
     start: Callable[[str], None],
 ) -> Iterator[base.Ratings]:
-    """Ratings whose certainty comes from the rows: from a sandwich, and from resamples."""
+    """Ratings whose certainty comes from the rows, by a sandwich."""
     pooled = [board.pairs.pooled(board.rows) for board in boards]
     peaks = [
         method.peak(board.log, board.rows, board.pairs, each)
         for board, each in zip(boards, pooled, strict=True)
     ]
-    sums: list[Floats] = []
-    if method.interval != "sandwich":
-        start("resampling battles")
-        sums = _resampled(method, stream, boards, (*ways, None)[0])
     passes = []
     for way in (*ways, "both") if len(ways) > 1 else ways or (None,):
         start(f"adding up battles by {_NAMED[way]}")
         passes.append(_meats(stream, boards, [fit for fit, _ in peaks], way))
     for i, board in enumerate(boards):
         fit, priors = peaks[i]
-        draws, cuts, these = np.empty((0, board.n)), [each[i] for each in passes], 0.0
+        cuts, these = [each[i] for each in passes], 0.0
         if method.cluster == "both" and (voters := [c for c in cuts if c.way == "voter"]):
             these = voters[0].effective if voters[0].effective < MIN_VOTERS else 0.0
         cuts = [cut for cut in cuts if not these or cut.way == "question"]
@@ -190,12 +181,7 @@ def _by_rows(
             rated = method(board.log)
             yield replace(rated, dropped=board.dropped, notes=few_voters(these))
             continue
-        if sums:
-            draws = method.resampled(fit, Votes(board.votes, sums[i]), priors)
-        meat = [cut.meat for cut in cuts]
-        spread = sandwiched(fit, meat)
-        if len(meat) > 1 and len(draws):
-            draws = stretched(draws, fit.strength, sandwiched(fit, meat[:1]), spread)
+        spread, none = sandwiched(fit, [cut.meat for cut in cuts]), np.empty((0, board.n))
         added = [cut for cut in cuts if cut.way != "both"]
         evidence = Evidence(
             rows=board.rows,
@@ -208,62 +194,7 @@ def _by_rows(
             questions=next((round(c.pieces) for c in added if c.way == "question"), 0),
         )
         dropped = board.dropped
-        yield method.in_points(board.log, dropped, evidence, pooled[i], fit, priors, spread, draws)
-
-
-def _resampled(
-    method: BradleyTerry, stream: Stream, boards: Sequence[Board], way: Way | None
-) -> list[Floats]:
-    """The battles of every resample, added up by cell of each board."""
-    whole = PoissonWeights.of(method.seed, method.resamples)
-    step = max(1, MOST_BYTES // (LANES * 8 * sum(len(board.counts) for board in boards)))
-    parts: list[list[Floats]] = []
-    for first in range(0, len(whole.seeds), step):
-        weights = PoissonWeights(whole.seeds[first : first + step])
-        sums = _nothing(boards, weights)
-        tasks = stream.shares()
-        passed = fan_out(partial(_added, stream, boards, weights, way), tasks, by="here")
-        for share, share_sums in zip(tasks, passed, strict=True):
-            for i in range(len(boards)):
-                sums[i] += share_sums[i]
-            if cluster():
-                stream.passed(share)
-        parts.append(sums)
-    return [np.concatenate(each, axis=1) for each in zip(*parts, strict=True)]
-
-
-def _nothing(boards: Sequence[Board], weights: PoissonWeights) -> list[Floats]:
-    """Sums to begin with."""
-    return [np.zeros((len(board.counts), weights.lanes)) for board in boards]
-
-
-def _added(
-    stream: Stream, boards: Sequence[Board], weights: PoissonWeights, way: Way | None, share: Share
-) -> list[Floats]:
-    """The battles of a part of the log, added up for every resample."""
-    sums = _nothing(boards, weights)
-    for chunk in stream.rows(share, way):
-        for board, total in zip(boards, sums, strict=True):
-            cell, clusters, weight = board.own(chunk)
-            order = base.together(cell)
-            add_drawn(total, cell[order], clusters[order], weight[order], weights)
-    return sums
-
-
-def add_drawn(
-    sums: Floats, cell: Ints, clusters: Hashes, weight: Floats, weights: PoissonWeights
-) -> None:
-    """Add weighted rows, which stand by cell, to the sums of every resample (a column each)."""
-    from scipy.sparse import csr_array
-
-    for start in range(0, len(cell), _BLOCK):
-        some = slice(start, start + _BLOCK)
-        first, last = cell[some][0], cell[some][-1] + 1
-        ends = np.searchsorted(cell[some], np.arange(first, last + 1))
-        rows = csr_array((weight[some], np.arange(ends[-1]), ends))
-        for lane in range(0, weights.lanes, 8 * LANES):
-            resamples = slice(lane, min(lane + 8 * LANES, weights.lanes))
-            sums[first:last, resamples] += rows @ weights.times(clusters[some], resamples)
+        yield method.in_points(board.log, dropped, evidence, pooled[i], fit, priors, spread, none)
 
 
 def _meats(

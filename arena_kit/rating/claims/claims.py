@@ -35,7 +35,7 @@ from arena_kit.rating.resampling import percentiles
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-State = Literal["decided", "equivalent", "open"]
+State = Literal["decided", "equivalent", "unresolved"]
 
 #: The level of the span rule by the number of looks at a board, up to which it was measured;
 #: benchmarks/claims.py prints what it holds.
@@ -177,8 +177,8 @@ def between(
     for one, other in pairs:
         above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
         at = index[above], index[below]
-        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        times = _growth(ratings, likely, at, power) if state == "open" else 1.0
+        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "unresolved"
+        times = _growth(ratings, likely, at, power) if state == "unresolved" else 1.0
         counts = (_further(n, times) for n in (ratings.n_battles, ratings.n_questions))
         out.append(Neighbours(above, below, state, *counts))
     return tuple(out)
@@ -243,7 +243,7 @@ def equivalent(ratings: Ratings, margin: float) -> Bools:
 
 
 def about(ratings: Ratings) -> str:
-    """What the claims are about: `prompts_like_these` where questions count as a sample,
+    """What the claims are about: `similar_prompts` where questions count as a sample,
     `these_prompts` where only the votes do.
     """
     cluster = ratings.settings.get("cluster", "both")
@@ -290,7 +290,7 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     counts = {state: sum(p.state == state for p in pairs) for state in ("decided", "equivalent")}
     alike = f", equivalent within {margin:g} points: {counts['equivalent']}" if margin else ""
     text = f"Adjacent pairs decided: {counts['decided']} of {len(pairs)}{alike}"
-    waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
+    waiting = [(p.more, p) for p in pairs if p.state == "unresolved" and p.more is not None]
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])
         n, unit = (nearest.prompts, "prompts") if nearest.prompts else (more, "battles")
@@ -298,7 +298,7 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
             f"; the next, {nearest.above} above {nearest.below}, needs about "
             f"{two_digits(n):,} further {unit} for 50 % power"
         )
-    elif any(pair.state == "open" for pair in pairs):
+    elif any(pair.state == "unresolved" for pair in pairs):
         text += f"; the others are {OUT_OF_REACH if ratings.n_questions else 'not within reach'}"
     groups = len(tiers(ratings))
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict, dataclass, replace
-from itertools import pairwise, takewhile
+from itertools import pairwise
 from math import inf, isfinite
 from typing import Literal, NamedTuple
 
@@ -254,40 +254,17 @@ class Stability(NamedTuple):
     low: tuple[float, ...]
     high: tuple[float, ...]
     share_above: tuple[float, ...]
-    lowest_k_tried: float
-    smallest_ordered_k: float | None
 
     @property
     def ordered_everywhere(self) -> bool:
         return all(gap > 0 for gap in self.gap)
 
 
-def neighbour_stability(
-    sweep: Mapping[float, base.Ratings], method: PermutationElo, battles: BattleLog
-) -> list[Stability]:
-    """Every pair of neighbours in the ranking at the method's own K.
-
-    `smallest_ordered_k` is the smallest K down to which `above` still leads at every K
-    tried, on a grid finer than the sweep and reaching below it; None where it does not
-    lead even at the method's own.
-    """
-    grid = np.geomspace(min(sweep) / 8, method.k, 13)[:-1]
-    quick = replace(method, evidence_replicates=0)
-    fine = k_sweep(quick, battles, grid.tolist()) | dict(sweep)
+def neighbour_stability(sweep: Mapping[float, base.Ratings], k: float) -> list[Stability]:
+    """Every pair of neighbours in the ranking at this K."""
     gaps = [(ratings.models.index, claims.gaps(ratings)) for ratings in sweep.values()]
     followed = []
-    for above, below in pairwise(sweep[method.k].order):
+    for above, below in pairwise(sweep[k].order):
         at_each_k = [[float(each[at(above), at(below)]) for each in four] for at, four in gaps]
-        gap, low, high, share = zip(*at_each_k, strict=True)
-        leads = {k: fine[k][above].rating > fine[k][below].rating for k in fine}
-        smallest = _down_to(leads, method.k)
-        followed.append(
-            Stability(above, below, tuple(sweep), gap, low, high, share, min(fine), smallest)
-        )
+        followed.append(Stability(above, below, tuple(sweep), *zip(*at_each_k, strict=True)))
     return followed
-
-
-def _down_to(holds: Mapping[float, bool], start: float) -> float | None:
-    """The smallest K reached from `start` downwards without the property failing."""
-    downwards = sorted((k for k in holds if k <= start), reverse=True)
-    return min(takewhile(holds.__getitem__, downwards), default=None)

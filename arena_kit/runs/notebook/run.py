@@ -270,7 +270,7 @@ def _given(
     replayed: dict[str, Any] = {}
     if from_record is not None:
         if settings.parameters_of(notebook.stem) is not settings.RunParams:
-            raise DataError(f"--from-record repeats verdicts, but {notebook.stem} calls no judge")
+            raise DataError(f"{notebook.stem} calls no judge, so it cannot repeat verdicts")
         known = notebook_defaults(notebook)
         taken = replay_parameters(from_record).items()
         replayed = {name: value for name, value in taken if name in known}

@@ -54,7 +54,6 @@ from arena_kit.runs.tournament.judge import (
     concerns,
     full_measurement,
     judge,
-    prewarmed,
     write_gate,
 )
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
@@ -303,17 +302,13 @@ def _keep_cost(
 ) -> None:
     """Keep what the run paid for both, held against the forecast and the cap."""
     ledger, cap = tournament.expected.ledger, tournament.params.max_cost_usd
-    record.update(
-        cost={
-            "forecast": forecast,
-            "usd_spent": ledger.spent(record.token),
-            "usd_unknown": ledger.usd_unknown(record.token),
-            "answers_paid": {name: each.as_dict() for name, each in spending.items()},
-            "attempts": ledger.outcomes(record.token),
-            "prewarm": (ahead := prewarmed(tournament.expected, record.token)) and asdict(ahead),
-            "over_cap": 0 < cap < cost.booked(ledger, record.token),
-        }
-    )
+    own = {
+        "forecast": forecast,
+        "usd_unknown": ledger.usd_unknown(record.token),
+        "answers_paid": {name: each.as_dict() for name, each in spending.items()},
+        "over_cap": 0 < cap < cost.booked(ledger, record.token),
+    }
+    record.update(cost=record.read()["cost"] | own)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -347,28 +342,16 @@ class PlacedModel:
         shown = some([f"{model} ({n})" for model, n in models.items()], 10)
         return f"{shown}: fewer than {least} human battles"
 
-    @property
-    def facts(self) -> dict[str, str]:
-        """What counted, and what a verdict was taken to be worth, in words."""
-        placed, plan = self.placed, self.verdicts.plan
-        return {
-            "human battles": f"{placed.human.n_battles} of {len(plan.human)} count, "
-            f"{len(placed.human.models)} models",
-            "judged battles": self._judged_battles,
-            "left out": self._left_out,
-            "verdicts": _worth(placed, wanted=plan.settings.soft),
-            "judge's error": _judge_error(placed),
-        }
-
     def answer(self) -> RunAnswer:
         """Where the model stands, how sure that is, and what not to conclude."""
         plan, model = self.verdicts.plan, self.verdicts.plan.params.model
         lexical = [LEXICAL] if is_lexical(plan.judge_model) else []
         votes = [f"People's votes: {plan.note}."] if plan.note else []
         worth = [placement.in_votes(model, self.together, self.apart)]
+        brief = placement.brief(self.placed)
         return RunAnswer(
-            brief=placement.brief(self.placed),
-            sentences=[placement.answer(self.placed), *(worth if self.together else [])],
+            brief=brief,
+            sentences=[brief[0], *(worth if self.together else [])],
             gate=self.verdicts.gate,
             caveats=[
                 placement.caution(self.placed),
@@ -386,9 +369,9 @@ class PlacedModel:
         words = "words, no rubric" if is_lexical(plan.judge_model) else "two responses each"
         return {
             "judge": f"{plan.judge_model}, {asked or f'verdicts of {plan.params.judged}'}",
-            "compared": f"{words}, in {self._judged_battles.removesuffix(' count')} battles",
-            "votes": f"{placed.human.n_battles:,} on {len(placed.human.models)} models "
-            f"in {plan.arena}",
+            "compared": f"{words}; of its battles, {self._judged_battles}",
+            "votes": f"{placed.human.n_battles:,} of {len(plan.human):,} on "
+            f"{len(placed.human.models)} models in {plan.arena}",
             "left out": self._left_out,
             "cost": self.verdicts.spent,
             **self.verdicts.record.facts,
@@ -452,27 +435,6 @@ def _write(model: PlacedModel, answer: RunAnswer) -> dict[str, Any]:
     }
 
 
-def _worth(placed: Placed, *, wanted: bool) -> str:
-    """What a verdict was taken to be worth; `wanted` says that this was to be calibrated."""
-    fit = placed.calibration
-    if fit is None and wanted:
-        return "count in full: too few battles decided by human votes and by the judge"
-    if fit is None:
-        return "count in full"
-    return (
-        f"a clear one counts {fit.worth:.2f} of a win (temperature {fit.temperature:.2f}, "
-        f"from {fit.n_shared} battles that people decided too)"
-    )
-
-
-def _judge_error(placed: Placed) -> str:
-    """How far the judge is from people."""
-    error = placed.judge_error
-    if error is None:
-        return "unknown: needs 5 other models with human votes and verdicts on the same battles"
-    return f"{error.sd:.0f} points (SD), estimated from {error.n_models} other models"
-
-
 _INTERVAL = (
     "ci_low, ci_high, ranks and above of the placed model do not include the judge error; "
     "with_judge_error does (null where unknown), as the board"
@@ -481,30 +443,22 @@ _INTERVAL = (
 
 def placement_summary(placed: Placed) -> dict[str, Any]:
     """placement.json: both ways of placing with rank ranges and probabilities, by the evidence
-    alone, and the board as it is shown, which holds what is known of the judge's error. `ranks`
+    alone; board.json is what is shown, which holds what is known of the judge's error. `ranks`
     hold for all models at once, `ranks_alone` for the placed model, named beforehand.
     """
-    ways = {"joint": placed.joint, "anchored": placed.anchored, "board": placed.shown}
-    above = {way: _above(rated, placed.model) for way, rated in ways.items()}
-    rows = {way: rows_with_ranks(rated) for way, rated in ways.items()}
+    ways = {"joint": placed.joint, "anchored": placed.anchored}
+    shown = ways | {"board": placed.shown}
     return {
         "model": placed.model,
-        "joint": rows["joint"],
-        "anchored": rows["anchored"],
-        "ranks_alone": {way: claims.single_rank_ranges(r)[placed.model] for way, r in ways.items()},
-        "above": {way: above[way] for way in ("joint", "anchored")},
+        **{way: rows_with_ranks(rated) for way, rated in ways.items()},
+        "ranks_alone": {n: claims.single_rank_ranges(r)[placed.model] for n, r in shown.items()},
+        "above": {way: _above(rated, placed.model) for way, rated in shown.items()},
         "hidden_human_rating": placed.hidden and placed.hidden.as_dict(),
         "calibration": placed.calibration and asdict(placed.calibration),
         "calibration_error": placed.calibration_error,
         "judge_error": placed.judge_error and asdict(placed.judge_error),
         "with_judge_error": placed.cautious and placed.cautious.as_dict(),
         "interval": _INTERVAL,
-        "board": {
-            "heading": placement.heading(placed),
-            "caution": placement.caution(placed),
-            "ratings": rows["board"],
-            "above": above["board"],
-        },
         "left_out": placed.left_out,
         "unused": placed.unused,
         "n_judged": placed.n_judged,

@@ -39,8 +39,7 @@ Responses = Mapping[tuple[str, str], Response]
 
 
 #: What the model's `answers` and the `verdicts` on them would cost, without what is free. Verdicts
-#: on answers that are not made yet are priced with answers of the expected length, and at the very
-#: most with the longest that the model may give.
+#: on answers that are not made yet are priced with answers of the expected length.
 Forecasts = Mapping[str, cost.Forecast]
 
 
@@ -96,20 +95,25 @@ class SampleTournament:
     def forecast(self) -> Forecasts:
         """What would be sent and what that costs, after all that the ledger already answers."""
         parts = {"answers": self.job.forecast()} if self.job else {}
-        verdicts = self._verdicts_forecast()
+        verdicts = self.expected.forecast
         return parts | ({"verdicts": verdicts} if verdicts else {})
-
-    def _verdicts_forecast(self) -> cost.Forecast | None:
-        usual = self.expected.forecast
-        if self.job is None or usual is None:
-            return usual
-        longest = self._with_stand_ins(self.job.definition.max_tokens).forecast
-        return longest and replace(usual, usd_at_most=longest.usd_at_most)
 
     @cached_property
     def expected(self) -> Plan:
-        """The plan of judging with answers of the usual length for those that are not made yet."""
-        return self._with_stand_ins(self.job.budget.output_tokens()[0] if self.job else 0.0)
+        """The plan of judging; for answers not made yet with recorded ones, cut or repeated to the
+        usual length.
+        """
+        sample, job, stand_ins = self.sample, self.job, {}
+        if job is None:
+            return self.plan(self.answers_at_hand())
+        n_bytes = round(job.budget.output_tokens()[0] / job.budget.estimator.tokens_per_byte)
+        for pair in sample.battles:
+            text = sample.recorded[sample.opponent(pair), pair.prompt_id].response_text
+            cell = (sample.entrant, pair.prompt_id)
+            stand_ins[cell] = Response(
+                entrant_id=cell[0], prompt_id=cell[1], response_text=_of_length(text, n_bytes)
+            )
+        return self.plan(stand_ins | self.answers_at_hand())
 
     def answers_at_hand(self) -> dict[tuple[str, str], Response]:
         """The model's answers that were read, or that the ledger has."""
@@ -145,20 +149,6 @@ class SampleTournament:
             ),
             judge=self.judge,
         )
-
-    def _with_stand_ins(self, tokens: float) -> Plan:
-        """The plan with recorded answers, cut or repeated to so many tokens, for those not made."""
-        sample, job, stand_ins = self.sample, self.job, {}
-        if job is None:
-            return self.plan(self.answers_at_hand())
-        n_bytes = round(tokens / job.budget.estimator.tokens_per_byte)
-        for pair in sample.battles:
-            text = sample.recorded[sample.opponent(pair), pair.prompt_id].response_text
-            cell = (sample.entrant, pair.prompt_id)
-            stand_ins[cell] = Response(
-                entrant_id=cell[0], prompt_id=cell[1], response_text=_of_length(text, n_bytes)
-            )
-        return self.plan(stand_ins | self.answers_at_hand())
 
     def facts(self) -> dict[str, str]:
         """What is drawn from the arena, who answers and what the judge is asked, in words."""

@@ -11,7 +11,7 @@ from typing import Any
 
 from filelock import FileLock, Timeout
 
-from arena_kit.files import DataError, LockedError, read_yaml
+from arena_kit.files import DataError, LockedError, option, read_yaml
 from arena_kit.judging.quality.gate import Level
 from arena_kit.runs.record.record import readable_records
 
@@ -49,7 +49,8 @@ def prunable(
     linked there stands elsewhere and is not looked at.
     """
     if older_than is None and not status:
-        raise DataError("name the records with --older-than, --status or both")
+        by = option("--older-than, --status", "older_than=, status=")
+        raise DataError(f"name the records by {by} or both")
     records = readable_records(folder)
     manifests = {path: manifest for path, manifest in records if not path.is_symlink()}
     matching = [path for path, own in manifests.items() if _matches(own, older_than, status)]

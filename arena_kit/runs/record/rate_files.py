@@ -11,7 +11,7 @@ from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.on_disk import BattleFiles, Meter
 from arena_kit.battles.readers.format import Columns
-from arena_kit.files import DataError
+from arena_kit.files import DataError, option
 from arena_kit.rating.base import RatingError, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.on_disk import rate_boards
@@ -182,6 +182,6 @@ def _only(parts: Mapping[str, BattleLog], file: Path, beside: Path) -> dict[str,
     if len(parts) > 1:
         raise DataError(
             f"{file}: has several dimensions ({', '.join(parts)}), and {beside} does not say which "
-            "of them it is about: name one with --dimension"
+            f"of them it is about: name one with {option('--dimension', 'dimension=')}"
         )
     return {"": next(iter(parts.values()))}

@@ -320,7 +320,7 @@ def refuse_foreign(path: Path, root: Path) -> None:
         raise DataError(
             f"{path}: not begun in this workspace, or its parameters were changed, so it is not "
             "resumed; `arena-kit run` with your own parameters takes paid answers from the ledger, "
-            "and --from-record repeats the record's verdicts"
+            "and `arena-kit run --from-record` repeats the record's verdicts"
         )
 
 

@@ -88,7 +88,9 @@ def _write_tournament(target: Path, study: answer_table.AnswerTable, dimension: 
         dimension=dimension,
         reference="gold_answer" if study.roles.gold else "none",
     )
-    file.write_text(head + judge + rest, encoding="utf-8")
+    axes = list(dict.fromkeys(axis for each in study.answers.prompts for axis in each.strata))
+    strata = f"\n\nreport:\n  strata: {json.dumps(axes)}" if axes else ""
+    file.write_text(head.rstrip() + strata + "\n" + judge + rest, encoding="utf-8")
 
 
 def _write_subset(file: Path, prompts: Sequence[Prompt]) -> None:

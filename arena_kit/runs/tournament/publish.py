@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -54,7 +54,6 @@ class EloSweep:
 
     method: PermutationElo
     ratings: Mapping[str, Mapping[float, Ratings]]
-    battles: BattleLog = field(repr=False)
 
     @property
     def primary(self) -> dict[str, Ratings]:
@@ -64,11 +63,8 @@ class EloSweep:
     @cached_property
     def stability(self) -> dict[str, list[Stability]]:
         """How neighbours of each ranking fare across the sweep."""
-        logs = self.battles.by_dimension()
-        return {
-            dimension: neighbour_stability(by_k, self.method, logs[dimension])
-            for dimension, by_k in self.ratings.items()
-        }
+        ratings = self.ratings.items()
+        return {dimension: neighbour_stability(by_k, self.method.k) for dimension, by_k in ratings}
 
 
 def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
@@ -84,7 +80,7 @@ def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
             ratings[dimension] = k_sweep(method, logs.get(dimension, battles.select([])), ks)
         except RatingError:
             continue
-    return EloSweep(method=method, ratings=ratings, battles=battles)
+    return EloSweep(method=method, ratings=ratings)
 
 
 def answer(

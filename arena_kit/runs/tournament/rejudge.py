@@ -14,7 +14,7 @@ from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.agreement import LABELS, Agreement, agreement, rank_correlation
-from arena_kit.judging.quality.measures import Calls, position
+from arena_kit.judging.quality.measures import calls_of, position
 from arena_kit.judging.verdicts.records import Judgment, Settlement
 from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
 from arena_kit.rating.base import rated_or_none
@@ -205,7 +205,7 @@ def _changed(
     first, second = (list(map(_label, judged)) for judged in (old, new))
     question = np.unique([each.pair.prompt_id for each in old], return_inverse=True)[1]
     tau, rho = rank_correlation(*(rated_or_none(method, log) for log, method in sides))
-    slots = {"before": position(Calls.of(old)), "after": position(Calls.of(new))}
+    slots = {"before": position(calls_of(old)), "after": position(calls_of(new))}
     return Changed(
         dimension=orders.dimension,
         agreed=sum(one == two for one, two in both),

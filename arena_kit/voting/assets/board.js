@@ -47,14 +47,20 @@
       for (const [name, value] of Object.entries(values)) shape.setAttribute(name, value);
       return shape;
     };
-    return rows.flatMap(([model, rating, from, to]) => {
-      const words = `${model}: ${Math.round(rating)}` + (from === null || to === null ? "" : `, ${Math.round(from)} to ${Math.round(to)}`);
+    const end = (value, open) => (value === null ? open : Math.round(value));
+    const named = (value) => make("small", { className: "meta", textContent: Math.round(value) });
+    const axis = make("span", { className: "axis" });
+    axis.append(named(low), named(high));
+    const marks = rows.flatMap(([model, rating, from, to]) => {
+      const words = `${model}: ${Math.round(rating)}, ${end(from, "−∞")} to ${end(to, "∞")}`;
       const picture = draw("svg", { width: "100%", height: "20", role: "img", "aria-label": words });
+      const [x1, x2] = [from === null ? "0%" : at(from), to === null ? "100%" : at(to)];
       picture.append(
-        draw("line", { x1: at(from ?? rating), x2: at(to ?? rating), y1: 10, y2: 10 }),
+        draw("line", { x1, x2, y1: 10, y2: 10 }),
         draw("circle", { cx: at(rating), cy: 10, r: 4 }));
       return [make("bdi", { textContent: model }), picture];
     });
+    return [...marks, make("span"), axis];
   }
 
   function show(board) {
