@@ -113,3 +113,22 @@ def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments, tmp_pat
         done = call(*words)
         assert done.exit_code == 2
         assert why in done.output
+
+
+def test_a_study_is_planned_from_a_pilot(pilot_record: Path, workspace: Path) -> None:
+    """`plan` says prompts per stratum, calls and votes for each claim; without a claim, a record or
+    a gap it says what is missing.
+    """
+    claim = "aspen above cedar on calibration"
+    done = invoke("plan", "--claim", claim, "--from", pilot_record, "--json")
+    (found,) = json.loads(done.stdout)
+    needed = found["needed"]
+    assert needed["power"] >= 0.8
+    assert 0 <= sum(found["prompts_per_stratum"].values()) - needed["prompts"] < 3
+    assert found["votes"] >= 10
+    powers = [row["power"] for row in found["curve"]]
+    assert powers == sorted(powers)
+    assumed = invoke("plan", "--claim", claim, "--gap", 60).output
+    assert "new prompts for 80% power (gap 60 points, assumed noise; the bank has 143)" in assumed
+    assert "no primary claim" in invoke("plan").output
+    assert "no record rates both" in invoke("plan", "--claim", claim).output

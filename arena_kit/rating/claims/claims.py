@@ -207,11 +207,10 @@ def _growth(
     ratings: Ratings, likely: Spread, at: tuple[int, int], power: float = 0.5, margin: float = 0.0
 ) -> float | None:
     """How many times the present evidence decides an order with this power, or shows that its gap
-    lies within a margin; the standard error now is the one that gives the gap's deviate.
+    lies within a margin.
     """
-    size, df, score = (abs(float(of(ratings)[at])) for of in (_gap, _freedom, deviates))
-    error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]
-    now, middle = float(error) ** 2, float(ratings.values()[list(at)].mean())
+    size, df = abs(float(_gap(ratings)[at])), float(_freedom(ratings)[at])
+    now, middle = variance_now(ratings, at), float(ratings.values()[list(at)].mean())
     bars = span_scores(2 if margin else len(ratings.models), level(looks(ratings)))
     bars = bars if margin else (0.0, *bars[_spans(ratings)[at] :])
 
@@ -224,6 +223,14 @@ def _growth(
         return (1 - beyond) * (limit > 0) if margin else beyond
 
     return growth(chance, power)
+
+
+def variance_now(ratings: Ratings, at: tuple[int, int]) -> float:
+    """The variance of a gap, by the standard error that gives its deviate."""
+    size, df, score = (abs(float(of(ratings)[at])) for of in (_gap, _freedom, deviates))
+    return (
+        float(size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]) ** 2
+    )
 
 
 def _further(n: int, times: float | None) -> int | None:
