@@ -469,7 +469,7 @@ def test_everything_can_be_drawn() -> None:
     pages = [model_detail(board, model) for model in board.order]
     shown = [
         *(table(report) for table in (tables.status, tables.fairness, tables.pairs, tables.churn,
-                                      tables.quality, tables.objectives, tables.confidence,
+                                      tables.objectives, tables.confidence,
                                       tables.lanes, tables.controls, tables.weekly)),
         tables.board(board), tables.order(board), tables.metrics(board), model_pages.summary(pages),
         model_pages.neighbours(pages, board),
