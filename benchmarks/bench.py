@@ -78,7 +78,7 @@ class Work:
 
 WORKS = [
     Work(what="permutation Elo, 10,000 x 1,000 orders x 8", ours="elo", peer="elo",
-         bar=Bar(faster=20, first=3)),
+         bar=Bar(faster=35, first=3)),
     Work(what="BT fit alone, 87,231 x 129, codes", ours="strengths", peer="fit",
          bar=Bar(faster=1.8)),
     Work(what="  the same with sandwich intervals", ours="fit", peer="fit", bar=Bar(faster=0.65)),

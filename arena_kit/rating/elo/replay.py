@@ -8,7 +8,7 @@ on the number of threads, and on the engine only by rounding (1e-9): a result na
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import exp
+from math import exp, factorial
 from typing import Any, Literal
 
 import numpy as np
@@ -24,7 +24,10 @@ COMPILED_FROM = 10_000_000
 Engine = Literal["numpy", "numba"]
 
 _BLOCK = 4_000_000  # games laid out at once
+_LANES = 4  # replays side by side: while one waits for a division, the others compute
 _S32 = np.uint64(32)
+_SMALL = 0.25  # steps up to this size take the series of exp to its 11th power, exact there
+_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in range(2, 12))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -70,7 +73,7 @@ def replay_orders(
             index = _shuffled(sets[rows].T, seeds[some], sizes[rows])
             return _play(games, rules, index, sizes[rows])
         q = np.ones((len(rules), len(rows), games.n_models))
-        order = np.empty(sets.shape[1], np.uint32)
+        order = np.empty((_LANES, sets.shape[1]), np.uint32)
         for ratings, rule in zip(q, rules, strict=True):
             step = rule.k * np.log(10.0) / rule.scale
             replay(a, b, step * score, played, sizes, rows, seeds[some], step, order, ratings)
@@ -145,6 +148,17 @@ def _cells(
     return a.astype(np.uint32), b.astype(np.uint32), score[ended], of_game.astype(np.uint32)
 
 
+def _moved(first: float, second: float, gain: float, step: float) -> tuple[float, float]:
+    """Both strengths after a game; `gain` is the first side's score times the step."""
+    x = gain - step * (first / (first + second))
+    if step < _SMALL:
+        y = x * x
+        even = 1 + y * (_C2 + y * (_C4 + y * (_C6 + y * (_C8 + y * _C10))))
+        odd = x * (1 + y * (_C3 + y * (_C5 + y * (_C7 + y * (_C9 + y * _C11)))))
+        return first * (even + odd), second * (even - odd)
+    return first * exp(x), second * exp(-x)
+
+
 def _shuffle(seed: np.uint64, cells: Any, size: int, order: Any) -> None:
     """Lay the games out in a row and shuffle them (Fisher-Yates)."""
     for n in range(size):
@@ -165,14 +179,33 @@ def _replay(
     one division, and a step multiplies q by exp of something small. `a`, `b` and `gain` are of each
     cell, `sets` has the cells of the games in each row; `order` is room to work in.
     """
-    for n in range(len(seeds)):
-        row, strengths = row_of[n], q[n]
-        _shuffle(seeds[n], sets[row], sizes[row], order)
-        for game in range(sizes[row]):
-            kind = order[game]
-            first, second = strengths[a[kind]], strengths[b[kind]]
-            factor = exp(gain[kind] - step * (first / (first + second)))
-            strengths[a[kind]], strengths[b[kind]] = first * factor, second / factor
+    last = len(seeds) - 1
+    o0, o1, o2, o3 = order[0], order[1], order[2], order[3]
+    for first in range(0, len(seeds), 4):
+        lanes = min(4, len(seeds) - first)
+        fewest = sizes[row_of[first]] if lanes == 4 else 0
+        for lane in range(lanes):
+            row = row_of[first + lane]
+            fewest = min(fewest, sizes[row])
+            _shuffle(seeds[first + lane], sets[row], sizes[row], order[lane])
+        q0, q1 = q[first], q[min(first + 1, last)]
+        q2, q3 = q[min(first + 2, last)], q[min(first + 3, last)]
+        for n in range(fewest):
+            k0, k1, k2, k3 = o0[n], o1[n], o2[n], o3[n]  # all are read before any is written
+            i0, i1, i2, i3 = a[k0], a[k1], a[k2], a[k3]
+            j0, j1, j2, j3 = b[k0], b[k1], b[k2], b[k3]
+            x0, x1, x2, x3 = q0[i0], q1[i1], q2[i2], q3[i3]
+            y0, y1, y2, y3 = q0[j0], q1[j1], q2[j2], q3[j3]
+            q0[i0], q0[j0] = _moved(x0, y0, gain[k0], step)
+            q1[i1], q1[j1] = _moved(x1, y1, gain[k1], step)
+            q2[i2], q2[j2] = _moved(x2, y2, gain[k2], step)
+            q3[i3], q3[j3] = _moved(x3, y3, gain[k3], step)
+        for lane in range(lanes):
+            mine = q[first + lane]
+            for n in range(fewest, sizes[row_of[first + lane]]):
+                k = order[lane, n]
+                i, j = a[k], b[k]
+                mine[i], mine[j] = _moved(mine[i], mine[j], gain[k], step)
 
 
-replay = Kernel(_replay, "contract", parts=(mix, _shuffle))
+replay = Kernel(_replay, "contract", parts=(mix, _moved, _shuffle))
