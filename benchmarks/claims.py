@@ -463,7 +463,7 @@ def _season(season: Season, rng: np.random.Generator) -> tuple[float, ...]:
             false[looks] |= wrong
             if looks == season.looks:
                 top = claims.neighbours(ratings)[:7]
-                weight = [(p.above, p.below) for p in top if p.state == "open"]
+                weight = [(p.above, p.below) for p in top if p.state == "unresolved"]
                 share_found = float(np.mean([p.state == "decided" for p in top]))
     return (*map(float, false.values()), share_found)
 

@@ -41,7 +41,7 @@ from arena_kit.rating.claims.power import (
 
 Floats = NDArray[np.float64]
 
-SEED = 41
+SEED = 27182
 EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.01)
 
 
@@ -132,7 +132,7 @@ def asked_and_came(setting: Setting, worlds: int) -> tuple[dict[float, Floats], 
         pilot = judged(setting, skill, range(setting.pilot), rng)
         before = BradleyTerry()(pilot)
         for power in ASKED:
-            waiting = [p for p in claims.neighbours(before, power=power) if p.state == "open"]
+            waiting = [p for p in claims.neighbours(before, power=power) if p.state == "unresolved"]
             reach[power] += [bool(pair.prompts) for pair in waiting]
             if within := [pair for pair in waiting if pair.prompts]:
                 pair = within[rng.integers(len(within))]

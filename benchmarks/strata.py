@@ -50,14 +50,21 @@ def population(rating: Floats) -> Floats:
 
 
 def study(
-    rng: np.random.Generator, models: int, prompts: int, spread: float, odd: float = 0
+    rng: np.random.Generator,
+    models: int,
+    prompts: int,
+    spread: float,
+    odd: float = 0,
+    skill: Floats | None = None,
+    strata: int = STRATA,
 ) -> tuple[BattleLog, Floats]:
     """The battles of one study, and the true rating of each model in each stratum."""
-    rating = rng.normal(0, SKILL, models) + rng.normal(0, spread, (STRATA, models))
+    skill = rng.normal(0, SKILL, models) if skill is None else skill
+    rating = skill + rng.normal(0, spread, (strata, models))
     rating[0, 0] += odd
     first, second = np.triu_indices(models, 1)
-    n = STRATA * prompts
-    stratum = np.repeat(np.arange(STRATA), prompts)
+    n = strata * prompts
+    stratum = np.repeat(np.arange(strata), prompts)
     suits = rating[stratum] + rng.normal(0, PROMPT, (n, models))
     gap = suits[:, first] - suits[:, second]
     won = rng.random(gap.shape) < 1 / (1 + np.exp(-gap / UNIT))

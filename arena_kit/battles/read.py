@@ -34,6 +34,8 @@ from arena_kit.battles.battle import (
     read_source,
 )
 from arena_kit.battles.cells import Hashes
+from arena_kit.battles.content import Conversation, Kind, Pictures, read_cell, spoken, turns_of
+from arena_kit.battles.images import PictureFiles, Unread
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Ints, Labels, Strings
 from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
@@ -54,16 +56,19 @@ _COUNTED = {
 _FENCE = re.compile(r"^[ \t]*```", re.MULTILINE)
 _CODE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 #: What is measured of a response: its length in words, how often each kind of Markdown stands
-#: outside its code, and how many fences of code it has.
-FEATURES = ("length", *_COUNTED, "code")
+#: outside its code, how many fences of code it has, and its turns, images and tool calls.
+FEATURES = ("length", *_COUNTED, "code", "assistant_turns", "images", "tool_calls")
+_PARTS: tuple[Kind, ...] = ("image", "tool_call")
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def style_of(text: str) -> tuple[int, ...]:
     """The features of one response, in the order of `FEATURES`."""
-    prose = _CODE.sub("", text)
+    said = spoken(text)
+    prose = _CODE.sub("", said)
     counts = (len(kind.findall(prose)) for kind in _COUNTED.values())
-    return (len(text.split()), *counts, len(_FENCE.findall(text)))
+    parts = [len(text.parts(kind)) if isinstance(text, Conversation) else 0 for kind in _PARTS]
+    return (len(said.split()), *counts, len(_FENCE.findall(said)), turns_of(text), *parts)
 
 
 def style_differences(
@@ -118,8 +123,8 @@ class Reading:
 class BattleTexts:
     """Texts of the battles of one log, row by row; None where a file leaves one out.
 
-    `prompt` is the first message of the user, the responses are the first answers to it;
-    `turns` counts the user's messages (0 where the file does not say).
+    `prompt` is what stands before the first answer, a response all that follows: texts, or
+    conversations. `turns` counts the user's messages (0 where the file does not say).
     """
 
     prompt: Strings
@@ -198,7 +203,7 @@ def read_file(
         left_out = _laid_out(con, path, fmt, chosen)
         log = _log(con, path, covariates)
         log = replace(log, strata=_strata(con, strata, path)) if strata else log
-        said = _said(con, fmt.texts) if texts else {}
+        said = _said(con, fmt.texts, path) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
     return Reading(log, fmt, said)
@@ -244,12 +249,33 @@ def _about(path: Path, sentence: str) -> str:
     return sentence if sentence.startswith(str(path)) else f"{path}: {sentence}"
 
 
-def _said(con: Connection, names: Iterable[str]) -> dict[str, NDArray[Any]]:
+def _said(con: Connection, names: Iterable[str], path: Path) -> dict[str, NDArray[Any]]:
     """The columns of what was said that hold anything; turns are numbers."""
-    return {
+    said = {
         name: _values(con, "try_cast(turns AS INTEGER)" if name == "turns" else name)
         for name in _holding(con, names)
     }
+    for name in [name for name in ("prompt", *RESPONSES) if name in said]:
+        said[name], errors = _contents(said[name], name, lambda: PictureFiles(path))
+        for error in errors[:1]:
+            sentence = error.sentence(path, _file_rows(con, error.rows))
+            told = f"{sentence}; texts left out: {len(errors):,}"
+            warnings.warn(told, LeftOutWarning, stacklevel=3)
+    return said
+
+
+def _contents(
+    cells: NDArray[Any], name: str, pictures: Callable[[], Pictures]
+) -> tuple[NDArray[np.object_], list[RowError]]:
+    """The texts and conversations of cells, None where one cannot be read, and why."""
+    found, errors = cells.astype(object), []
+    for row, cell in enumerate(cells):
+        try:
+            found[row] = read_cell(cell, pictures(), response=name in RESPONSES)
+        except (DataError, KeyError, TypeError) as error:
+            found[row] = None
+            errors.append(RowError(row, f"{name} cannot be read ({error})"))
+    return found, errors
 
 
 def battles_from_frame(
@@ -557,14 +583,16 @@ def _covariates(
     finite = "isfinite({})", "a finite number"
     given = {name: _numbers(con, name, *finite) for name in _holding(con, names)}
     rest = [name for name in names if name not in given]
-    texts = len(_holding(con, RESPONSES)) == len(RESPONSES)
-    if strangers := [name for name in rest if not texts or name not in FEATURES]:
+    there = len(_holding(con, RESPONSES)) == len(RESPONSES)
+    if strangers := [name for name in rest if not there or name not in FEATURES]:
         raise DataError(
             f"{table}: no covariate {', '.join(strangers)}; allowed: a column of numbers or, in a "
             f"table with response_a and response_b, {', '.join(FEATURES)}"
         )
     if rest:
-        styles = style_differences(*(_values(con, f"coalesce({text}, '')") for text in RESPONSES))
+        cells = {text: _values(con, f"coalesce({text}, '')") for text in RESPONSES}
+        said = (_contents(each, name, Unread)[0] for name, each in cells.items())
+        styles = style_differences(*([text or "" for text in texts] for texts in said))
         given |= {name: styles[name] for name in rest}
     return {name: given[name] for name in names}
 

@@ -13,6 +13,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import BOTH_BAD
+from arena_kit.battles.content import cell_of
+from arena_kit.battles.images import write_pictures
 from arena_kit.battles.log import BattleLog, Strings
 from arena_kit.battles.read import read_file
 from arena_kit.battles.readers.format import Format
@@ -21,6 +23,7 @@ from arena_kit.files import FORMULA, NUMBER, DataError, whole_file
 
 Texts = Mapping[str, NDArray[Any]]
 _SPOKEN = ("language", "turns")
+_CONTENT = ("prompt", "response_a", "response_b")
 
 
 def write_battles(
@@ -32,7 +35,11 @@ def write_battles(
     columns: dict[str, Any] = dict(log.columns())
     if "timestamp" in columns:
         columns["timestamp"] = _iso(columns["timestamp"])
-    write_columns(Path(path), columns | dict(texts or {}), private=private)
+    said = dict(texts or {})
+    for name in [name for name in _CONTENT if name in said]:
+        write_pictures(Path(path).parent, said[name])
+        said[name] = np.array([cell_of(text) for text in said[name]], object)
+    write_columns(Path(path), columns | said, private=private)
 
 
 def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:

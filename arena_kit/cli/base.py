@@ -209,6 +209,7 @@ COMMANDS = {
         "votes": ("votes", "Collect, list, review and export human votes."),
     },
     "Study": {
+        "plan": ("study", "How many prompts, calls, dollars and votes a claim needs."),
         "protocol": ("study", "Fix the analysis beforehand; check records against it."),
         "paper": ("study", "Tables, figures and methods text of a record for a paper."),
     },

@@ -1,4 +1,4 @@
-"""The commands about a study as a whole: the protocol fixed beforehand, and the kit for a paper."""
+"""The commands about a study as a whole: its size and protocol beforehand, its paper afterwards."""
 
 from __future__ import annotations
 
@@ -8,10 +8,13 @@ import click
 
 from arena_kit.cli import base as cli
 from arena_kit.cli.runs import Overrides, with_overrides
+from arena_kit.cli.terminal import show_table
+from arena_kit.reporting.tables import Table
 from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.runs.record.paper import write_paper
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.tournament.judge import plan_manifest
+from arena_kit.runs.tournament.power import study_size
 from arena_kit.runs.tournament.protocol import check_record
 from arena_kit.runs.tournament.protocol import freeze as write
 
@@ -69,6 +72,52 @@ def check(record: Path, file: Path | None, as_json: bool) -> None:
             cli.echo(sentence)
     if found["deviations"]:
         raise click.exceptions.Exit(cli.WRONG_INPUT)
+
+
+@cli.main.command()
+@click.argument("name", default="headline")
+@cli.params_option("YAML file of the run's parameters")
+@with_overrides
+@click.option("--claim", "claims", multiple=True, metavar="TEXT",
+              help="A claim, as 'aspen above birch on factuality'; may be repeated (default: the "
+              "primary claims of the tournament's protocol).")  # fmt: skip
+@click.option("--power", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.8,
+              show_default=True, help="How probable it should be that the claim is "
+              "decided.")  # fmt: skip
+@click.option("--gap", type=click.FloatRange(min=0, min_open=True), metavar="POINTS",
+              help="The gap that is assumed (default: that of the record, shrunk).")  # fmt: skip
+@click.option("--from", "record", type=cli.FOLDER,
+              help="A pilot (default: the latest record of the tournament).")  # fmt: skip
+@cli.json_option()
+def plan(
+    name: str,
+    params_file: Path | None,
+    overrides: Overrides,
+    claims: tuple[str, ...],
+    power: float,
+    gap: float | None,
+    record: Path | None,
+    as_json: bool,
+) -> None:
+    """How many prompts, judge calls, dollars and human votes a claim needs; nothing is sent.
+
+    By a pilot's record: its gap is shrunk, and its verdicts do not count again. Or by a --gap that
+    you would not want to miss; without any record, variances are assumed.
+    """
+    run = NotebookRun.resolve(name, find_root(), params_file=params_file, overrides=dict(overrides))
+    found = study_size(run.tournament(), claims, power, gap, record)
+    if as_json:
+        cli.echo_json(found)
+        return
+    for each in found:
+        cli.echo(each["sentence"])
+        if each["needed"]:
+            parts = ", ".join(f"{n} {s}" for s, n in each["prompts_per_stratum"].items())
+            cli.echo(f"Prompts per stratum: {parts}.")
+        if each["votes"]:
+            cli.echo(f"By people alone: {each['votes']:,} votes on this pair, a prompt each.")
+        rows = [row | {"power": f"{row['power']:.0%}"} for row in each["curve"]]
+        show_table(Table(rows=rows))
 
 
 @cli.main.command()

@@ -63,7 +63,7 @@ def _fitted(fit: Mapping[str, float]) -> list[str]:
 
 def _show_open(board: Board) -> None:
     """The unresolved comparisons, with fragility and the further battles needed."""
-    waiting = sum(order.state == "open" for each in board.dimensions for order in each.orders)
+    waiting = sum(order.state == "unresolved" for each in board.dimensions for order in each.orders)
     if waiting:
         shown = board.orders(only_open=True, most=_SHOWN_ORDERS)
         show_table(replace(shown, title="Unresolved comparisons"))

@@ -27,7 +27,7 @@ from arena_kit.rating.claims.power import chance_decided, covariance, gap_varian
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Calls = NDArray[np.bool_]
-Standing = Literal["decided", "equivalent", "hopeless", "open"]
+Standing = Literal["decided", "equivalent", "hopeless", "unresolved"]
 
 #: Steps in which a round is filled: after each, the information is counted anew.
 _STEPS = 40
@@ -69,11 +69,11 @@ class Round:
         order = [pair.above for pair in self.neighbours]
         order += [self.neighbours[-1].below] if order else []
         if not order or order.index(above) > order.index(below):
-            return "open"
+            return "unresolved"
         between = self.neighbours[order.index(above) : order.index(below)]
         if len(between) == 1:
             return between[0].standing
-        return "decided" if any(pair.standing == "decided" for pair in between) else "open"
+        return "decided" if any(pair.standing == "decided" for pair in between) else "unresolved"
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
@@ -183,9 +183,9 @@ class AdaptiveRounds:
             gap = ratings[above].rating - ratings[below].rating
             shrinks = min(1.0, gap_variance(full, i, j) / gap_variance(before, i, j))
             chance = chance_decided(gap, float(errors[i, j]) ** 2, shrinks, claims.looks(ratings))
-            state = states.get((above, below), "open")
+            state = states.get((above, below), "unresolved")
             never = shrinks == 1 or min(prompts[[i, j]]) < MIN_QUESTIONS
-            hopeless = state == "open" and (chance < self.hopeless_below or never)
+            hopeless = state == "unresolved" and (chance < self.hopeless_below or never)
             chance = 1.0 if state == "decided" else chance
             standing: Standing = "hopeless" if hopeless else state
             ends = known(low[i, j]), known(high[i, j])
@@ -198,7 +198,7 @@ class AdaptiveRounds:
         place = {model: i for i, model in enumerate(table.models)}
         targets = []
         for pair in self.neighbours(table, ratings):
-            if pair.standing == "open":
+            if pair.standing == "unresolved":
                 contrast = np.zeros(n)
                 contrast[place[pair.above]], contrast[place[pair.below]] = 1, -1
                 targets.append(contrast)

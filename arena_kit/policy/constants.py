@@ -269,7 +269,7 @@ class Policy:
     phase: Phase = Phase.GOVERNANCE
     deviations: NonNegative = 2.0
     coverage_bonus: NonNegative = 0.25
-    claims_about: Literal["these_prompts", "prompts_like_these"] = "these_prompts"
+    claims_about: Literal["these_prompts", "similar_prompts"] = "these_prompts"
     lanes: LaneWeights = field(default_factory=LaneWeights)
     decide: Decide = field(default_factory=Decide)
     contenders: Contenders = field(default_factory=Contenders)

@@ -28,7 +28,7 @@ class Verdict(StrEnum):
 
     DECIDED = "decided"
     EQUIVALENT = "equivalent"
-    OPEN = "open"
+    UNRESOLVED = "unresolved"
     REVERSED = "reversed"
 
 
@@ -51,7 +51,7 @@ class PairOrder:
 
     above: str
     below: str
-    verdict: Verdict = Verdict.OPEN
+    verdict: Verdict = Verdict.UNRESOLVED
     gap: float | None = None
     becomes: Verdict | None = None
     more: int | None = None
@@ -119,7 +119,7 @@ class OrderStatus:
         return (
             f"of {len(self.pairs)} adjacent pairs in the top {self.top}, {n[Verdict.DECIDED]} are "
             f"decided{alike * bool(n[Verdict.EQUIVALENT])}{reverse * bool(n[Verdict.REVERSED])} "
-            f"and {n[Verdict.OPEN]} unresolved"
+            f"and {n[Verdict.UNRESOLVED]} unresolved"
         )
 
     @property
@@ -135,7 +135,7 @@ class OrderStatus:
         if wrong := self.of(Verdict.REVERSED):
             named = some([f"{pair.below} above {pair.above}" for pair in wrong], _NAMED)
             parts.append(f"the votes decide {named}, against the board")
-        waiting = [pair for pair in self.of(Verdict.OPEN) if pair.more is not None]
+        waiting = [pair for pair in self.of(Verdict.UNRESOLVED) if pair.more is not None]
         if waiting:
             pair = min(waiting, key=lambda each: each.more or 0)
             parts.append(f"nearest to a decision: {pair.above} over {pair.below}, {pair.needs}")
@@ -178,7 +178,7 @@ def _pair_order(
 ) -> PairOrder:
     above, below = pair
     gap = strengths[above].rating - strengths[below].rating
-    if state.state != "open":
+    if state.state != "unresolved":
         turned = state.state == "decided" and state.above != above
         verdict = Verdict.REVERSED if turned else Verdict(state.state)
         return PairOrder(above=above, below=below, verdict=verdict, gap=gap)
@@ -189,7 +189,7 @@ def _pair_order(
     more, becomes = min(ends, default=(None, None))
     weeks = more / per_week if more is not None and per_week else None
     return PairOrder(
-        above=above, below=below, verdict=Verdict.OPEN, gap=gap, becomes=becomes, more=more,
+        above=above, below=below, verdict=Verdict.UNRESOLVED, gap=gap, becomes=becomes, more=more,
         weeks=weeks,
     )  # fmt: skip
 

@@ -19,7 +19,7 @@ _COLOURS: dict[Standing, str] = {
     "decided": fig.ACCENT,
     "equivalent": "#009e73",
     "hopeless": "#e69f00",
-    "open": fig.LINE,
+    "unresolved": fig.LINE,
 }
 
 

@@ -128,7 +128,7 @@ def _first(dimension: Dimension) -> str:
 def _alike(pairs: Sequence[Order], margin: float) -> Iterator[str]:
     """Neighbours further down whose order is not decided."""
     for state, told in (
-        ("open", "are not separable"),
+        ("unresolved", "are not separable"),
         ("equivalent", f"are equivalent within {margin:g} points"),
     ):
         named = [f"{pair.above} and {pair.below}" for pair in pairs if pair.state == state]

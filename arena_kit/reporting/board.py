@@ -46,7 +46,7 @@ FILE = "board.json"
 VERSION = 1
 #: What claims are about, in words.
 ABOUT = {
-    "prompts_like_these": "Results generalise to similar prompts.",
+    "similar_prompts": "Results generalise to similar prompts.",
     "these_prompts": "Results hold for these prompts; other prompts may give another order.",
 }
 #: Why the two ratings of a board differ.
@@ -54,13 +54,14 @@ SCALES = "Elo has not converged, so its scale is compressed; order and claims us
 #: What the columns of a table of neighbours count.
 REVERSAL = "Removed, added: the fewest battles whose removal or addition reverses the order."
 POWER = (
-    f"Further: needed for 50% power at this gap, or not within reach: over {MOST:.0f} times these."
+    f"Further: so many decide the order with a chance of 50%; not within reach: over {MOST:.0f} "
+    "times as many as there are."
 )
 #: What methods are called where names must be Python's.
 _NAMES = {"bradley-terry": "bradley_terry", "permutation-elo": "elo", "glicko2": "glicko2"}
 
 Method = Callable[[BattleLog], Ratings]
-State = Literal["decided", "equivalent", "open", "reversed"]
+State = Literal["decided", "equivalent", "unresolved", "reversed"]
 
 
 class _Part(BaseModel):
@@ -185,7 +186,7 @@ class Order(_Part):
     @property
     def needed(self) -> str | None:
         """How many further prompts or battles an open order needs, to two digits."""
-        if self.state != "open":
+        if self.state != "unresolved":
             return None
         more = self.more if self.prompts is None else self.prompts
         return "not within reach" if more is None else f"{claims.two_digits(more):,}"
@@ -209,7 +210,7 @@ class Dimension(_Part):
     """What holds of one dimension beside its rows.
 
     `unrated`: why it has no rating, or which models have none. `fit`: what was fitted beside the
-    ratings. `about`: whether claims are about `prompts_like_these` or `these_prompts`. `looks`:
+    ratings. `about`: whether claims are about `similar_prompts` or `these_prompts`. `looks`:
     how often the board is read while battles come in; `level`: that of the span rule. `first`:
     who may be first. `tiers`: groups of models, each decidedly above all later ones. `decided`:
     for each model, whom it is decidedly above. `orders`: all neighbours, best first. `unplaced`:
@@ -438,7 +439,7 @@ class Board(_Part):
             (each.name, order)
             for each in self.dimensions
             for order in each.orders
-            if not only_open or order.state == "open"
+            if not only_open or order.state == "unresolved"
         ]
         more = f"further {'prompts' if any(o.prompts for _, o in every) else 'battles'}"
         several = len(self.dimensions) > 1
@@ -871,7 +872,7 @@ def _apart_yet_open(rated: Ratings) -> list[str]:
     named = [
         f"{pair.above} and {pair.below}"
         for pair in claims.neighbours(rated)
-        if pair.state == "open"
+        if pair.state == "unresolved"
         and (rated[pair.above].ci_low or -inf) > (rated[pair.below].ci_high or inf)
     ]
     n = claims.looks(rated)

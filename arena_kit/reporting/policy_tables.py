@@ -26,7 +26,7 @@ _PILL = {
 }
 _NEXT = {Badge.ESTABLISHED: "not Stable: ", Badge.PROVISIONAL: "not Established: "}
 _VERDICT = {verdict: verdict.value for verdict in Verdict} | {
-    Verdict.OPEN: "unresolved",
+    Verdict.UNRESOLVED: "unresolved",
     Verdict.REVERSED: "decided in the reverse order",
 }
 _PAIR = ("above", "below", "gap", "more")

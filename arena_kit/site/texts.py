@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape, unescape
+from itertools import count
 from typing import TYPE_CHECKING, Any
 
+from arena_kit.battles.content import Conversation, Part, numbered
+from arena_kit.battles.images import data_url
 from arena_kit.files import visible, whole_text
 
 if TYPE_CHECKING:
@@ -66,8 +69,40 @@ def slug(name: str) -> str:
 
 def safe_html(text: str) -> str:
     """Markdown as HTML; markup in it is shown as text, and so are addresses, which lead nowhere.
-    TeX formulas become MathML, which browsers draw by themselves, and code is coloured.
+    TeX formulas become MathML, which browsers draw by themselves, and code is coloured. Of a
+    conversation, each message is a section.
     """
+    if not isinstance(text, Conversation):
+        return _markdown_html(text)
+    sections, images = [], count(1)
+    for turn, message in numbered(text.messages):
+        parts = "".join(_part_html(part, text, images) for part in message.parts)
+        who = f'<p class="role">{_ROLE_NAMES[message.role]}, turn {turn}</p>'
+        sections.append(f'<section class="turn {message.role}">{who}{parts}</section>')
+    return "".join(sections)
+
+
+#: What the sides of a conversation are called on pages, alike for every model.
+_ROLE_NAMES = {"system": "System", "user": "User", "assistant": "Response"}
+
+
+def _part_html(part: Part, text: Conversation, images: Iterator[int]) -> str:
+    """A part: tool calls and reasoning are folded, an image opens at a click."""
+    if part.kind == "image":
+        address = data_url(part.name, text.pictures[part.name])
+        shown = f'<img src="{address}" alt="image {next(images)}, click to enlarge">'
+        return f'<details class="zoom"><summary>{shown}</summary></details>'
+    if part.kind == "text":
+        return _markdown_html(part.text)
+    title, texts = "Reasoning", [part.text]
+    if part.kind == "tool_call":
+        title = f"Tool call: {escape(plain(part.name))}"
+        texts = [part.text, "no result" if part.result is None else part.result]
+    inner = "".join(f"<pre>{escape(plain(each))}</pre>" for each in texts)
+    return f"<details><summary>{title}</summary>{inner}</details>"
+
+
+def _markdown_html(text: str) -> str:
     import nh3
 
     shown = plain(text)

@@ -57,7 +57,7 @@ def shown_pair(shown: Shown) -> dict[str, str]:
     return {"ticket": shown.ticket, "digest": shown.digest, **texts}
 
 
-@lru_cache(maxsize=4096)
+@lru_cache(maxsize=4096, typed=True)
 def _rendered(text: str) -> str:
     return safe_html(text)
 
@@ -118,7 +118,7 @@ def _page(name: str, data: object, *, connects: bool = False, **values: Any) -> 
     connect = "connect-src 'self'; " if connects else ""
     policy = (
         f"default-src 'none'; script-src '{_source(script)}'; style-src '{_source(style)}'; "
-        f"{connect}base-uri 'none'; form-action 'none'"
+        f"img-src data:; {connect}base-uri 'none'; form-action 'none'"
     )
     html = templates(_HERE).get_template(f"{name}.html.j2").render(
         policy=Markup(policy),  # noqa: S704 (made above)

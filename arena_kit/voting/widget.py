@@ -193,7 +193,7 @@ def _heading(texts: ArenaTexts, question: str) -> str:
 
 def _card(title: str, text: str) -> str:
     """A text with its title; Markdown becomes safe HTML."""
-    heading = f'<h4 style="margin: 6px 0">{title}</h4>'
+    heading = f'<style>.zoom img {{max-width: 100%}}</style><h4 style="margin: 6px 0">{title}</h4>'
     return f'<section style="{_CARD}">{heading}{safe_html(text)}</section>'
 
 

@@ -21,8 +21,9 @@ from click.testing import CliRunner
 
 from arena_kit import Columns, read_battles, write_battles
 from arena_kit.battles.battle import Battle
+from arena_kit.battles.content import Pictures, made_content
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.read import read_battle_texts
+from arena_kit.battles.read import LeftOutWarning, read_battle_texts
 from arena_kit.battles.readers.formats import FORMATS, format_of
 from arena_kit.cli.main import main
 from arena_kit.files import DataError
@@ -68,6 +69,11 @@ def _table(rows: Rows) -> str:
 def said(*turns: str) -> list[dict[str, str]]:
     """A conversation of the user and a model by turns."""
     return [{"role": ("user", "assistant")[n % 2], "content": t} for n, t in enumerate(turns)]
+
+
+def answers(*turns: str) -> str:
+    """A response of several turns; the user writes every second."""
+    return made_content(said("", *turns)[1:], Pictures(), response=True)
 
 
 def parts(*turns: str) -> list[dict[str, Any]]:
@@ -319,13 +325,14 @@ EXAMPLES = {
          vote_55k(3, "winner_tie")],
         [battle("gpt-4", "llama", winner, battle_id=str(n))
          for n, winner in enumerate(["model_a", "model_b", "tie"], 1)],
-        texts=("Hi", "Hello", "Yo"), turns=[2, 1, 1],
+        texts=("Hi", answers("Hello", "And?", "Again"), answers("Yo", "And?", "")), turns=[2, 1, 1],
     ),
     "lmarena-100k": Example(
         "arena-human-preference-100k.parquet", VOTES_100K,
         [battle("gpt-4o", "yi", "both_bad", question_id="58210e39", voter="d6e6c2",
                 timestamp=JUNE[1])],
-        texts=("Why?", "Because", "No idea"), turns=[2],
+        texts=("Why?", answers("Because", "But why?", "Hm"), answers("No idea", "But why?", "Oh")),
+        turns=[2],
     ),
     "lmarena-140k": Example(
         "arena-human-preference-140k.parquet", VOTES_140K,
@@ -627,11 +634,12 @@ def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
     words = [{"type": "text", "text": "Look:"}, picture, {"type": "text", "text": "a cat"}]
     answer = [{"role": "user", "content": words}, {"role": "assistant", "content": words[:1]}]
     rows = [{**VOTES_140K[0], "conversation_a": answer}]
-    _, texts = read_battle_texts(written(tmp_path / "votes.jsonl", rows))
-    assert (texts.prompt[0], texts.response_a[0]) == ("Look:\na cat", "Look:")
+    with pytest.warns(LeftOutWarning, match=r"votes\.jsonl:1: prompt .*'x\.png' is missing.*: 1$"):
+        _, texts = read_battle_texts(written(tmp_path / "votes.jsonl", rows))
+    assert (texts.prompt[0], texts.response_b[0]) == (None, "Yo")
     log = read_battles(written(tmp_path / "v.parquet", VOTES_100K), covariates=["length"])
     assert log.covariates is not None
-    assert log.covariates["length"].tolist() == [pytest.approx(-1 / 3)]
+    assert log.covariates["length"].tolist() == [pytest.approx(-1 / 5)]
 
 
 def test_judges_and_shares_are_as_far_as_they_are_known(tmp_path: Path) -> None:

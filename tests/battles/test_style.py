@@ -84,8 +84,9 @@ MARKDOWN = (
 )
 def test_features_of_a_text_by_hand(text: str, expected: tuple[int, ...]) -> None:
     """Words between blanks, headings, list items, bold runs and code fences."""
-    assert FEATURES == ("length", "headings", "lists", "bold", "code")
-    assert style_of(text) == expected
+    parts = ("assistant_turns", "images", "tool_calls")
+    assert ("length", "headings", "lists", "bold", "code", *parts) == FEATURES
+    assert style_of(text) == (*expected, 1, 0, 0)
 
 
 def test_two_models_at_two_lengths_by_hand() -> None:
@@ -245,7 +246,7 @@ def test_style_is_measured_from_the_responses_of_a_file(kind: str, tmp_path: Pat
     assert read(frame, *FEATURES) == {
         "length": [0.0, 1.0, pytest.approx(-1 / 5)], "headings": [1.0, 0.0, 0.0],
         "lists": [-1.0, 0.0, 0.0], "bold": [0.0, 0.0, 1.0], "code": [0.0, 0.0, 0.0],
-    }  # fmt: skip
+    } | {name: [0.0, 0.0, 0.0] for name in FEATURES[5:]}  # fmt: skip
     assert read(frame.assign(length=42), "length", "bold")["length"] == [42.0] * 3
     allowed = "response_b, length, headings, lists, bold, code"
     with pytest.raises(DataError, match=rf"votes\{kind}: no covariate style; allowed: .*{allowed}"):

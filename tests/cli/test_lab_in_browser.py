@@ -36,9 +36,9 @@ _WINDOW, _OUTPUT = ".jp-WindowedPanel-outer", ".jp-OutputArea-output"
 _PATIENCE = 240.0  # seconds, on a machine that others load
 
 
-@pytest.mark.slow  # a virtual environment with every dependency and JupyterLab, and two notebooks
+@pytest.mark.slow  # a virtual environment with every dependency and JupyterLab, and all notebooks
 def test_run_all_in_lab(installed: Path, tmp_path: Path) -> None:
-    """*Run All Cells* of start_here and of the pilot ends without an error and leaves a record."""
+    """*Run All Cells* of every notebook ends without an error, and each run leaves a record."""
     command, root = installed / "venv" / "bin" / "arena-kit", tmp_path / "new"
     newcomer(command, "init", root)
     pilot = "notebooks/pilot.ipynb"
@@ -55,9 +55,12 @@ def test_run_all_in_lab(installed: Path, tmp_path: Path) -> None:
         page.go(address.replace(START, pilot) + "&reset")  # without the tab of the other one
         assert_all_is_well(run_all(page, root / pilot))
         assert "1 aspen 1723" in scrolled_to(page, "rank range")
+        for notebook in sorted(set((root / "notebooks").glob("*.ipynb")) - {root / pilot}):
+            page.go(address.replace(START, f"notebooks/{notebook.name}") + "&reset")
+            assert_all_is_well(run_all(page, notebook))
         assert elsewhere(page) == []
     records = sorted((root / "runs").iterdir())
-    assert len(records) == 2
+    assert len(records) == 1 + len(list((root / "notebooks").glob("*.ipynb")))
     for record in records:
         assert json.loads((record / "manifest.json").read_text())["status"] == "finished"
         assert "aspen" in (record / "report.html").read_text()

@@ -127,7 +127,7 @@ def test_the_board_of_a_run_in_the_terminal(
     for each in (o for dimension in board.dimensions for o in dimension.orders):
         rests = rf"{each.removed or '–'} +{each.added or '–'} "
         cells = re.search(rf"{each.name} +{each.gap:.0f} +{rests}", shown)
-        assert bool(cells) == (each.state == "open")
+        assert bool(cells) == (each.state == "unresolved")
     answer = json.loads((pilot_record / "answer.json").read_text())
     assert shown.endswith("\n".join(answer["said"]) + "\n")
 
@@ -139,12 +139,12 @@ def test_rate_says_what_is_decided(led: Path) -> None:
     (claims,) = found["dimensions"]
     assert (claims["first"], claims["tiers"]) == (["ann"], [["ann"], ["bob", "cy"]])
     assert claims["decided"] == {"ann": ["bob", "cy"], "bob": [], "cy": []}
-    assert [each["state"] for each in claims["orders"]] == ["decided", "open"]
+    assert [each["state"] for each in claims["orders"]] == ["decided", "unresolved"]
     assert [claims["orders"][1][name] for name in ("above", "below", "removed", "added")] == [
         "bob", "cy", 2, 2
     ]  # fmt: skip
     assert [row["ranks"] for row in found["ratings"]] == [[1, 1], [2, 3], [2, 3]]
-    assert (claims["about"], claims["fragility"]["of"]) == ("prompts_like_these", 150)
+    assert (claims["about"], claims["fragility"]["of"]) == ("similar_prompts", 150)
     table = call("rate", led).stdout
     assert all(sentence in table for sentence in claims["sentences"])
     assert re.search(r"bob over cy +\d+ +2 +2 +[\d,]+\n", table)

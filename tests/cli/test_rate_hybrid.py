@@ -90,7 +90,7 @@ def test_json_has_everything(home: Path) -> None:
         assert row["beside"]["people"]["rating"] == pytest.approx(alone, abs=1e-5)
     (dimension,) = found["dimensions"]
     hybrid = dimension["hybrid"]
-    assert (dimension["about"], dimension["tiers"][0][0]) == ("prompts_like_these", "m09")
+    assert (dimension["about"], dimension["tiers"][0][0]) == ("similar_prompts", "m09")
     assert (hybrid["disagreements"], hybrid["left_out"], hybrid["follows_people"]) == ([], {}, True)
     assert hybrid["worth"]["low"] < hybrid["worth"]["votes"] < hybrid["worth"]["high"]
     assert hybrid["effective_sample"] > 1000, "a judge without errors adds to the votes"

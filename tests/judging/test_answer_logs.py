@@ -7,8 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from PIL import Image
 
 from arena_kit import DataError, read_battles
+from arena_kit.battles.content import Conversation
 from arena_kit.judging.pairs import answer_logs
 from arena_kit.judging.pairs.answer_logs import Collection, collect
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
@@ -23,6 +25,11 @@ def read(*paths: Path) -> Collection:
 
 def texts(answers: Collection) -> dict[tuple[str, str], str]:
     return {(r.entrant_id, r.prompt_id): r.response_text for r in answers.responses}
+
+
+def conversation(text: str) -> list[dict[str, object]]:
+    assert isinstance(text, Conversation)
+    return text.as_json()
 
 
 def lines(path: Path, rows: list[dict[str, Any]]) -> Path:
@@ -75,7 +82,7 @@ def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: 
 
 
 def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
-    """Later epochs, failed samples, pictures and answers without text are left out and counted."""
+    """Later epochs, failed samples, lost pictures and no answers are left out and counted."""
     picture = [{"role": "user", "content": [{"type": "image", "image": "x"}]}]
     samples = [
         sample(1, "2"), sample(1, "3", epoch=2), sample(2, "", error={"message": "timeout"}),
@@ -84,25 +91,37 @@ def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
     answers = read(plain(tmp_path / "a.json", "m", samples))
     assert texts(answers) == {("m", "sums:1"): "2"}
     why = ["answers of later epochs", "samples that ended in an error"]
-    why += ["samples whose prompt is more than text", "samples without an answer in text"]
+    lost = f"{tmp_path / 'a.json'}: sample 3: picture 'x' is missing in {tmp_path}"
+    why += [f"a sample of Inspect, {lost}", "samples without an answer in text"]
     assert answers.left_out == dict.fromkeys(why, 1)
 
 
 def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
-    """Conversations keep roles, questions their choices; reasoning is no part of an answer."""
+    """Conversations keep roles and tool calls, questions their choices, answers reasoning."""
     chat = [{"role": "system", "content": "Be brief."}, {"role": "user", "content": "Hi?"}]
     reply = [{"type": "reasoning", "reasoning": "hm"}, {"type": "text", "text": "Hello."}]
+    call = {"id": "c", "function": "add", "arguments": {"n": 3}}
+    used = [
+        {"role": "assistant", "content": "", "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c", "content": "6"},
+        {"role": "assistant", "content": "6"},
+    ]
     samples = [
         sample(1, "", input=chat, output={"choices": [{"message": {"content": reply}}]}),
         sample(2, "B", choices=["three", "four"], target=["B", "four"]),
+        sample(3, "6", messages=[{"role": "user", "content": "What is 3 + 3?"}, *used]),
     ]
     answers = read(plain(tmp_path / "a.json", "m", samples))
-    assert [p.text for p in answers.prompts] == [
-        "system: Be brief.\n\nuser: Hi?",
-        "What is 2 + 2?\n\nA) three\nB) four",
-    ]
+    assert conversation(answers.prompts[0].text) == chat
+    assert answers.prompts[1].text == "What is 2 + 2?\n\nA) three\nB) four"
     assert answers.prompts[1].gold_answer == "B or four"
-    assert texts(answers)["m", "sums:1"] == "Hello."
+    thought = [{"type": "reasoning", "text": "hm"}, reply[1]]
+    said = texts(answers)
+    assert conversation(said["m", "sums:1"]) == [{"role": "assistant", "content": thought}]
+    called = {"type": "tool_call", "name": "add", "arguments": '{"n": 3}', "result": "6"}
+    assert conversation(said["m", "sums:3"]) == [
+        {"role": "assistant", "content": [{"type": "text", "text": ""}, called]}, used[2],
+    ]  # fmt: skip
 
 
 def test_inspect_attachments_are_put_back(tmp_path: Path) -> None:
@@ -205,8 +224,47 @@ def test_arena_hard_answers(tmp_path: Path) -> None:
     assert [(p.prompt_id, p.text) for p in answers.prompts] == [("arena-hard:u1", "Write a haiku.")]
     assert ([*texts(answers).values()], answers.entrants) == (["Leaves fall.", "Snow."], ("a", "b"))
     lines(a, [said("a", "x"), {"uid": "u2", "model": "a", "messages": []}])
-    with pytest.raises(DataError, match=r"a\.jsonl:2: not an answer of Arena-Hard"):
-        read(a)
+    assert read(a).left_out == {
+        f"an answer of Arena-Hard, {a}:2: a conversation is a list of messages, not '[]'": 1
+    }
+
+
+def test_mt_bench_keeps_both_turns(tmp_path: Path) -> None:
+    """The first question is the prompt; the second stands between the two answers."""
+    turns, gold = ["Why?", "But why?"], ["Since", "So"]
+    lines(tmp_path / "question.jsonl", [{"question_id": 81, "turns": turns, "reference": gold}])
+    row = {"question_id": 81, "model_id": "v", "choices": [{"index": 0, "turns": ["A", "B"]}]}
+    answers = read(lines(tmp_path / "model_answer" / "vicuna.jsonl", [row]))
+    (prompt,) = answers.prompts
+    found = (prompt.prompt_id, prompt.text, prompt.gold_answer, answers.entrants)
+    assert found == ("mt-bench:81", "Why?", "Since\n\nSo", ("v",))
+    said = [m["content"] for m in conversation(texts(answers)["v", "mt-bench:81"])]
+    assert said == ["A", "But why?", "B"]
+
+
+def test_chats_bring_their_pictures_along(tmp_path: Path) -> None:
+    """Rows of messages, with a picture by its path, and ShareGPT's lists; a row that is wrong is
+    named, the others are kept, and the folder that is written can be read again.
+    """
+    Image.new("RGB", (8, 8)).save(tmp_path / "model-x.png")
+    look = [{"type": "text", "text": "What?"}, {"type": "image", "image": "model-x.png"}]
+    asked = {"role": "user", "content": look}
+    chats = [
+        {"id": n, "model": "x", "messages": [asked, {"role": "assistant", "content": said}]}
+        for n, said in enumerate(["A box.", [{"type": "image", "image": "lost.png"}]])
+    ]
+    a = lines(tmp_path / "chats.jsonl", chats)
+    talk = [{"from": "human", "value": "Hi"}, {"from": "gpt", "value": "Yo"}]
+    b = lines(tmp_path / "talks.jsonl", [{"id": "t", "conversations": talk}])
+    answers = read(a, b)
+    lost = f"a conversation, {a}:2: picture 'lost.png' is missing in {tmp_path}"
+    assert answers.left_out == {lost: 1}
+    assert texts(answers) == {("x", "chats:0"): "A box.", ("talks", "talks:t"): "Yo"}
+    answers.write(tmp_path / "out")
+    first, second = read_prompts(tmp_path / "out" / "prompts.jsonl")
+    assert (first.text, second.text) == (answers.prompts[0].text, "Hi")
+    (picture,) = (tmp_path / "out" / "images").iterdir()
+    assert picture.name == conversation(first.text)[0]["content"][1]["image"]  # type: ignore[index]
 
 
 def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
@@ -250,6 +308,7 @@ def test_the_command_writes_what_a_tournament_reads(tmp_path: Path) -> None:
     assert "holds files of its own" in again.stderr
     file = lines(tmp_path / "x.jsonl", [{"model_a": "x", "model_b": "y"}])
     foreign = call("import", file, "--out", tmp_path / "other")
-    found = "allowed: Inspect log, lm-eval samples, Arena-Hard answers; found: model_a, model_b"
+    found = "allowed: Inspect log, lm-eval samples, Arena-Hard answers, MT-bench answers, "
+    found += "chat-completions messages, ShareGPT conversations; found: model_a, model_b"
     assert foreign.exit_code == 2
     assert foreign.stderr == f"error: {file}: not a log of answers; {found}\n"

@@ -33,7 +33,7 @@ Budgets = Callable[..., Budget]
 
 def text(system: int, user: int) -> Any:
     """A request of a given length in tokens of three bytes."""
-    shared = {"request_id": "text", "seed": None, "identity": b"{}"}
+    shared = {"request_id": "text", "seed": None, "identity": b"{}", "pieces": ()}
     return SimpleNamespace(system="sys" * system, user="use" * user, **shared)
 
 

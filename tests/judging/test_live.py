@@ -346,7 +346,7 @@ def test_a_server_without_schemas_is_asked_plainly(bench: Bench) -> None:
 
 def test_a_seed_is_passed_on(bench: Bench, heard: list[Any]) -> None:
     """A question's seed is sent, an empty system text is not, and the server repeats itself."""
-    text = {"system": "", "user": "Say something.", "identity": b"{}"}
+    text = {"system": "", "user": "Say something.", "identity": b"{}", "pieces": ()}
     asked: Any = SimpleNamespace(request_id="q", seed=4711, **text)
     judge = bench.judge("chat", verdict=False, temperature=None)
     assert judge.ask(asked).answer.text == judge.ask(asked).answer.text

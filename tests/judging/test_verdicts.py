@@ -7,8 +7,10 @@ import pytest
 
 from arena_kit.battles.battle import Outcome, Source
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.judges.base import Judge, cache_keys
+from arena_kit.judging.judges.anthropic import AnthropicBatches, client_of
+from arena_kit.judging.judges.base import Judge, Price, cache_keys
 from arena_kit.judging.judges.baseline import BaselineJudge
+from arena_kit.judging.judges.openai_compatible import ChatJudge
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts import records, settle
 from arena_kit.judging.verdicts.records import Answer, Judgment, Margin, Settlement, Slot, Status
@@ -131,6 +133,18 @@ def test_ungraded_requests_keep_the_keys_that_they_had() -> None:
     """Answers that were paid for before are found again; a graded request has another key."""
     judge = BaselineJudge()
     assert cache_keys(judge, MATERIAL.requests(PAIRS[:1])) == BEFORE
+    price = Price(model="m", input=1, output=1)
+    claude = AnthropicBatches(
+        client=client_of("k", "https://api.anthropic.com"), model="claude-opus-5-5", price=price,
+        max_tokens=4096, effort="low",
+    )  # fmt: skip
+    chat = ChatJudge(
+        base_url="http://127.0.0.1:8000/v1", model="m", price=price, max_tokens=1024,
+        temperature=0.0, structured="auto", concurrency=4, timeout=300.0,
+    )  # fmt: skip
+    asked = MATERIAL.requests(PAIRS[:1])
+    paid = [key[:16] for each in (claude, chat) for key in cache_keys(each, asked)]
+    assert paid == "22369c750ada499f eb247bb5ed6adc47 fbeab75e71d3d41f 49161bfa82b64292".split()
     assert not {*cache_keys(judge, GRADED.requests(PAIRS[:1]))} & {*BEFORE}
 
 

@@ -87,14 +87,14 @@ def test_models_that_too_few_prompts_can_place_are_hopeless() -> None:
     given = ratings([1040, 1000, 900, 800], 200.0, 24)
     rows = tuple(replace(row, ci_low=None, ci_high=None) for row in given.ratings)
     unknown = replace(given, ratings=rows)
-    for prompts, standing in ((9, "hopeless"), (10, "open")):
+    for prompts, standing in ((9, "hopeless"), (10, "unresolved")):
         assert set(standings(AdaptiveRounds(), table(prompts, made=4), unknown)) == {standing}
 
 
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
     """Calls go to open neighbours within two tight groups, and to nobody when all are decided."""
     given, calls = ratings([1300, 1285, 1000, 985], 200.0, 120), table(500, made=20)
-    assert standings(AdaptiveRounds(), calls, given) == ["open", "decided", "open"]
+    assert standings(AdaptiveRounds(), calls, given) == ["unresolved", "decided", "unresolved"]
     per_pair = dict(
         zip(calls.pairs, AdaptiveRounds().next(calls, given).sum(axis=(1, 2)), strict=True)
     )
@@ -111,7 +111,7 @@ def test_neighbours_that_are_equivalent_or_hopeless() -> None:
     assert standings(AdaptiveRounds(margin=10), calls, given)[0] == "equivalent"
     assert standings(AdaptiveRounds(margin=7), calls, given)[0] != "equivalent"
     given = ratings([1010, 1000, 900, 800], 200.0, 150)
-    for prompts, standing in ((30, "hopeless"), (3000, "open"), (25, "hopeless")):
+    for prompts, standing in ((30, "hopeless"), (3000, "unresolved"), (25, "hopeless")):
         assert standings(AdaptiveRounds(), table(prompts, made=25), given)[0] == standing
     given = ratings([1010, 1000, 900, 800], 200.0, 150)
     shown = tuple(
@@ -119,7 +119,10 @@ def test_neighbours_that_are_equivalent_or_hopeless() -> None:
         for row in given.ratings
     )
     given = replace(given, ratings=shown)
-    assert standings(AdaptiveRounds(), table(500, made=20), given)[:2] == ["open", "open"]
+    assert standings(AdaptiveRounds(), table(500, made=20), given)[:2] == [
+        "unresolved",
+        "unresolved",
+    ]
 
 
 def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation() -> None:

@@ -114,18 +114,18 @@ def test_the_closest_to_being_decided_comes_first() -> None:
     assert not any(1 in two for two in open_now)
 
 
-def test_claims_about_prompts_like_these_need_more() -> None:
+def test_claims_about_similar_prompts_need_more() -> None:
     """Claims about prompts like these are wider; without a prompt or a spread nothing fails."""
     votes = [Cast(0, 1, p, WON if p < 6 else LOST) for p in range(12) for _ in range(20)]
     half = {}
-    for about in ("these_prompts", "prompts_like_these"):
+    for about in ("these_prompts", "similar_prompts"):
         decide = Decide(share=0.4, refresh=len(votes))
         found = OpenNeighbours(Policy(claims_about=about, decide=decide))
         found.add([*votes[:-1], Cast(0, 1, 0, WON)])
         (pair,) = found.open_pairs(np.ones(2, bool))
         half[about] = pair.half
-    assert half["prompts_like_these"] > 3 * half["these_prompts"]
-    policy = Policy(claims_about="prompts_like_these", decide=Decide(share=0.4, refresh=100))
+    assert half["similar_prompts"] > 3 * half["these_prompts"]
+    policy = Policy(claims_about="similar_prompts", decide=Decide(share=0.4, refresh=100))
     found, alike = OpenNeighbours(policy), OpenNeighbours(policy)
     found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
     assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)
@@ -175,7 +175,7 @@ def test_exposure_goes_first() -> None:
         assert {(matchup.lane, matchup.drawn) for matchup in served} == {(first, Lane.DECIDE)}
 
 
-@pytest.mark.parametrize("about", ["these_prompts", "prompts_like_these"])
+@pytest.mark.parametrize("about", ["these_prompts", "similar_prompts"])
 def test_a_restart_serves_the_same(about: str) -> None:
     """An arena opened on its votes hands out what it would have handed out."""
     decide = Decide(share=0.5, refresh=70)

@@ -35,13 +35,13 @@ ERRORS = dict.fromkeys(BOARD, 10.0) | {"g": 4.0, "h": 4.0}
 #: 2.807 standard errors on (39.70 points), the ends of three from 3.131 on (44.28).
 VERDICTS = {
     "ab": Verdict.DECIDED,  # 50 points, neighbours
-    "bc": Verdict.OPEN,  # 1 point
+    "bc": Verdict.UNRESOLVED,  # 1 point
     "cd": Verdict.DECIDED,  # 49 points over three models: c, e, d
     "de": Verdict.REVERSED,  # e is 40 points above d
     "ef": Verdict.DECIDED,  # 45 points over three models: e, d, f
     "fg": Verdict.DECIDED,  # 95 points
     "gh": Verdict.EQUIVALENT,  # 2 points ± 5.66: 18 / 5.66 = 3.18 standard errors inside 20
-    "hi": Verdict.OPEN,  # i is 22 points above h, ± 10.77: 2.04 standard errors
+    "hi": Verdict.UNRESOLVED,  # i is 22 points above h, ± 10.77: 2.04 standard errors
 }
 STRENGTHS = rated_by_hand(RATINGS, ERRORS)
 
@@ -99,7 +99,7 @@ def test_bad_files(tmp_path: Path) -> None:
         ("stable: {decisive: 79}", "stable must ask"),
         ("stable: {prompt_coverage: 0.7}", "stable must ask"),
         ("2026-01-01: 3", "unknown key '2026-01-01'; allowed: phase"),
-        ("claims_about: prompts", "claims_about: .*'these_prompts' or 'prompts_like_these'"),
+        ("claims_about: prompts", "claims_about: .*'these_prompts' or 'similar_prompts'"),
         ("- 1", "expected a mapping"),
     ):
         (tmp_path / "policy.yaml").write_text(text)
@@ -167,9 +167,10 @@ def test_9_2_badges() -> None:
         ((replace(UP, verdict=Verdict.EQUIVALENT), DOWN), Badge.STABLE,
          "equivalent to up within 20 points"),
         (NEAR[:1], Badge.STABLE, "decided below up"),
-        ((UP, replace(DOWN, verdict=Verdict.OPEN)), Badge.ESTABLISHED,
+        ((UP, replace(DOWN, verdict=Verdict.UNRESOLVED)), Badge.ESTABLISHED,
          "order with down unresolved: no feasible number of votes would resolve it"),
-        ((UP, replace(DOWN, verdict=Verdict.OPEN, becomes=Verdict.DECIDED, more=1234, weeks=2.6)),
+        ((UP, replace(DOWN, becomes=Verdict.DECIDED, more=1234, weeks=2.6,
+                      verdict=Verdict.UNRESOLVED)),
          Badge.ESTABLISHED,
          "order with down unresolved: about 1,200 more votes should decide it"),
         ((replace(UP, verdict=Verdict.REVERSED), DOWN), Badge.ESTABLISHED,
@@ -351,7 +352,7 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
         "in the reverse order and 2 unresolved; in Bradley–Terry order, 4 of 8 are decided or "
         "equivalent; the votes decide e above d, against the board; nearest to a decision: h over "
         "i, about 1,500 more votes should show the reverse order (about 3 weeks at the current "
-        "rate); claims hold for prompts like these"
+        "rate); claims hold for similar prompts"
     )
     assert [pair.above for pair in found.by_votes] == list("abcedfig")
     assert [pair.settled for pair in found.by_votes] == [
@@ -375,13 +376,13 @@ def test_what_is_not_known_is_open() -> None:
     strengths = rated_by_hand({"a": 900.0, "b": 0.0}, {"a": float("nan"), "b": 10.0})
     for names in ("ab", "bz"):
         (pair,) = neighbour_orders(POLICY, names, strengths, 500.0)
-        assert pair.verdict is Verdict.OPEN
+        assert pair.verdict is Verdict.UNRESOLVED
         assert pair.gap is None
         assert pair.needs == "too little evidence for a claim"
     (equal,) = neighbour_orders(
         replace(POLICY, publication=Publication(margin=0.0)),
         "xy",
-        rated_by_hand({"x": 0.0, "y": 0.0, "z": 1.0}),
+        rated_by_hand({"x": 0.0, "y": 0.0, "z": 1.0}, 300.0),
     )
     assert equal.needs == "no feasible number of votes would resolve it"
     nobody = order_status(POLICY, ["a"], strengths)

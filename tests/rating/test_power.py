@@ -11,7 +11,15 @@ from scipy.stats import t as student_t
 
 from arena_kit import BattleLog, BradleyTerry, RatingError, claims
 from arena_kit.rating.claims import power
-from arena_kit.rating.claims.power import Fragile, Meetings, fragility, prospects, smallest_gaps
+from arena_kit.rating.claims.forecast import Spread
+from arena_kit.rating.claims.power import (
+    Effect,
+    Fragile,
+    Meetings,
+    fragility,
+    prospects,
+    smallest_gaps,
+)
 from benchmarks.prospects import SETTINGS, Setting, battles, said_and_came
 from tests.samples import log_of, won
 
@@ -172,3 +180,17 @@ def test_chances_come_true(setting: Setting) -> None:
     assert said.mean() == pytest.approx(came.mean(), abs=0.07)
     assert came[said > 0.7].mean() > 0.6
     assert came[said < 0.3].mean() < 0.3
+
+
+def test_the_size_of_a_study_is_that_of_textbooks() -> None:
+    """For a gap assumed, n = (1.96 + 0.84)² σ² / gap², two more for Student's t; a pilot that is
+    certain gives the same, and one that is not needs more prompts.
+    """
+    known = Effect(50.0, 400.0**2)
+    n = known.prompts(0.8, 0.975)
+    assert n == pytest.approx((1.959964 + 0.841621) ** 2 * 64 + 2, abs=1)
+    wide = Spread(1e9, 0.0, 2)
+    assert known._replace(now=1e-9, likely=wide).prompts(0.8, 0.975) == n
+    unsure = known._replace(now=900.0, likely=wide)
+    assert unsure.prompts(0.8, 0.975) > n
+    assert known._replace(now=1e4, likely=wide).prompts(0.8, 0.975) is None

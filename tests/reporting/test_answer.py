@@ -49,7 +49,7 @@ def test_elo_against_the_board_is_told() -> None:
     votes, turned = (log_of(won("ann", "bob", *n)) for n in ((30, 20), (20, 30)))
     assert disagreements(rate(votes, elo=elo)) == []
     (told,) = disagreements(rate(votes, elo=lambda _: elo(turned)))
-    assert told.endswith("Elo has bob above ann, against Bradley–Terry; the order is open.")
+    assert told.endswith("Elo has bob above ann, against Bradley–Terry; the order is unresolved.")
 
 
 HOSTILE = '<script>alert(1)</script><img src=x onerror="alert(1)">'

@@ -108,10 +108,10 @@ def test_neighbours_are_decided_by_their_gap() -> None:
         df = min(rated[order.above].extra["df"], rated[order.below].extra["df"])
         chance = student_t.cdf(gap / spread, df)
         bar = studentized_range.ppf(0.95, 2, math.inf) / math.sqrt(2)
-        states.append("decided" if chance > norm.cdf(bar) else "open")
+        states.append("decided" if chance > norm.cdf(bar) else "unresolved")
         assert order.gap == pytest.approx(gap)
         assert order.probability == pytest.approx(chance, abs=0.01)
-    assert [order.state for order in board[""].orders] == states == ["decided", "open"]
+    assert [order.state for order in board[""].orders] == states == ["decided", "unresolved"]
 
 
 def test_neighbours_say_how_fragile_and_how_far() -> None:
@@ -133,7 +133,7 @@ def test_intervals_apart_and_no_order_are_explained() -> None:
     often, once = (rate(log, BradleyTerry(looks=looks))[""] for looks in (80, 1))
     (note,) = (each for each in often.notes if "do not overlap: ann and bob" in each)
     assert "for 80 looks" in note
-    assert (often.orders[0].state, once.orders[0].state) == ("open", "decided")
+    assert (often.orders[0].state, once.orders[0].state) == ("unresolved", "decided")
     assert not any("do not overlap" in each for each in once.notes)
 
 

@@ -377,7 +377,7 @@ def test_rounds_judge_as_the_full_run_does_and_less(workspace: Path) -> None:
         assert calls[-1] == sum(row["dimension"] == dimension for row in rows)
         standings = [pair["standing"] for pair in each[-1]["neighbours"]]
         assert len(standings) == 3
-        assert "open" not in standings
+        assert "unresolved" not in standings
         assert all(standing in text for standing in standings)
     again = in_rounds(judgments.plan)[1]
     assert [j.pair for j in again] == [j.pair for j in judgments]

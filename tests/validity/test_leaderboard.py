@@ -125,7 +125,7 @@ def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
 
 def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     """Bradley–Terry stands beside RD; claims are about prompts; named voters are clusters."""
-    likewise = leaderboard(votes, Policy(claims_about="prompts_like_these"))
+    likewise = leaderboard(votes, Policy(claims_about="similar_prompts"))
     for made, cluster in ((board, "battle"), (likewise, "question")):
         found = BradleyTerry(center=1500, both_bad="exclude", cluster=cluster)(votes)  # type: ignore[arg-type]
         for row in made.rows:
@@ -133,7 +133,7 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
             assert (row.bt_rating, row.bt_se) == pytest.approx(evidence)
             assert (row.bt_se or 0) < row.rd / 2
     assert board.order_decided.about == "these_prompts"
-    assert likewise.order_decided.about == "prompts_like_these"
+    assert likewise.order_decided.about == "similar_prompts"
     assert "Results generalise to similar prompts" in policy_tables.board(likewise).html
     voters = (Labels.of(f"v{k % n}" for k in range(len(votes))) for n in (60, 5))
     many, few = (replace(votes, voter=each) for each in voters)
@@ -141,7 +141,7 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     for row in leaderboard(many).rows:
         assert row.bt_se == pytest.approx(fit[row.model].extra["se"])
     board = leaderboard(few)
-    assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.OPEN}
+    assert {pair.verdict for pair in board.order_decided.pairs} == {Verdict.UNRESOLVED}
     assert {row.tier for row in board.rows} == {None}
     assert "too little evidence for a claim" in " ".join(board.rows[0].badge_reasons)
     assert shown(board)["Rank"] == "1"

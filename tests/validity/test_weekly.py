@@ -263,7 +263,7 @@ def test_3_objectives(report: WeeklyReport) -> None:
         (Verdict.DECIDED, 0, True),
         (Verdict.EQUIVALENT, 0, True),
         (Verdict.DECIDED, 1, False),
-        (Verdict.OPEN, 0, False),
+        (Verdict.UNRESOLVED, 0, False),
     ):
         churned = {**(report.churn or {}), "pairs_swapped": 1, "pairs_swapped_inside_bands": inside}
         assert met(replace(ordered(report, verdict), churn=churned))[0] is robust

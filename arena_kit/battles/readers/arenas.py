@@ -21,22 +21,41 @@ def _roles(conversation: str) -> str:
     return f"json_extract_string({conversation}, '$[*].role')"
 
 
-def _first(conversation: str, role: str) -> str:
-    place = f"list_position({_roles(conversation)}, '{role}')"
-    content = f"json_extract({conversation}, '$[' || (nullif({place}, 0) - 1) || '].content')"
-    joined = f"array_to_string(json_extract_string({content}, '$[*].text'), chr(10))"
-    return f"CASE json_type({content}) WHEN 'ARRAY' THEN {joined} ELSE {content}->>'$' END"
+def _said(conversation: str, place: int, turns: str = "0") -> str:
+    """The message at a place, where a conversation is one plain question and one plain answer; else
+    all of it, up to a turn, as a cell that `content.read_cell` divides.
+    """
+    kinds = f"json_type({conversation}, ['$[0].content', '$[1].content'])"
+    text = f"({conversation}->>'$[{place}].content')"
+    single = f"{_roles(conversation)} = ['user', 'assistant'] AND {kinds} = ['VARCHAR', 'VARCHAR']"
+    whole = f"'{{\"conversation\":' || {conversation} || ',\"turns\":' || {turns} || '}}'"
+    return f"CASE WHEN {single} AND NOT starts_with({text}, '{{\"') THEN {text} ELSE {whole} END"
 
 
-#: The first message of the user, the first answer of each side, and the user's messages, from the
-#: columns conversation_a and conversation_b. A message is {role, content}; the content is a text,
-#: or a list of parts {type, text} of which the texts count.
-_CONVERSATIONS = {
-    "prompt": _first("conversation_a", "user"),
-    "response_a": _first("conversation_a", "assistant"),
-    "response_b": _first("conversation_b", "assistant"),
-    "turns": f"len(list_filter({_roles('conversation_a')}, lambda role: role = 'user'))",
-}
+def _spoken(turns: str = "0") -> dict[str, str]:
+    """The prompt, the response of each side, and the user's messages, from the columns
+    conversation_a and conversation_b, whose messages are {role, content}.
+    """
+    return {
+        "prompt": _said("conversation_a", 0, turns),
+        "response_a": _said("conversation_a", 1, turns),
+        "response_b": _said("conversation_b", 1, turns),
+        "turns": f"len(list_filter({_roles('conversation_a')}, lambda role: role = 'user'))",
+    }
+
+
+def _listed(name: str) -> str:
+    """The one text of a list; of several, all that was said on that side."""
+    answers = _mended("response_a" if name == "prompt" else name)
+    whole = (
+        f'\'{{"conversation":{{"user":\' || {_mended("prompt")} || \',"assistant":\' || {answers}'
+    )
+    text = f"({_mended(name)}->>'$[0]')"
+    single = f"json_array_length({_mended('prompt')}) = 1 AND NOT starts_with({text}, '{{\"')"
+    return f"CASE WHEN coalesce({single}, true) THEN {text} ELSE {whole} || '}}}}' END"
+
+
+_CONVERSATIONS = _spoken()
 _SPOKEN = {**_CONVERSATIONS, **same("language")}
 
 # FastChat and LMArena
@@ -80,7 +99,7 @@ ARENAS = (
             f"WHEN {_NUMBERS[1]} THEN 'model_b' ELSE 'tie' END",
         },
         texts={
-            **{name: f"{_mended(name)}->>'$[0]'" for name in _LISTS},
+            **{name: _listed(name) for name in _LISTS},
             "turns": f"json_array_length({_mended('prompt')})",
         },
         refused={
@@ -136,6 +155,6 @@ ARENAS = (
             "voter": f"CASE WHEN NOT {_BY_JUDGE} THEN judge END",
             "judge_model": f"CASE WHEN {_BY_JUDGE} THEN judge END",
         },
-        texts=_CONVERSATIONS | {"turns": "turn"},
+        texts=_spoken("coalesce(try_cast(turn AS INTEGER), 0)") | {"turns": "turn"},
     ),
 )  # fmt: skip

@@ -19,9 +19,17 @@ _MESSAGES = "json_extract(snapshot, '$.chat.chat.history.messages.*')"
 _RATED = f"list_filter({_MESSAGES}, lambda x: x->>'$.id' = (meta->>'$.message_id'))[1]"
 _PARENT = f"({_RATED}->>'$.parentId')"
 _ASKED = f"list_filter({_MESSAGES}, lambda y: y->>'$.id' = {_PARENT})[1]"
+_HISTORY = "json_extract(snapshot, '$.chat.chat.history.messages')"
 _OTHER = (
     f"list_filter({_MESSAGES}, lambda y: y->>'$.parentId' = {_PARENT} "
     "AND coalesce(y->>'$.selectedModelId', y->>'$.model') = sibling)[1]"
+)
+_FIRST = f"{_ASKED}->>'$.parentId' IS NULL AND NOT starts_with({_ASKED}->>'$.content', '{{\"')"
+#: The message that was answered; with what stood before it, or pictures, as `read_cell` takes it.
+_PROMPT = (
+    f"CASE WHEN {_FIRST} AND coalesce(json_array_length({_ASKED}->'$.files'), 0) = 0 "
+    f"THEN {_ASKED}->>'$.content' ELSE '{{\"conversation\":' || json_object("
+    f"'history', {_HISTORY}, 'id', {_PARENT}) || '}}' END"
 )
 
 #: A row per vote of AutoArena, with names and texts in place of ids.
@@ -65,7 +73,7 @@ STORES = (
             "timestamp": "created_at", "source": "'human'",
         },
         texts={
-            "prompt": f"{_ASKED}->>'$.content'",
+            "prompt": _PROMPT,
             "response_a": f"{_RATED}->>'$.content'",
             "response_b": f"{_OTHER}->>'$.content'",
         },

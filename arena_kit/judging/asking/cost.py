@@ -8,8 +8,9 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from arena_kit.battles.display import html_facts
+from arena_kit.battles.images import picture_bytes, picture_tokens
 from arena_kit.files import ArenaError, DataError
-from arena_kit.judging.judges.base import BatchJudge, PaidJudge, Price, ServiceError
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge, Price, ServiceError, pictures_of
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Answer, Asked
 
@@ -53,12 +54,17 @@ class Estimator:
         tokens = sum(n for n in counts if n is not None)
         if None in counts or not tokens:
             return cls.local()
-        n_bytes = sum(_size(request.system) + _size(request.user) for request in sample)
+        n_bytes = sum(_size(request.system) + _user_size(request) for request in sample)
+        images = sum(_image_tokens(judge, request) for request in sample)
         how = f"count_tokens on {len(sample)} of the requests, scaled by length"
-        return cls(tokens_per_byte=tokens / max(1, n_bytes), how=how)
+        return cls(tokens_per_byte=max(1, tokens - images) / max(1, n_bytes), how=how)
 
     def tokens(self, text: str) -> float:
         return _size(text) * self.tokens_per_byte
+
+    def user_tokens(self, judge: PaidJudge, request: Asked) -> float:
+        """Tokens of a request after its system text; those of images follow from their pixels."""
+        return _user_size(request) * self.tokens_per_byte + _image_tokens(judge, request)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -143,7 +149,7 @@ class Budget:
         self, requests: Collection[Asked], tokens: float, assumed: str, answered: int = 0
     ) -> Forecast:
         systems = Counter(request.system for request in requests)
-        user = sum(self.estimator.tokens(request.user) for request in requests)
+        user = sum(self.estimator.user_tokens(self.judge, request) for request in requests)
         system = sum(self.estimator.tokens(text) * n for text, n in systems.items())
         once = sum(self.estimator.tokens(text) for text in systems)
         output, longest = tokens * len(requests), float(self.judge.max_tokens * len(requests))
@@ -295,3 +301,14 @@ def dollars(usd: float) -> str:
 
 def _size(text: str) -> int:
     return len(text.encode("utf-8", "surrogatepass"))
+
+
+def _user_size(request: Asked) -> int:
+    """Bytes of the user's text; an SVG is sent as its source."""
+    vectors = (each for each in pictures_of(request) if each.name.endswith(".svg"))
+    return _size(request.user) + sum(len(picture_bytes(*each)) for each in vectors)
+
+
+def _image_tokens(judge: PaidJudge, request: Asked) -> int:
+    images = (each for each in pictures_of(request) if not each.name.endswith(".svg"))
+    return sum(picture_tokens(each.source, judge.image_edge) for each in images)

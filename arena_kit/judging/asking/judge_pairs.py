@@ -6,6 +6,7 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from arena_kit.battles.content import Conversation, turns_of
 from arena_kit.files import ArenaError
 from arena_kit.judging.asking.batches import Batching
 from arena_kit.judging.asking.cost import CostError
@@ -53,6 +54,19 @@ class Material:
     rubrics: Mapping[str, Rubric]
     salt: bytes
     graded: bool = False
+
+    def shows_images(self, pair: Pair) -> bool:
+        """Whether the prompt or a response of a pair holds an image."""
+        cells = (self.responses[each, pair.prompt_id].response_text for each in pair.entrants)
+        texts = (self.prompts[pair.prompt_id].text, *cells)
+        return any(isinstance(text, Conversation) and text.parts("image") for text in texts)
+
+    def reaching(self, turn: int) -> set[str]:
+        """The prompts to which every response has this turn."""
+        short = {
+            cell[1] for cell, each in self.responses.items() if turns_of(each.response_text) < turn
+        }
+        return self.prompts.keys() - short
 
     def requests(
         self, pairs: Sequence[Pair | records.Presentation], repetition: int = 0
@@ -133,6 +147,8 @@ def ask(
 
     What failed unpaid is among it, and not in the ledger.
     """
+    shown = sum(bool(base.pictures_of(request)) for request in requests.values())
+    base.refuse_unseen(judge, shown, "requests")
     if not isinstance(judge, BatchJudge | LiveJudge):
         return _ask_in_process(requests, judge, ledger, options.run, on_settled)  # type: ignore[arg-type]
     with ledger.locked(options.run, options.say if judge.price.free else None):

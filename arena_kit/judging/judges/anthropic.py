@@ -28,7 +28,7 @@ from pydantic_core import to_json
 from arena_kit.files import DataError, whole_text
 from arena_kit.judging.judges import base
 from arena_kit.judging.judges.base import Batch, NoAnswerError, Price, Result, ServiceError
-from arena_kit.judging.verdicts.records import Answer, Asked, Status, verdict_schema
+from arena_kit.judging.verdicts.records import Answer, Asked, Picture, Status, verdict_schema
 
 OFFICIAL = "https://api.anthropic.com"
 _MOST_REQUESTS = 100_000
@@ -76,6 +76,8 @@ class Claude:
         Whether answers are held to the schema of a verdict, a `graded` one where that is set.
     lacks
         The variable that should hold the key and does not; such a judge cannot be asked.
+    image_edge
+        The longest edge of an image in pixels: larger ones are scaled down; 0 scales none.
     """
 
     client: anthropic.Anthropic = field(repr=False)
@@ -86,6 +88,7 @@ class Claude:
     verdict: bool = True
     graded: bool = False
     lacks: str = ""
+    image_edge: int = base.IMAGE_EDGE
 
     @property
     def settings(self) -> Mapping[str, object]:
@@ -97,7 +100,8 @@ class Claude:
             "structured": self.verdict,
         }
         graded, origin = {"graded": True} if self.graded else {}, self.service.origin
-        return settings | graded | ({} if origin == OFFICIAL else {"origin": origin})
+        edge = {} if self.image_edge == base.IMAGE_EDGE else {"image_edge": self.image_edge}
+        return settings | graded | edge | ({} if origin == OFFICIAL else {"origin": origin})
 
     @property
     def service(self) -> base.Service:
@@ -143,7 +147,7 @@ class Claude:
         """Input tokens of a request, counted by the service for free; None without a key."""
         if self.lacks:
             return None
-        params = self._params(request.system, request.user)
+        params = self._params(request)
         del params["max_tokens"]
         with self._translated("counting tokens"):
             count = self._once.messages.count_tokens(**params)
@@ -151,13 +155,16 @@ class Claude:
                 raise NoAnswerError("counting tokens", str(count))
             return count.input_tokens
 
-    def _params(self, system: str, user: str) -> dict[str, Any]:
+    def _params(self, request: Asked) -> dict[str, Any]:
         """The body of one message; the system text is one block, cached for an hour."""
         settings = (self.model, self.max_tokens, self.effort, self.verdict, self.graded)
-        return {
-            **_shared_params(system, *settings),
-            "messages": [{"role": "user", "content": user}],
-        }
+        blocks = [self._block(piece) for piece in request.pieces]
+        content = blocks if len(blocks) > 1 else request.user
+        shared = _shared_params(request.system, *settings)
+        return {**shared, "messages": [{"role": "user", "content": content}]}
+
+    def _block(self, piece: str | Picture) -> dict[str, Any]:
+        return base.image_part(piece, self.image_edge, _image_block)
 
     @contextmanager
     def _translated(self, what: str, unsure: tuple[int, ...] | None = None) -> Iterator[None]:
@@ -201,9 +208,11 @@ class AnthropicBatches(Claude):
     def split(self, entries: Mapping[str, Asked]) -> Iterator[dict[str, Asked]]:
         shard: dict[str, Asked] = {}
         size = 0
-        frame = len(json.dumps({"params": self._params(" ", "")})) + 100
+        settings = (self.model, self.max_tokens, self.effort, self.verdict, self.graded)
+        frame = len(json.dumps({"params": _shared_params(" ", *settings)})) + 150
         for key, request in entries.items():
-            n_bytes = frame + _system_size(request.system) + _json_size(request.user)
+            images = sum(len(str(self._block(p))) for p in base.pictures_of(request))
+            n_bytes = frame + _system_size(request.system) + _json_size(request.user) + images
             if n_bytes > _MOST_BYTES:
                 raise ServiceError(f"{request.request_id}: {n_bytes} bytes are too many")
             if len(shard) >= _MOST_REQUESTS or size + n_bytes > _MOST_BYTES:
@@ -216,7 +225,7 @@ class AnthropicBatches(Claude):
 
     def submit(self, entries: Mapping[str, Asked]) -> Batch:
         requests: Any = [
-            {"custom_id": name, "params": self._params(request.system, request.user)}
+            {"custom_id": name, "params": self._params(request)}
             for name, request in entries.items()
         ]
         with self._translated("creating a batch", unsure=_UNSURE_CREATE):
@@ -307,7 +316,7 @@ class AnthropicMessages(Claude):
     def ask(self, request: Asked) -> Result:
         self._limit.wait()
         with self._translated(f"asking {self.model}", unsure=_UNSURE_MESSAGE):
-            params = self._params(request.system, request.user)
+            params = self._params(request)
             raw = self._once.messages.with_raw_response.create(**params)
             line = raw.http_response.text
         try:
@@ -374,6 +383,11 @@ def _origin(url: str) -> str:
     except ValueError:
         raise ServiceError(f"{base.shortened(url)!r} is no address of results") from None
     return f"{parts.scheme}://{parts.netloc}".lower() if parts.netloc else ""
+
+
+def _image_block(media_type: str, data: str) -> dict[str, Any]:
+    source = {"type": "base64", "media_type": media_type, "data": data}
+    return {"type": "image", "source": source}
 
 
 @lru_cache(maxsize=64)

@@ -6,19 +6,21 @@ under which an answer is cached. Rendering, parsing and settling are the same fo
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import json
 import os
 import re
 import ssl
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
+from arena_kit.battles.images import picture_bytes, scaled
 from arena_kit.files import ArenaError, visible, whole_text
-from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Status
+from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Picture, Status
 
 if TYPE_CHECKING:
     import httpx2
@@ -26,6 +28,8 @@ if TYPE_CHECKING:
 #: Part of every cache key: another number and no answer is found again.
 _KEY_VERSION = 2
 
+#: The longest edge of an image that services look at as it is, in pixels.
+IMAGE_EDGE = 1568
 #: No answer has more tokens: a larger number is a mistake.
 _MOST_TOKENS = 10**12
 
@@ -70,6 +74,10 @@ class PaidJudge(Judge, Protocol):
 
     @property
     def max_tokens(self) -> int: ...
+
+    @property
+    def image_edge(self) -> int:
+        """The longest edge of an image in pixels: larger ones are scaled down; 0 scales none."""
 
     def at(self, address: str) -> PaidJudge:
         """The same judge at another address."""
@@ -363,6 +371,33 @@ def answer_of(
     """An answer out of a service's reply; what it says at length or in lone surrogates is cut."""
     served = whole_text(str(row.get("model", ""))[:200])
     return Answer(name, status, text, served, usage, usd, whole_text(detail[:500]))
+
+
+def image_part(
+    piece: str | Picture, edge: int, shape: Callable[[str, str], dict[str, Any]]
+) -> dict[str, Any]:
+    """A piece of a request as a part of a message; an SVG, which no service takes, is source."""
+    if isinstance(piece, str):
+        return {"type": "text", "text": piece}
+    if piece.name.endswith(".svg"):
+        source = picture_bytes(*piece).decode("utf-8", "replace")
+        return {"type": "text", "text": f"{source}\n"}
+    media_type, content = scaled(*piece, edge)
+    return shape(media_type, base64.b64encode(content).decode())
+
+
+def pictures_of(request: Asked) -> list[Picture]:
+    """The images of a request."""
+    return [piece for piece in request.pieces if isinstance(piece, Picture)]
+
+
+def refuse_unseen(judge: Judge, shown: int, what: str) -> None:
+    """Raise where a judge that cannot see images would be shown some."""
+    if shown and not getattr(judge, "sees", True):
+        raise ServiceError(
+            f"{judge.model} does not see images, which {shown} {what} show; nothing was sent. Take "
+            "a judge that does (judge.openai_compatible.sees: true says that a server's model does)"
+        )
 
 
 def first_of_each(requests: Iterable[Asked]) -> list[Asked]:

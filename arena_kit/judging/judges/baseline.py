@@ -93,6 +93,11 @@ class BaselineJudge:
     def settings(self) -> Mapping[str, object]:
         return {"judge": "baseline", **asdict(self)}
 
+    @property
+    def sees(self) -> bool:
+        """It compares words, so images mean nothing to it."""
+        return False
+
     def answer(self, request: records.JudgeRequest) -> records.Answer:
         sections = read_sections(request)
         dimension = request.presentation.pair.dimension

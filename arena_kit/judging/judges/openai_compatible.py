@@ -37,6 +37,10 @@ class ChatJudge:
         How a verdict's shape is asked for; other texts are read as `read_verdict` says.
     graded
         Whether that shape is the one of a graded verdict.
+    sees
+        Whether the model takes images; one that does not is not sent any.
+    image_edge
+        The longest edge of an image in pixels: larger ones are scaled down; 0 scales none.
     """
 
     base_url: str
@@ -50,6 +54,8 @@ class ChatJudge:
     api_key: str | None = field(default=None, repr=False)
     verdict: bool = True
     graded: bool = False
+    sees: bool = False
+    image_edge: int = base.IMAGE_EDGE
     _client: httpx2.Client = field(init=False, repr=False, compare=False)
     _refused: set[str] = field(default_factory=set, init=False, repr=False, compare=False)
 
@@ -74,7 +80,8 @@ class ChatJudge:
             "temperature": self.temperature,
             "structured": self.structured if self.verdict else "none",
         }
-        return settings | ({"graded": True} if self.graded else {})
+        edge = {} if self.image_edge == base.IMAGE_EDGE else {"image_edge": self.image_edge}
+        return settings | edge | ({"graded": True} if self.graded else {})
 
     @property
     def service(self) -> base.Service:
@@ -139,9 +146,11 @@ class ChatJudge:
 
     def _body(self, request: Asked) -> dict[str, Any]:
         system = [{"role": "system", "content": request.system}] if request.system else []
+        parts = [base.image_part(piece, self.image_edge, _image_part) for piece in request.pieces]
+        content = parts if len(parts) > 1 else request.user
         body: dict[str, Any] = {
             "model": self.model,
-            "messages": [*system, {"role": "user", "content": request.user}],
+            "messages": [*system, {"role": "user", "content": content}],
             "max_tokens": self.max_tokens,
         }
         if self.temperature is not None:
@@ -180,6 +189,10 @@ class ChatJudge:
             request.request_id, status, said, row, usage=usage, usd=usd, detail=detail
         )
         return Result(answer=answer, line=text)
+
+
+def _image_part(media_type: str, data: str) -> dict[str, Any]:
+    return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
 
 
 def _grammar(labels: Sequence[str]) -> str:

@@ -1,5 +1,6 @@
 """Other tools' logs of answers, together as prompts and responses for a tournament: Inspect
-(inspect_ai 0.3), the LM Evaluation Harness (lm-eval 0.4) and Arena-Hard-Auto (2.0).
+(inspect_ai 0.3), the LM Evaluation Harness (lm-eval 0.4), Arena-Hard-Auto (2.0), MT-bench
+(FastChat 0.2), and conversations as chat completions and ShareGPT have them, a row each.
 """
 
 import hashlib
@@ -13,6 +14,15 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from arena_kit.battles.battle import made_id
+from arena_kit.battles.content import (
+    Pictures,
+    check_order,
+    divided,
+    made_content,
+    read_messages,
+    simplified,
+)
+from arena_kit.battles.images import PictureFiles, write_pictures
 from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
 from arena_kit.judging.pairs.prompts import Prompt, Response, Row, file_row, responses_file
 
@@ -64,7 +74,7 @@ class _LogFormat(NamedTuple):
     row: str
     recognises: Callable[[Path], bool]
     rows: Callable[[Path], Iterator[_Row]]
-    answer: Callable[[Mapping[str, Any]], LoggedAnswer | str]
+    answer: Callable[[Mapping[str, Any], Pictures], LoggedAnswer | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +95,10 @@ class Collection:
 
     def write(self, folder: Path) -> None:
         """Write prompts.jsonl, responses/responses_<entrant>.jsonl and, where the logs have
-        scores, scores.csv.
+        pictures or scores, images/ and scores.csv.
         """
+        texts = (*(p.text for p in self.prompts), *(r.response_text for r in self.responses))
+        write_pictures(folder, texts)
         write_jsonl(folder / "prompts.jsonl", (file_row(prompt) for prompt in self.prompts))
         for entrant in self.entrants:
             mine = (file_row(r) for r in self.responses if r.entrant_id == entrant)
@@ -141,7 +153,9 @@ def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[Logge
     log = _format_of(path)
     for place, (task, model), row in log.rows(path):
         try:
-            answer = log.answer(row)
+            answer = log.answer(row, PictureFiles(path))
+        except DataError as error:
+            answer = f"{log.row}, {place}: {error}"
         except (KeyError, TypeError, AttributeError, IndexError) as error:
             raise DataError(f"{place}: not {log.row} ({error!r})") from None
         if isinstance(answer, str):
@@ -184,30 +198,6 @@ def _made(answer: LoggedAnswer, kind: type[Row], **fields: Any) -> Row:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "replace")).hexdigest()
-
-
-def _content_text(content: Any) -> str | None:
-    """The text of a message's content, which is a text or a list of parts; None where a part is
-    more than text. A model's reasoning is no part of its answer.
-    """
-    if not isinstance(content, list):
-        return content if isinstance(content, str) else None
-    parts = [p for p in content if not (isinstance(p, dict) and p.get("type") == "reasoning")]
-    if not all(isinstance(p, dict) and isinstance(p.get("text"), str) for p in parts):
-        return None
-    return "\n".join(p["text"] for p in parts)
-
-
-def _conversation_text(messages: Sequence[Any]) -> str | None:
-    """A conversation as one text: the message itself where there is one, else each with its role;
-    None where one is more than text.
-    """
-    turns = [(m.get("role"), _content_text(m.get("content"))) for m in messages]
-    if not turns or any(text is None for _, text in turns):
-        return None
-    if len(turns) == 1:
-        return turns[0][1]
-    return "\n\n".join(f"{role}: {text}" for role, text in turns)
 
 
 def _first_row(path: Path) -> dict[str, Any]:
@@ -285,27 +275,29 @@ def _read_by_inspect(path: Path) -> Any:
     return read_eval_log(str(path)).model_dump(mode="json")
 
 
-def _inspect_answer(sample: Mapping[str, Any]) -> LoggedAnswer | str:
+def _inspect_answer(sample: Mapping[str, Any], store: Pictures) -> LoggedAnswer | str:
     if sample.get("epoch", 1) != 1:
         return "answers of later epochs"
     if sample.get("error"):
         return "samples that ended in an error"
     attached = sample.get("attachments") or {}
     given, choices = _attached(sample["input"], attached), sample.get("choices") or []
-    prompt = given if isinstance(given, str) else _conversation_text(given)
-    if prompt is None:
-        return "samples whose prompt is more than text"
-    text = _completion(_attached(sample["output"], attached))
-    if text is None:
+    said = _attached(sample.get("messages") or [], attached)
+    asked = [{"role": "user", "content": given}] if isinstance(given, str) else given
+    answered = _inspect_response(_attached(sample["output"], attached), said[len(asked) :])
+    if answered is None:
         return "samples without an answer in text"
     if choices:
         listed = "\n".join(f"{chr(65 + n)}) {choice}" for n, choice in enumerate(choices))
-        prompt = f"{prompt}\n\n{listed}"
+        text, last = asked[-1]["content"], {"type": "text", "text": listed}
+        content = f"{text}\n\n{listed}" if isinstance(text, str) else [*text, last]
+        asked = [*asked[:-1], asked[-1] | {"content": content}]
+    prompt = made_content(asked, store, response=False)
     target = sample.get("target")
     return LoggedAnswer(
         prompt_id=str(sample["id"]),
         prompt=prompt,
-        text=text,
+        text=made_content(answered, store, response=True),
         same=_digest(prompt),
         target=" or ".join(target) if isinstance(target, list) else target or None,
         scores=_inspect_scores(sample.get("scores") or {}),
@@ -323,11 +315,17 @@ def _attached(value: Any, attachments: Mapping[str, str]) -> Any:
     return value
 
 
-def _completion(output: Mapping[str, Any]) -> str | None:
-    if isinstance(output.get("completion"), str):
-        return str(output["completion"])
-    choices = output.get("choices") or []
-    return _content_text(choices[0]["message"]["content"]) if choices else None
+def _inspect_response(output: Mapping[str, Any], said: list[Any]) -> list[Any] | None:
+    """The messages of an answer: all from the first of the assistant on where there are several,
+    as where it used tools, else the completion; None where there is none.
+    """
+    roles = [message.get("role") for message in said]
+    if roles.count("assistant") > 1 or "tool" in roles:
+        return said[roles.index("assistant") :]
+    message = [choice["message"] for choice in output.get("choices") or []][:1]
+    if isinstance(text := output.get("completion"), str) and (text or not message):
+        message = [{"content": text}]
+    return [{**each, "role": "assistant"} for each in message] or None
 
 
 def _inspect_scores(scores: Mapping[str, Any]) -> dict[str, float]:
@@ -349,12 +347,12 @@ def _lm_eval_rows(path: Path) -> Iterator[_Row]:
         seen.add(sample)
 
 
-def _lm_eval_answer(row: Mapping[str, Any]) -> LoggedAnswer | str:
+def _lm_eval_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer | str:
     text = row["resps"][0]
     text = text[0] if isinstance(text, list) else text
     if not isinstance(text, str):
         return "samples scored by likelihood, without an answer in text"
-    prompt = _lm_eval_prompt(row["arguments"])
+    prompt = _lm_eval_prompt(row["arguments"], store)
     if not prompt:
         return "samples whose prompt is not text"
     scores = {name: row.get(name) for name in row.get("metrics") or []}
@@ -368,7 +366,7 @@ def _lm_eval_answer(row: Mapping[str, Any]) -> LoggedAnswer | str:
     )
 
 
-def _lm_eval_prompt(arguments: Any) -> str | None:
+def _lm_eval_prompt(arguments: Any, store: Pictures) -> str | None:
     """The prompt of the first request; versions before 0.4.3 have a list. A chat is a JSON text
     of its messages.
     """
@@ -381,22 +379,47 @@ def _lm_eval_prompt(arguments: Any) -> str | None:
     except (ValueError, RecursionError):
         return text
     chat = isinstance(messages, list) and all(isinstance(m, dict) for m in messages)
-    return _conversation_text(messages) if chat and messages else text
+    return made_content(messages, store, response=False) if chat and messages else text
 
 
-def _arena_hard_rows(path: Path) -> Iterator[_Row]:
-    """One model's answers, `model_answer/<model>.jsonl`."""
+def _chat_rows(path: Path) -> Iterator[_Row]:
+    """A row for each answer of a model."""
+    task = "arena-hard" if "uid" in _first_row(path) else path.stem
     for line, row in read_lines(path):
-        yield f"{path}:{line}", ("arena-hard", ""), row
+        yield f"{path}:{line}", (task, path.stem), row
 
 
-def _arena_hard_answer(row: Mapping[str, Any]) -> LoggedAnswer | str:
-    content = row["messages"][-1]["content"]
-    text = content["answer"] if isinstance(content, dict) else _content_text(content)
-    prompt = _conversation_text(row["messages"][:-1])
-    if not prompt or not isinstance(text, str):
-        return "answers whose prompt or text is not text"
-    return LoggedAnswer(str(row["uid"]), prompt, text, _digest(prompt), str(row["model"]))
+def _chat_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer:
+    """A whole conversation: what stands before the first answer is the prompt."""
+    messages = read_messages(row.get("messages", row.get("conversations")), store)
+    asked, said = divided(messages)
+    check_order(asked, response=False)
+    check_order(said, response=True)
+    prompt = simplified(asked, store)
+    names = ("uid", "question_id", "prompt_id", "custom_id", "id")
+    given = [str(row[name]) for name in names if row.get(name) is not None]
+    own = given[0] if given else _digest(prompt)[:16]
+    model = str(row.get("model") or "")
+    return LoggedAnswer(own, prompt, simplified(said, store), _digest(prompt), model)
+
+
+def _mt_bench_rows(path: Path) -> Iterator[_Row]:
+    """One model's answers, `model_answer/<model>.jsonl`; question.jsonl stands one folder up."""
+    file = path.resolve().parent.parent / "question.jsonl"
+    asked = {row["question_id"]: row for _, row in read_lines(file)}
+    for line, row in read_lines(path):
+        if row["question_id"] not in asked:
+            raise DataError(f"{path}:{line}: question {row['question_id']} is not in {file}")
+        yield f"{path}:{line}", ("mt-bench", path.stem), row | {"asked": asked[row["question_id"]]}
+
+
+def _mt_bench_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer:
+    turns = zip(row["asked"]["turns"], row["choices"][0]["turns"], strict=False)
+    said = [zip(("user", "assistant"), turn, strict=True) for turn in turns]
+    rows = [{"role": role, "content": text} for turn in said for role, text in turn]
+    whole = {"messages": rows, "question_id": row["question_id"], "model": row.get("model_id")}
+    gold = "\n\n".join(row["asked"].get("reference") or ()) or None
+    return _chat_answer(whole, store)._replace(target=gold)
 
 
 def _jsonl_with(*keys: str) -> Callable[[Path], bool]:
@@ -408,5 +431,11 @@ _FORMATS = (
     _LogFormat("lm-eval samples", "a sample of lm-eval",
                _jsonl_with("doc_id", "arguments", "resps"), _lm_eval_rows, _lm_eval_answer),
     _LogFormat("Arena-Hard answers", "an answer of Arena-Hard",
-               _jsonl_with("uid", "model", "messages"), _arena_hard_rows, _arena_hard_answer),
+               _jsonl_with("uid", "model", "messages"), _chat_rows, _chat_answer),
+    _LogFormat("MT-bench answers", "an answer of MT-bench",
+               _jsonl_with("question_id", "choices"), _mt_bench_rows, _mt_bench_answer),
+    _LogFormat("chat-completions messages", "a conversation",
+               _jsonl_with("messages"), _chat_rows, _chat_answer),
+    _LogFormat("ShareGPT conversations", "a conversation",
+               _jsonl_with("conversations"), _chat_rows, _chat_answer),
 )  # fmt: skip

@@ -65,6 +65,7 @@ def build_pairs(
     limit: int = 0,
     only: str = "",
     barred: Collection[str] = (),
+    prompts_of: Mapping[str, Collection[str]] | None = None,
 ) -> Pairing:
     """Every two entrants on every prompt, for each dimension.
 
@@ -84,6 +85,8 @@ def build_pairs(
         The entrant that every pair must hold; empty pairs everybody with everybody.
     barred
         Entrants that no pair may hold.
+    prompts_of
+        The ids of a dimension's prompts, where not all are.
     """
     if len(set(entrants)) < 2:
         raise DataError(f"a tournament needs two or more entrants, got {', '.join(entrants) or 0}")
@@ -102,7 +105,8 @@ def build_pairs(
         wanted = [
             Pair(dimension=dimension, prompt_id=prompt.prompt_id, entrant_a=a, entrant_b=b)
             for prompt in prompts
-            if prompt.gold_answer or not needs_gold
+            if (prompt.gold_answer or not needs_gold)
+            and prompt.prompt_id in (prompts_of or {}).get(dimension, (prompt.prompt_id,))
             for a, b in combinations(sorted(set(entrants)), 2)
             if not only or only in (a, b)
         ]

@@ -7,6 +7,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from arena_kit.battles.battle import check_entrant_id, check_id, made_id
+from arena_kit.battles.content import Conversation, made_content
+from arena_kit.battles.images import PictureFiles
 from arena_kit.files import DataError, read_lines
 
 #: What a judge can be shown at most is far below; more is a wrong file, and would fill the memory.
@@ -25,7 +27,8 @@ class ExpectedBehavior(StrEnum):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Prompt:
     """One question of the bank; `source` is the stratum from which subsets are drawn, `strata` are
-    its values on further axes, such as specialty or language.
+    its values on further axes, such as specialty or language. The text is a `Conversation` where
+    the file has `messages` instead.
     """
 
     prompt_id: str
@@ -68,7 +71,9 @@ class Prompt:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Response:
-    """One entrant's answer to one prompt, as cached on disk."""
+    """One entrant's answer to one prompt, as cached on disk: a text, or a `Conversation` of one or
+    more turns where the file has `messages` instead.
+    """
 
     entrant_id: str
     prompt_id: str
@@ -110,6 +115,8 @@ class Pair:
 
 
 Row = TypeVar("Row", Prompt, Response)
+#: The field that holds the text; a file may have `messages` instead.
+_TEXT: dict[type, str] = {Prompt: "text", Response: "response_text"}
 
 
 def read_prompts(path: Path) -> list[Prompt]:
@@ -169,9 +176,12 @@ def responses_file(folder: Path, entrant: str) -> Path:
 
 def _read_rows(path: Path, kind: type[Row]) -> Iterator[tuple[int, Row]]:
     """The rows of a JSONL file with their line numbers; unknown fields are left out."""
-    names = {f.name for f in fields(kind)}
+    names, text = {f.name for f in fields(kind)}, _TEXT[kind]
     for line, row in read_lines(path):
         try:
+            if text not in row and "messages" in row:
+                pictures = PictureFiles(path, named_only=True)
+                row[text] = made_content(row["messages"], pictures, response=kind is Response)
             yield line, kind(**{key: value for key, value in row.items() if key in names})
         except DataError as error:
             raise DataError(f"{path}:{line}: {error}") from None
@@ -196,4 +206,9 @@ def _check_text(value: object, what: str, *, empty: bool = False) -> None:
 
 def file_row(item: Prompt | Response) -> dict[str, object]:
     """A prompt or response as a line of its file, without what it does not have."""
-    return {name: value for name, value in asdict(item).items() if value not in (None, (), {})}
+    row = {name: value for name, value in asdict(item).items() if value not in (None, (), {})}
+    text = row[_TEXT[type(item)]]
+    if isinstance(text, Conversation):
+        row["messages"] = text.as_json()
+        del row[_TEXT[type(item)]]
+    return row

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
+from arena_kit.battles.content import spoken
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.judging.pairs.prompts import Response
 from arena_kit.judging.quality import estimates
@@ -106,7 +107,7 @@ def _both_orders(calls: BattleLog, some: NDArray[np.bool_] | None = None) -> Ord
 
 def lengths_of(responses: Mapping[tuple[str, str], Response]) -> Lengths:
     """The words of each response."""
-    return {cell: len(each.response_text.split()) for cell, each in responses.items()}
+    return {cell: len(spoken(each.response_text).split()) for cell, each in responses.items()}
 
 
 #: Why the demo judge fails on a rubric that is not built in.

@@ -8,10 +8,12 @@ import gc
 import hashlib
 import json
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from enum import StrEnum
 from functools import lru_cache
+from itertools import pairwise, zip_longest
+from pathlib import Path
 from typing import NamedTuple, Protocol
 
 from pydantic_core import to_json
@@ -104,11 +106,19 @@ class Presentation(NamedTuple):
         return f"{self.pair.dimension}|{self.pair.prompt_id}|{self.first}|{self.second}"
 
 
+class Picture(NamedTuple):
+    """An image that is shown: its name, and its file or bytes."""
+
+    name: str
+    source: Path | bytes
+
+
 class Asked(Protocol):
-    """A text put to a model, by a judge or for an entrant.
+    """A text put to a model, by a judge or for an entrant, with the images that stand in it.
 
     `request_id` names it to people; `identity` is what belongs to its cache key beside
-    the texts, as JSON; `seed` goes to servers that take one.
+    the texts, as JSON; `seed` goes to servers that take one. `pieces` are `user` and its images,
+    in order.
     """
 
     @property
@@ -127,11 +137,14 @@ class Asked(Protocol):
     def seed(self) -> int | None: ...
 
     @property
+    def pieces(self) -> Sequence[str | Picture]: ...
+
+    @property
     def identity(self) -> bytes: ...
 
 
 class JudgeRequest(NamedTuple):
-    """A rendered presentation: everything a judge may see is in `system` and `user`.
+    """A rendered presentation: everything a judge may see is in `system`, `user` and `images`.
 
     `presentation` identifies the request to our side only; `boundary` fences the texts
     in `user`. `attempt` counts re-asks after an answer that could not be read, and
@@ -146,6 +159,7 @@ class JudgeRequest(NamedTuple):
     attempt: int = 1
     repetition: int = 0
     graded: bool = False
+    images: tuple[Picture, ...] = ()
 
     @property
     def request_id(self) -> str:
@@ -161,16 +175,32 @@ class JudgeRequest(NamedTuple):
         return None
 
     @property
+    def pieces(self) -> list[str | Picture]:
+        """`user` in pieces, each image after the line that announces it."""
+        if not self.images:
+            return [self.user]
+        line = rf"^\[turn \d+: image \d+ {self.boundary}\]\n"
+        found = re.finditer(line, self.user, re.MULTILINE)
+        ends = [0, *(each.end() for each in found), len(self.user)]
+        texts = [self.user[start:end] for start, end in pairwise(ends)]
+        shown = [piece for two in zip_longest(texts, self.images) for piece in two]
+        return [piece for piece in shown if piece]
+
+    @property
     def identity(self) -> bytes:
         shown = self.presentation
         swapped = shown.first != shown.pair.entrant_a
-        return _identity(swapped, self.graded, self.attempt, self.repetition)
+        images = tuple(image.name for image in self.images)
+        return _identity(swapped, self.graded, self.attempt, self.repetition, images)
 
 
 @lru_cache(maxsize=64)  # few differ
-def _identity(swapped: bool, graded: bool, attempt: int, repetition: int) -> bytes:
-    identity = {"position": int(swapped), "format": _FORMATS[graded], "attempt": attempt}
-    return to_json(identity | ({"look": repetition} if repetition else {}))
+def _identity(
+    swapped: bool, graded: bool, attempt: int, repetition: int, images: tuple[str, ...]
+) -> bytes:
+    identity: dict[str, object] = {"position": int(swapped), "format": _FORMATS[graded]}
+    more = {"look": repetition, "images": images}
+    return to_json(identity | {"attempt": attempt} | {n: v for n, v in more.items() if v})
 
 
 class Answer(NamedTuple):

@@ -1,19 +1,21 @@
 """From a pair to the texts a judge reads.
 
 Candidate responses are data: they stand between tags that carry an unguessable boundary,
-look-alike tags inside them are escaped, and no entrant's name appears anywhere.
+look-alike tags inside them are escaped, and no entrant's name appears anywhere. The parts of a
+conversation stand after lines in brackets that carry it, too.
 """
 
 import hashlib
 import hmac
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
+from arena_kit.battles.content import Conversation, transcript
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
-from arena_kit.judging.verdicts.records import JudgeRequest, Presentation
+from arena_kit.judging.verdicts.records import JudgeRequest, Picture, Presentation
 from arena_kit.judging.verdicts.settle import presentations
 
 _INSTRUCTIONS = """\
@@ -58,6 +60,7 @@ _UNSEEN = (
 )
 _TAG_NAMES = "|".join(_UNSEEN.join(name) for name in _SECTIONS)
 _LOOKALIKE = re.compile(rf"<(?={_UNSEEN}/?{_UNSEEN}(?:{_TAG_NAMES})\b)", re.IGNORECASE)
+_PART = re.compile(rf"\[(?={_UNSEEN}turn\s*\d)", re.IGNORECASE)
 _CONTROL = re.compile(r"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]")
 
 
@@ -67,13 +70,15 @@ class Rubric:
 
     `reference` is what the judge is shown beside the question: the gold answer (only
     prompts that have one are then judged on this dimension), the expected behaviour
-    where a prompt has one, or nothing.
+    where a prompt has one, or nothing. A `turn` other than 0 is the one that is judged: only
+    responses that have it are, and only as far as it goes.
     """
 
     dimension: str
     version: str
     text: str
     reference: Reference = "none"
+    turn: int = 0
 
     @property
     def needs_gold(self) -> bool:
@@ -96,15 +101,18 @@ def render(
     """The requests for a pair in both orders; the same inputs always give the same texts.
     `graded` also asks by how much the better response is better.
     """
-    a = responses[pair.entrant_a, prompt.prompt_id].response_text
-    b = responses[pair.entrant_b, prompt.prompt_id].response_text
+    a, b = (
+        text.until(rubric.turn) if isinstance(text, Conversation) else text
+        for text in (responses[e, prompt.prompt_id].response_text for e in pair.entrants)
+    )
     boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((a, b)))
     reference = reference_of(prompt, rubric)
     system = _system(rubric.text, graded=graded)
 
     def request(shown: Presentation, first: str, second: str) -> JudgeRequest:
         user = _user(rubric, boundary, prompt.text, reference, first, second)
-        return JudgeRequest(shown, system, user, boundary, graded=graded)
+        images = tuple(_images(prompt.text, first, second))
+        return JudgeRequest(shown, system, user, boundary, graded=graded, images=images)
 
     forward, backward = presentations(pair)
     return request(forward, a, b), request(backward, b, a)
@@ -133,11 +141,30 @@ def _user(
     texts |= {"response_a": first, "response_b": second}
     shown = {name: text for name, text in texts.items() if name != rubric.reference or text}
     blocks = (_block(name, boundary, text) for name, text in shown.items())
-    return f"{''.join(blocks)}Compare response_a (A) with response_b (B) on {rubric.dimension}."
+    asked = f"Compare response_a (A) with response_b (B) on {rubric.dimension}."
+    parted = any(isinstance(text, Conversation) for text in shown.values())
+    asked += f" A line in brackets that ends in {boundary} says what follows it." if parted else ""
+    asked += f" Judge what the assistant says in turn {rubric.turn}." if rubric.turn else ""
+    return f"{''.join(blocks)}{asked}"
 
 
 def _block(name: str, boundary: str, text: str) -> str:
-    return f"<{name} {boundary}>\n{escaped(text)}\n</{name} {boundary}>\n\n"
+    shown = escaped(text)
+    if isinstance(text, Conversation):
+        shown = transcript(text.messages, boundary, _escaped_part)
+    return f"<{name} {boundary}>\n{shown}\n</{name} {boundary}>\n\n"
+
+
+def _escaped_part(text: str) -> str:
+    """A part of a conversation; lines like those between parts are made harmless, too."""
+    return _PART.sub("&#91;", escaped(text))
+
+
+def _images(*texts: str) -> Iterator[Picture]:
+    """The images of texts, in order."""
+    for text in texts:
+        if isinstance(text, Conversation):
+            yield from (Picture(p.name, text.pictures[p.name]) for p in text.parts("image"))
 
 
 def read_sections(request: JudgeRequest) -> dict[str, str]:

@@ -31,7 +31,7 @@ _DENSE = 8  # a table of clusters and models that is full to one part in so many
 #: What claims are about, and the clusters that make them so, the usual ones first: for prompts like
 #: these the questions are a sample of all that might be asked, for these prompts only votes are.
 CLAIMS_ABOUT: dict[str, tuple[Cluster, ...]] = {
-    "prompts_like_these": ("both", "question"),
+    "similar_prompts": ("both", "question"),
     "these_prompts": ("voter", "battle"),
 }
 

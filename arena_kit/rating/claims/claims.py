@@ -35,7 +35,7 @@ from arena_kit.rating.resampling import percentiles
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-State = Literal["decided", "equivalent", "open"]
+State = Literal["decided", "equivalent", "unresolved"]
 
 #: The level of the span rule by the number of looks at a board, up to which it was measured;
 #: benchmarks/claims.py prints what it holds.
@@ -159,7 +159,12 @@ class Neighbours(NamedTuple):
 
 def neighbours(ratings: Ratings, margin: float = 0.0, power: float = 0.5) -> tuple[Neighbours, ...]:
     """All neighbours of the ranking whose evidence reaches, best first."""
-    return between(ratings, pairwise(_known_order(ratings)), margin, power)
+    memo = {} if ratings.profile is None else ratings.profile.memo
+    key = ("neighbours", looks(ratings), order := _known_order(ratings), margin, power)
+    if key not in memo:
+        memo[key] = between(ratings, pairwise(order), margin, power)
+    found: tuple[Neighbours, ...] = memo[key]
+    return found
 
 
 def between(
@@ -172,8 +177,8 @@ def between(
     for one, other in pairs:
         above, below = sorted((one, other), key=lambda model: -ratings[model].rating)
         at = index[above], index[below]
-        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "open"
-        times = _growth(ratings, likely, at, power) if state == "open" else 1.0
+        state: State = "decided" if clear[at] else "equivalent" if alike[at] else "unresolved"
+        times = _growth(ratings, likely, at, power) if state == "unresolved" else 1.0
         counts = (_further(n, times) for n in (ratings.n_battles, ratings.n_questions))
         out.append(Neighbours(above, below, state, *counts))
     return tuple(out)
@@ -194,18 +199,18 @@ def until_equivalent(
 def spread(ratings: Ratings) -> Spread:
     """How far apart models are in truth, by those whose evidence reaches."""
     index = [ratings.models.index(model) for model in _known_order(ratings)]
-    return Spread.of(ratings.values()[index], gap_errors(ratings)[np.ix_(index, index)])
+    errors = gap_errors(ratings)[np.ix_(index, index)]
+    return Spread.of(ratings.values()[index], errors, _unit(ratings))
 
 
 def _growth(
     ratings: Ratings, likely: Spread, at: tuple[int, int], power: float = 0.5, margin: float = 0.0
 ) -> float | None:
     """How many times the present evidence decides an order with this power, or shows that its gap
-    lies within a margin; the standard error now is the one that gives the gap's deviate.
+    lies within a margin.
     """
-    size, df, score = (abs(float(of(ratings)[at])) for of in (_gap, _freedom, deviates))
-    error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]
-    now, middle = float(error) ** 2, float(ratings.values()[list(at)].mean())
+    size, df = abs(float(_gap(ratings)[at])), float(_freedom(ratings)[at])
+    now, middle = variance_now(ratings, at), float(ratings.values()[list(at)].mean())
     bars = span_scores(2 if margin else len(ratings.models), level(looks(ratings)))
     bars = bars if margin else (0.0, *bars[_spans(ratings)[at] :])
 
@@ -218,6 +223,14 @@ def _growth(
         return (1 - beyond) * (limit > 0) if margin else beyond
 
     return growth(chance, power)
+
+
+def variance_now(ratings: Ratings, at: tuple[int, int]) -> float:
+    """The variance of a gap, by the standard error that gives its deviate."""
+    size, df, score = (abs(float(of(ratings)[at])) for of in (_gap, _freedom, deviates))
+    return (
+        float(size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]) ** 2
+    )
 
 
 def _further(n: int, times: float | None) -> int | None:
@@ -237,7 +250,7 @@ def equivalent(ratings: Ratings, margin: float) -> Bools:
 
 
 def about(ratings: Ratings) -> str:
-    """What the claims are about: `prompts_like_these` where questions count as a sample,
+    """What the claims are about: `similar_prompts` where questions count as a sample,
     `these_prompts` where only the votes do.
     """
     cluster = ratings.settings.get("cluster", "both")
@@ -284,7 +297,7 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
     counts = {state: sum(p.state == state for p in pairs) for state in ("decided", "equivalent")}
     alike = f", equivalent within {margin:g} points: {counts['equivalent']}" if margin else ""
     text = f"Adjacent pairs decided: {counts['decided']} of {len(pairs)}{alike}"
-    waiting = [(p.more, p) for p in pairs if p.state == "open" and p.more is not None]
+    waiting = [(p.more, p) for p in pairs if p.state == "unresolved" and p.more is not None]
     if waiting:
         more, nearest = min(waiting, key=lambda each: each[0])
         n, unit = (nearest.prompts, "prompts") if nearest.prompts else (more, "battles")
@@ -292,7 +305,7 @@ def _told_apart(ratings: Ratings, margin: float) -> str:
             f"; the next, {nearest.above} above {nearest.below}, needs about "
             f"{two_digits(n):,} further {unit} for 50 % power"
         )
-    elif any(pair.state == "open" for pair in pairs):
+    elif any(pair.state == "unresolved" for pair in pairs):
         text += f"; the others are {OUT_OF_REACH if ratings.n_questions else 'not within reach'}"
     groups = len(tiers(ratings))
     return f"{text}. The models form {groups} {'tier' if groups == 1 else 'tiers'}."
@@ -393,7 +406,7 @@ def _known_order(ratings: Ratings) -> tuple[str, ...]:
 
 def _unit(ratings: Ratings) -> float:
     """Rating points of a natural unit."""
-    return float(ratings.settings["scale"] / ln(10))
+    return float(ratings.settings.get("scale", 400.0) / ln(10))
 
 
 def _scores(ratings: Ratings, size: Floats) -> Floats:

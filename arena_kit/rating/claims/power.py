@@ -15,12 +15,16 @@ battles, from how many of these the planned run repeats, and from how far apart 
 (`forecast`).
 """
 
+from __future__ import annotations
+
+from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from math import isnan, sqrt
 from math import log as ln
 from statistics import NormalDist
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,8 +36,8 @@ from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.forecast import chance_beyond
-from arena_kit.rating.critical_values import span_scores, t_score
+from arena_kit.rating.claims.forecast import Spread, chance_beyond
+from arena_kit.rating.critical_values import normal_cdf, span_scores, t_score
 
 _MOST_REFITS = 60
 _TIED = 1e-9  # a gap that is rounding
@@ -43,6 +47,7 @@ _CHALLENGERS = 3
 #: no earlier battles tell. docs/claims.md has what judged sets gave.
 DESIGN_EFFECT = 2.5
 _LIKELY = NormalDist().inv_cdf(0.8)
+MOST_PROMPTS = 10_000  # of a study that is planned
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -274,7 +279,7 @@ def chance_decided(gap: float, variance: float, shrinks: float, looks: int = 1) 
     if isnan(variance):
         return 1.0
     bar = claims.neighbour_score(looks) * sqrt(shrinks * variance)
-    return float(chance_beyond(gap, bar, sqrt((1 - shrinks) * variance)))
+    return chance_beyond(gap, bar, sqrt((1 - shrinks) * variance))
 
 
 def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
@@ -305,6 +310,52 @@ def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
         gap, chance = high - low, likely.beyond(high - low, now, then, shared / now, bar * error)
         found.append(Prospect(above=above, below=below, gap=gap, error=error, chance=chance))
     return tuple(found)
+
+
+class Effect(NamedTuple):
+    """What a study expects of one gap: its size in points and the variance that one prompt gives
+    it; where a pilot says so, the variance of this size `now` and how models are spread.
+    """
+
+    gap: float
+    per_prompt: float
+    now: float = 0.0
+    likely: Spread | None = None
+
+    @classmethod
+    def of(cls, ratings: Ratings, above: str, below: str, gap: float | None = None) -> Effect:
+        """By a pilot's ratings, which shrink its gap; or a gap assumed, in the pilot's noise."""
+        at = ratings.models.index(above), ratings.models.index(below)
+        now = claims.variance_now(ratings, at)
+        if gap is not None:
+            return cls(gap, now * ratings.n_questions)
+        seen = ratings[above].rating - ratings[below].rating
+        return cls(seen, now * ratings.n_questions, now, claims.spread(ratings))
+
+    @classmethod
+    def assumed(cls, gap: float, models: int, scale: float) -> Effect:
+        """A gap between models that are otherwise alike and all meet on every prompt."""
+        met = 1 - np.eye(models)
+        typical = 2 * float(np.trace(covariance(information(met / 4)))) / (models - 1)
+        return cls(gap, (scale / ln(10)) ** 2 * DESIGN_EFFECT * typical)
+
+    def votes(self, scale: float) -> Effect:
+        """The same gap by people's votes on this pair, each on a prompt of its own."""
+        unit = scale / ln(10)
+        return self._replace(per_prompt=unit**2 * (2 + 2 * np.cosh(self.gap / unit)))
+
+    def power(self, prompts: int, share: float) -> float:
+        """How probable it is that so many new prompts make the claim with this probability."""
+        then = self.per_prompt / prompts
+        bar = _t(NormalDist().inv_cdf(share), prompts) * sqrt(then)
+        kept = self.likely.kept(self.now) if self.likely else 1.0
+        return float(normal_cdf((kept * self.gap - bar) / sqrt(kept * self.now + then)))
+
+    def prompts(self, power: float, share: float) -> int | None:
+        """The fewest new prompts with this power; None where no number within reach has it."""
+        counts = range(MIN_QUESTIONS, MOST_PROMPTS)
+        step = bisect_left(counts, power, key=lambda n: self.power(n, share))
+        return counts[step] if step < len(counts) else None
 
 
 def smallest_gaps(planned: Floats, questions: int, scale: float) -> tuple[float, float] | None:

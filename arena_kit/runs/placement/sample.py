@@ -11,6 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena_kit.battles.battle import check_entrant_id, check_id
+from arena_kit.battles.content import first_turn
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.battles.read import BattleTexts
 from arena_kit.files import DataError
@@ -68,10 +69,9 @@ class RecordedTexts:
         left_out = Counter[str]()
         for row, question in enumerate(question_ids(battles, texts)):
             prompt = texts.prompt[row]
-            written = {
-                (battles.models[battles.a[row]], question): texts.response_a[row],
-                (battles.models[battles.b[row]], question): texts.response_b[row],
-            }
+            answers_here = (first_turn(each[row]) for each in (texts.response_a, texts.response_b))
+            sides = (battles.models[side[row]] for side in (battles.a, battles.b))
+            written = {(who, question): x for who, x in zip(sides, answers_here, strict=True)}
             known = prompts.get(question)
             if why := _unusable(texts, row, languages, single_turn=single_turn):
                 left_out[why] += 1

@@ -6,6 +6,7 @@ can be judged or rated again in any workspace.
 
 from __future__ import annotations
 
+import gzip
 import hashlib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -14,6 +15,8 @@ from typing import Any
 
 import numpy as np
 
+from arena_kit.battles import images
+from arena_kit.battles.content import turns_of
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import BattleTexts, read_battles
 from arena_kit.files import DataError, file_hash, read_json, whole_file
@@ -111,12 +114,12 @@ def keep_tournament(
     keep_inputs(record, named, how)
 
 
-def keep_inputs(record: Record, files: Mapping[str, Path], how: settings.Keeping = "copy") -> None:
-    """Keep files in a record's `inputs/` under these names, or nothing but their sizes and hashes;
-    the manifest lists them beside those that were kept before.
+def keep_inputs(record: Record, files: dict[str, Path], how: settings.Keeping = "copy") -> None:
+    """Keep files in a record's `inputs/` under these names, with the pictures that they name, or
+    nothing but their sizes and hashes; the manifest lists them beside those that were kept before.
     """
     listed = {}
-    for name, path in files.items():
+    for name, path in (files | _pictures(files.values())).items():
         content = _read(path)
         target = record.path / FOLDER / name
         if how == "copy":
@@ -129,6 +132,17 @@ def keep_inputs(record: Record, files: Mapping[str, Path], how: settings.Keeping
         digest = hashlib.sha256(content).hexdigest()
         listed[name] = {"bytes": len(content), "sha256": digest, "kept": how == "copy"}
     record.update(inputs=record.read().get("inputs", {}) | listed)
+
+
+def _pictures(files: Iterable[Path]) -> dict[str, Path]:
+    """The pictures that files name and that lie beside them, under the names of a record."""
+    found: dict[str, Path] = {}
+    for file in files:
+        content = gzip.decompress(_read(file)) if file.suffix == ".gz" else _read(file)
+        for name in {match.decode() for match in images.NAMES.findall(content)}:
+            beside = [folder / images.FOLDER / name for folder in (file.parent, *file.parents[1:2])]
+            found |= {f"{images.FOLDER}/{name}": path for path in beside if path.is_file()}
+    return found
 
 
 def kept_tournament(record: Path) -> tuple[settings.TournamentFile, InputFiles]:
@@ -192,7 +206,7 @@ def record_texts(record: str | Path) -> tuple[BattleLog, BattleTexts]:
         response_a=np.array([responses[first] for first, _ in cells], object),
         response_b=np.array([responses[second] for _, second in cells], object),
         language=np.full(len(log), None, object),
-        turns=np.ones(len(log), np.int32),
+        turns=np.array([turns_of(responses[first]) for first, _ in cells], np.int32),
     )
 
 

@@ -27,7 +27,7 @@ from pydantic_core import PydanticSerializationError, to_json
 
 from arena_kit.battles.battle import check_entrant_id, check_id, check_model_name
 from arena_kit.files import DataError, read_text, read_yaml
-from arena_kit.judging.judges.base import Price, Structured
+from arena_kit.judging.judges.base import IMAGE_EDGE, Price, Structured
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.pairs.pairing import Missing
 from arena_kit.judging.quality.gate import Rule
@@ -92,13 +92,14 @@ class Strict(BaseModel):
 
 
 class DimensionSettings(Strict):
-    """One dimension: its rubric file, the version that file must carry, and what the
-    judge is shown beside the question.
+    """One dimension: its rubric file, the version that file must carry, what the judge is shown
+    beside the question, and the turn that it judges (0: the whole conversation).
     """
 
     rubric: Path
     version: str
     reference: Reference = "none"
+    turn: int = Field(default=0, ge=0)
 
 
 class AnthropicSettings(Strict):
@@ -109,6 +110,7 @@ class AnthropicSettings(Strict):
     concurrency: int = Field(default=4, ge=1, le=64)
     per_minute: int = Field(default=300, ge=1)
     expected_output_tokens: int = Field(default=400, ge=1)
+    image_edge: int = Field(default=IMAGE_EDGE, ge=0)
 
 
 class ChatSettings(Strict):
@@ -120,6 +122,8 @@ class ChatSettings(Strict):
     concurrency: int = Field(default=4, ge=1, le=256)
     timeout: float = Field(default=300.0, gt=0)
     expected_output_tokens: int = Field(default=200, ge=1)
+    sees: bool = False
+    image_edge: int = Field(default=IMAGE_EDGE, ge=0)
 
 
 class JudgeSettings(Strict):
@@ -149,6 +153,9 @@ class JudgeSettings(Strict):
         How often an unreadable answer is asked again, and one that failed unpaid is sent.
     graded
         Ask by how much the better response is better, too.
+    reasoning
+        Whether the judge is shown reasoning in responses (parts of that kind, and what stands
+        between think tags): `keep`, or `strip`.
     gate, labels, labels_winner, report_labels
         The file of rules that a judge must keep; people's votes or gold labels on the same
         battles, and their column; the same for the judge report alone.
@@ -171,6 +178,7 @@ class JudgeSettings(Strict):
     max_attempts: int = Field(default=2, ge=1, le=5)
     max_tries: int = Field(default=3, ge=1, le=10)
     graded: bool = False
+    reasoning: Literal["keep", "strip"] = "keep"
     gate: Path = DEFAULT_GATE
     labels: Path | None = None
     labels_winner: str = "winner"
@@ -379,8 +387,9 @@ def read_rubrics(
                 f"tournament file asks for {name}; another line stands there"
             )
         rubrics[name] = Rubric(
-            dimension=name, version=dimension.version, text=text, reference=dimension.reference
-        )
+            dimension=name, version=dimension.version, text=text, reference=dimension.reference,
+            turn=dimension.turn,
+        )  # fmt: skip
     return rubrics
 
 

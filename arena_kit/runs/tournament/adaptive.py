@@ -91,7 +91,7 @@ class _Dimension:
             return "every adjacent pair is decided" + (" or equivalent" if margin else "")
         if not self.table.left.any():
             return "every call was made"
-        if "open" not in standings:
+        if "unresolved" not in standings:
             return "the remaining calls are unlikely to resolve any order"
         return "the limit on cost or rounds was reached"
 

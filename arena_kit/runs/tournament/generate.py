@@ -18,6 +18,7 @@ from typing import Any
 
 from pydantic_core import to_json
 
+from arena_kit.battles.content import Conversation
 from arena_kit.files import DataError, append_lines, whole_lines, write_jsonl
 from arena_kit.judging.asking import cost
 from arena_kit.judging.asking.judge_pairs import ask
@@ -45,6 +46,13 @@ class Question:
     prompt: Prompt
     definition: files.EntrantDefinition
 
+    def __post_init__(self) -> None:
+        if isinstance(self.prompt.text, Conversation):
+            raise DataError(
+                f"prompt {self.prompt.prompt_id} is a conversation; only plain texts are put to "
+                f"{self.entrant}: import its responses instead"
+            )
+
     @property
     def request_id(self) -> str:
         return f"generate|{self.entrant}|{self.prompt.prompt_id}"
@@ -60,6 +68,10 @@ class Question:
     @property
     def user(self) -> str:
         return self.prompt.text
+
+    @property
+    def pieces(self) -> list[str]:
+        return [self.user]
 
     @property
     def seed(self) -> int | None:

@@ -9,13 +9,14 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
+from arena_kit.battles.content import has_reasoning, without_reasoning
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError, file_hash
 from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, refuse_without_cap
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.asking.options import AskOptions
-from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys
+from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys, refuse_unseen
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
@@ -313,6 +314,7 @@ class Plan:
             "prompts": prompts_text(self),
             "rubrics": rubrics,
             **({"verdicts": _GRADED_SHARES} if settings.graded else {}),
+            **({"reasoning": self._reasoning} if self._reasoning else {}),
             "requests": f"{2 * len(self.asked):,} ({len(self.asked):,} pairs{only} in both orders),"
             f" of which {2 * len(self.asked) - len(self.bulk):,} are in the ledger",
             "further requests": f"{canaries} canaries before and {settings.repeats} repeats after, "
@@ -323,6 +325,14 @@ class Plan:
             f"evidence from {method.evidence_replicates} resamples",
             "seeds": f"shuffles {method.seed}, subset {params.seed}",
         }
+
+    @property
+    def _reasoning(self) -> str:
+        """What becomes of reasoning in the responses; empty where there is none."""
+        kept = sum(has_reasoning(r.response_text) for r in self.material.responses.values())
+        if self.tournament.judge.reasoning == "strip":
+            return "stripped from responses (judge.reasoning: strip)"
+        return f"shown in {kept} responses (judge.reasoning: keep)" if kept else ""
 
     @property
     def _service(self) -> str:
@@ -389,6 +399,9 @@ def material_of(
     """
     if names := [p.prompt_id for p in bank if p.prompt_id.startswith(PREFIX)]:
         raise DataError(f"prompt ids must not begin with {PREFIX}, as {names[0]!r} does")
+    if tournament.judge.reasoning == "strip":
+        shown = {cell: without_reasoning(each.response_text) for cell, each in responses.items()}
+        responses = {c: replace(each, response_text=shown[c]) for c, each in responses.items()}
     return Material(
         prompts={p.prompt_id: p for p in bank},
         responses=responses,
@@ -406,16 +419,19 @@ def _paired(
     judge: Judge,
 ) -> Pairing:
     """The pairs of a run; refused where they are too many."""
+    rubrics = material.rubrics.items()
     pairing = build_pairs(
         prompts,
         tournament.entrants,
         material.responses.keys(),
-        {name: rubric.needs_gold for name, rubric in material.rubrics.items()},
+        {name: rubric.needs_gold for name, rubric in rubrics},
         missing=tournament.missing_responses,
         limit=params.limit_pairs,
         only=tournament.judge.only_entrant,
         barred=_barred(judge, tournament),
+        prompts_of={name: material.reaching(r.turn) for name, r in rubrics if r.turn},
     )
+    refuse_unseen(judge, sum(map(material.shows_images, pairing.pairs)), "pairs")
     if (n := len(pairing.pairs)) > MAX_PAIRS:
         raise DataError(
             f"this run would judge {n:,} pairs; at most {MAX_PAIRS:,} are judged at once: "

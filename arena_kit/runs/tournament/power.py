@@ -1,7 +1,9 @@
 """What a planned tournament is expected to decide: by an earlier record of it, or by its size."""
 
+from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict
+from math import ceil
 from pathlib import Path
 from typing import Any
 
@@ -12,11 +14,12 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
-from arena_kit.rating.claims import power
+from arena_kit.rating.claims import claims, power
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.protocol import Claim
 
 Floats = NDArray[np.float64]
 #: Judges whose verdicts say nothing about those of another.
@@ -80,12 +83,93 @@ def expectations(plan: Plan, record: Path | None = None) -> dict[str, dict[str, 
     return by_dimension
 
 
+def study_size(
+    plan: Plan, texts: Sequence[str], wanted: float, gap: float | None, record: Path | None
+) -> list[dict[str, Any]]:
+    """How large a study must be for primary claims: prompts in all and per stratum, judge calls,
+    dollars and people's votes, with the power of other sizes.
+
+    Parameters
+    ----------
+    texts
+        The claims in words; empty takes those of the plan's protocol.
+    gap
+        Points that are assumed; None takes the gap of the record, shrunk.
+    record
+        A pilot; None takes the latest of the same tournament, if there is one.
+    """
+    texts = texts or (plan.protocol or {}).get("primary", ())
+    if not texts:
+        raise DataError("no primary claim: name one with --claim, or a protocol that has one")
+    known = tuple(plan.tournament.entrants), tuple(plan.tournament.dimensions)
+    parts, record = [Claim.read(text, *known) for text in texts], record or latest_record(plan)
+    method = plan.tournament.elo.bradley_terry()
+    share = 1 - (1 - claims.level(method.looks)) / 2 / len(parts)
+    logs = battles_of(record).by_dimension() if record else {}
+    whole = _whole(plan)
+    out = []
+    for claim in parts:
+        log = logs.get(claim.dimension)
+        ratings = rated_or_none(method, log) if log is not None else None
+        placed = {row.model for row in ratings.ratings if row.placed} if ratings else set()
+        if ratings and {claim.above, claim.below} <= placed:
+            effect, source = power.Effect.of(ratings, claim.above, claim.below, gap), record
+        elif gap is not None:
+            effect, source = power.Effect.assumed(gap, len(known[0]), method.scale), None
+        else:
+            raise DataError(f"{claim}: no record rates both; name one with --from, or a --gap")
+        out.append(_size(whole, claim, effect, (wanted, share), source))
+    return out
+
+
+def _size(
+    whole: Plan, claim: Claim, effect: power.Effect, wanted: tuple[float, float], by: Path | None
+) -> dict[str, Any]:
+    """What one claim needs."""
+    pairs = [pair for pair in whole.pairing.pairs if pair.dimension == claim.dimension]
+    ids = dict.fromkeys(pair.prompt_id for pair in pairs)
+    bank = Counter(whole.material.prompts[name].source for name in ids)
+    cost, calls = whole.cost(), 2 * len(whole.pairing.pairs) / bank.total()
+    usd = cost.usd_no_hits / max(1, cost.requests) if cost else 0.0
+
+    def row(n: int) -> dict[str, Any]:
+        asked = ceil(n * calls)
+        paid = {"dollars": round(asked * usd, 2)} if cost else {}
+        return {"prompts": n, "judge calls": asked, **paid, "power": effect.power(n, wanted[1])}
+
+    n = effect.prompts(*wanted)
+    sizes = {*(MIN_QUESTIONS * 2**k for k in range(7)), bank.total(), *([n] if n else [])}
+    gap, how = f"{effect.gap:.0f} points", by.name if by else "assumed noise"
+    if n is None:
+        most = power.MOST_PROMPTS
+        reached = f"{effect.power(most, wanted[1]):.0%} at {most:,} prompts"
+        sentence = f"{wanted[0]:.0%} power is not within reach, {reached}"
+    else:
+        sentence = f"{n:,} new prompts for {wanted[0]:.0%} power"
+    return {
+        "claim": str(claim),
+        "gap": effect.gap,
+        "probability": wanted[1],
+        "needed": row(n) if n else None,
+        "prompts_per_stratum": {s: ceil((n or 0) * k / bank.total()) for s, k in bank.items()},
+        "votes": effect.votes(whole.tournament.elo.scale).prompts(*wanted),
+        "curve": [row(size) for size in sorted(sizes)],
+        "bank": bank.total(),
+        "sentence": f"{claim}: {sentence} (gap {gap}, {how}; the bank has {bank.total():,}).",
+    }
+
+
+def _whole(plan: Plan) -> Plan:
+    """The plan on the whole bank."""
+    params = plan.params.model_dump() | {"strata": {}, "limit_pairs": 0}
+    return Plan.of(plan.mode, RunParams.model_validate(params))
+
+
 def whole_bank(plan: Plan, battles: BattleLog) -> dict[str, dict[str, Any]]:
     """What each dimension is expected to decide once the whole bank is judged, by the battles of a
     run on a part of it.
     """
-    params = RunParams.model_validate(plan.params.model_dump() | {"strata": {}, "limit_pairs": 0})
-    whole, logs = Plan.of(plan.mode, params), battles.by_dimension() if len(battles) else {}
+    whole, logs = _whole(plan), battles.by_dimension() if len(battles) else {}
     return {
         dimension: _of_dimension(whole, dimension, logs, "this run", again=True)
         for dimension in plan.tournament.dimensions

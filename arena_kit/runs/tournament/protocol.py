@@ -159,9 +159,11 @@ def primary_claims(protocol: Mapping[str, Any], board: Board) -> list[dict[str, 
         above, below, dimension = Claim(*_CLAIM.match(text).groups())  # type: ignore[union-attr]
         known = board[dimension].above if dimension in board.names else {}
         chance = known.get(above, {}).get(below)
-        state = "open" if chance is None else ""
+        state = "unresolved" if chance is None else ""
         if chance is not None:
-            state = "decided" if chance > share else "reversed" if chance < 1 - share else "open"
+            state = (
+                "decided" if chance > share else "reversed" if chance < 1 - share else "unresolved"
+            )
         out.append({"claim": text, "state": state, "probability": chance})
     return out
 
@@ -174,7 +176,11 @@ def outcome(
     """
     other = deviations(protocol, manifest)
     ended = primary_claims(protocol, board)
-    words = {"decided": "decided", "reversed": "the reverse is decided", "open": "not decided"}
+    words = {
+        "decided": "decided",
+        "reversed": "the reverse is decided",
+        "unresolved": "not decided",
+    }
     number = protocol["sha256"][:12]
     if other:
         first = f"Deviations from the protocol {number}: {'; '.join(other)}."
