@@ -41,7 +41,7 @@ from arena_kit.rating.claims.power import (
 
 Floats = NDArray[np.float64]
 
-SEED = 41
+SEED = 27182
 EDGES = (0.0, 0.1, 0.3, 0.5, 0.7, 0.9, 1.01)
 
 

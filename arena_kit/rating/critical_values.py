@@ -4,8 +4,7 @@ for many models.
 
 from bisect import bisect_left
 from functools import cache
-from math import sqrt
-from statistics import NormalDist
+from math import erfc, sqrt
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,8 +18,12 @@ _STEPS = 6
 _SETTLED = 1e-14
 
 
-#: The distribution function of the standard normal deviate, of every value.
-normal_cdf = np.vectorize(NormalDist().cdf, otypes=[float])
+_erfc = np.frompyfunc(erfc, 1, 1)
+
+
+def normal_cdf(z: ArrayLike) -> Floats:
+    """The distribution function of the standard normal deviate, of every value."""
+    return np.asarray(_erfc(np.asarray(z, float) / -sqrt(2)), float) / 2
 
 
 def normal_score(t: ArrayLike, df: ArrayLike) -> Floats:

@@ -382,7 +382,7 @@ def test_what_is_not_known_is_open() -> None:
     (equal,) = neighbour_orders(
         replace(POLICY, publication=Publication(margin=0.0)),
         "xy",
-        rated_by_hand({"x": 0.0, "y": 0.0, "z": 1.0}),
+        rated_by_hand({"x": 0.0, "y": 0.0, "z": 1.0}, 300.0),
     )
     assert equal.needs == "no feasible number of votes would resolve it"
     nobody = order_status(POLICY, ["a"], strengths)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
-from scipy.stats import norm, studentized_range
+from scipy.stats import lognorm, norm, studentized_range
 from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, PermutationElo
@@ -217,24 +217,26 @@ def test_the_summary_is_all_of_it_as_plain_values() -> None:
 
 
 def test_how_many_more_battles_decide() -> None:
-    """A gap of one error is decided with a chance of 50 % by so many, its true size integrated
-    over; one that more than forty times do not decide has none. 5 ± 1.414 lies within 8.97 points.
+    """A gap of one error is decided with a chance of 50 % by so many, shrunk as models are spread;
+    one that more than forty times do not decide has none. 5 ± 1.414 lies within 8.97 points.
     """
     found = board({"x": math.sqrt(200), "y": 0.0})
     (pair,) = claims.neighbours(found)
-    gap, m, root = math.sqrt(200), 1 + pair.more / 1000, np.linspace(0.5, 170, 4000)
-    kept = 2 * root**2 / (2 * root**2 + 200)
-    further = norm(gap * kept, np.sqrt(200 * kept + 200 / (m - 1)))  # the gap in further battles
+    gap, m, root = math.sqrt(200), 1 + pair.more / 1000, np.linspace(0.5, 2000, 8000)
+    prior = lognorm.pdf(root, 0.7, scale=0.75 * 400 / math.log(10))
+    weights = prior * norm.pdf(gap, 0, np.sqrt(2 * root**2 + 200))
+    true = 2 * np.average(root, weights=weights) ** 2
+    kept = true / (true + 200)
+    further = norm(gap * kept, math.sqrt(200 * kept + 200 / (m - 1)))  # the gap in further battles
     bar = studentized_range.ppf(0.995, 2, 1e6) * 10 / math.sqrt(m)
     high, low = ((side * bar - gap / m) / (1 - 1 / m) for side in (1, -1))
-    weights = norm.pdf(gap, 0, np.sqrt(2 * root**2 + 200))
-    chance = np.average(further.sf(high) + further.cdf(low), weights=weights)
+    chance = further.sf(high) + further.cdf(low)
     assert chance == pytest.approx(0.5, abs=0.01)
     assert claims.neighbours(found, power=0.8)[0].more is None
-    assert "the next, x above y, needs about 11,000 further battles" in claims.sentences(found)[1]
+    assert "the next, x above y, needs about 6,700 further battles" in claims.sentences(found)[1]
     asked = replace(found, n_questions=100)
     assert claims.neighbours(asked)[0].prompts == math.ceil(pair.more / 10)
-    assert "needs about 1,100 further prompts for 50 % power" in claims.sentences(asked)[1]
+    assert "needs about 670 further prompts for 50 % power" in claims.sentences(asked)[1]
     found = board({"x": 5.0, "y": 0.0}, 1.0)
     assert not claims.equivalent(found, 8.9).any()
     assert claims.equivalent(found, 9.1).tolist() == [[False, True], [True, False]]

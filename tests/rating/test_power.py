@@ -189,7 +189,7 @@ def test_the_size_of_a_study_is_that_of_textbooks() -> None:
     known = Effect(50.0, 400.0**2)
     n = known.prompts(0.8, 0.975)
     assert n == pytest.approx((1.959964 + 0.841621) ** 2 * 64 + 2, abs=1)
-    wide = Spread(np.array([1e9]), np.ones(1), 0.0, 2)
+    wide = Spread(1e9, 0.0, 2)
     assert known._replace(now=1e-9, likely=wide).prompts(0.8, 0.975) == n
     unsure = known._replace(now=900.0, likely=wide)
     assert unsure.prompts(0.8, 0.975) > n

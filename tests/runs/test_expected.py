@@ -9,7 +9,6 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from scipy.stats import norm, studentized_range
 from scipy.stats import t as student_t
@@ -75,8 +74,6 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
         assert pairs == list(zip(rated.order, rated.order[1:], strict=False))
         chances = [each["chance"] for each in told["neighbours"]]
         assert told["expected_decided"] == pytest.approx(sum(chances))
-        sizes = [each["gap"] / each["error"] for each in told["neighbours"]]
-        assert chances[int(np.argmax(sizes))] == pytest.approx(max(chances), abs=0.05)
         errors = claims.gap_errors(rated)
         for each in told["neighbours"]:
             at = (rated.models.index(each["above"]), rated.models.index(each["below"]))
@@ -88,7 +85,8 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
     found = expected("pilot", "-p", "strata", json.dumps(STRATA))
     for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
         states = [pair.state == "decided" for pair in claims.neighbours(rated)]
-        assert [each["chance"] > 0.5 for each in found[dimension]["neighbours"]] == states
+        chances = [each["chance"] for each in found[dimension]["neighbours"]]
+        assert [round(each, 9) for each in chances] == states
 
 
 def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments, tmp_path: Path) -> None:

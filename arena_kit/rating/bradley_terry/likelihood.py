@@ -23,6 +23,7 @@ _FAR = 0.5  # a first step from which their start is no good
 _TOLERANCE = 1e-11
 _FLAT = 1e-5  # a step that changes a log-likelihood by rounding
 _SCALED_STEPS = 20
+_MANY = 300  # models for whom a solution takes longer than a few steps without one
 _SURE = 0.5  # a step from which Newton's method needs no damping
 _NEAR = 1e-4  # a step from which convergence is quadratic
 _SAME = 1e-9  # a share of the whole that counts as nothing left
@@ -238,8 +239,8 @@ def fitted(cells: Cells, n_models: int, ties: TieModel, start: Floats | None = N
 def constrained(fit: Fit, cells: Cells, inverse: Floats, contrast: Floats, value: float) -> float:
     """The largest log-likelihood of cells where the contrast of the parameters has this value.
 
-    The `inverse` curvature of a fit near by serves at first, scaled as the curvature of each model
-    changes on the way; where that does not settle, Newton's method does.
+    By Newton's method; with many models, the `inverse` curvature of a fit near by serves at first,
+    scaled as the curvature of each model changes on the way.
     """
     n, ties = fit.n_models, fit.ties
     along = inverse @ contrast
@@ -248,7 +249,7 @@ def constrained(fit: Fit, cells: Cells, inverse: Floats, contrast: Floats, value
     for number in range(_MOST_STEPS):
         terms = _terms(theta, cells, n, ties)
         both = np.stack([slope(terms, cells, n, ties), contrast], axis=1)
-        if number < _SCALED_STEPS:
+        if n > _MANY and number < _SCALED_STEPS:
             curve = _sums(cells.a, terms.eta_eta, n) + _sums(cells.b, terms.eta_eta, n)
             scale[:n] = np.sqrt(bent[:n] / np.maximum(curve, _SAME))
             free, along = (scale[:, None] * (inverse @ (scale[:, None] * both))).T

@@ -159,7 +159,12 @@ class Neighbours(NamedTuple):
 
 def neighbours(ratings: Ratings, margin: float = 0.0, power: float = 0.5) -> tuple[Neighbours, ...]:
     """All neighbours of the ranking whose evidence reaches, best first."""
-    return between(ratings, pairwise(_known_order(ratings)), margin, power)
+    memo = {} if ratings.profile is None else ratings.profile.memo
+    key = ("neighbours", looks(ratings), order := _known_order(ratings), margin, power)
+    if key not in memo:
+        memo[key] = between(ratings, pairwise(order), margin, power)
+    found: tuple[Neighbours, ...] = memo[key]
+    return found
 
 
 def between(
@@ -194,7 +199,8 @@ def until_equivalent(
 def spread(ratings: Ratings) -> Spread:
     """How far apart models are in truth, by those whose evidence reaches."""
     index = [ratings.models.index(model) for model in _known_order(ratings)]
-    return Spread.of(ratings.values()[index], gap_errors(ratings)[np.ix_(index, index)])
+    errors = gap_errors(ratings)[np.ix_(index, index)]
+    return Spread.of(ratings.values()[index], errors, _unit(ratings))
 
 
 def _growth(
@@ -400,7 +406,7 @@ def _known_order(ratings: Ratings) -> tuple[str, ...]:
 
 def _unit(ratings: Ratings) -> float:
     """Rating points of a natural unit."""
-    return float(ratings.settings["scale"] / ln(10))
+    return float(ratings.settings.get("scale", 400.0) / ln(10))
 
 
 def _scores(ratings: Ratings, size: Floats) -> Floats:

@@ -279,7 +279,7 @@ def chance_decided(gap: float, variance: float, shrinks: float, looks: int = 1) 
     if isnan(variance):
         return 1.0
     bar = claims.neighbour_score(looks) * sqrt(shrinks * variance)
-    return float(chance_beyond(gap, bar, sqrt((1 - shrinks) * variance)))
+    return chance_beyond(gap, bar, sqrt((1 - shrinks) * variance))
 
 
 def prospects(ratings: Ratings, meetings: Meetings) -> tuple[Prospect, ...]:
@@ -348,11 +348,8 @@ class Effect(NamedTuple):
         """How probable it is that so many new prompts make the claim with this probability."""
         then = self.per_prompt / prompts
         bar = _t(NormalDist().inv_cdf(share), prompts) * sqrt(then)
-        if self.likely is None:
-            return float(normal_cdf((self.gap - bar) / sqrt(then)))
-        kept = self.likely.kept(self.now)
-        moves = np.sqrt(kept * self.now + then)
-        return float(self.likely.weight @ normal_cdf((kept * self.gap - bar) / moves))
+        kept = self.likely.kept(self.now) if self.likely else 1.0
+        return float(normal_cdf((kept * self.gap - bar) / sqrt(kept * self.now + then)))
 
     def prompts(self, power: float, share: float) -> int | None:
         """The fewest new prompts with this power; None where no number within reach has it."""
