@@ -77,11 +77,7 @@ def test_pictures_are_voted_on_blind_on_every_page(workspace: Path, tmp_path: Pa
                 page.until("[...document.images].every((each) => each.naturalWidth > 0)")
                 assert page.overflow() <= 0
                 page.click(".sides .zoom summary")
-                page.until(
-                    WHOLE.format(
-                        ".zoom[open] img", "r.width >= document.documentElement.clientWidth"
-                    )
-                )
+                page.until(ENLARGED)
                 page.click(".zoom[open] summary")
             assert not page.errors
     live.close()
