@@ -23,7 +23,8 @@ from pathlib import Path
 MODELS = 200
 PER_FILE = 10_000_000
 PER_QUESTION = 5
-STEPS = ("group-by", "count", "fit", "sandwich")
+RESAMPLES = 200
+STEPS = ("group-by", "count", "fit", "sandwich", "resamples")
 
 
 def generate(folder: Path, millions: int) -> None:
@@ -84,6 +85,7 @@ def rate(name: str, folder: Path) -> None:
     method = {
         "fit": BradleyTerry(cluster="battle"),
         "sandwich": BradleyTerry(cluster="question"),
+        "resamples": BradleyTerry(interval="percentile", resamples=RESAMPLES, cluster="question"),
     }[name]
     rated, _ = rate_boards(method, stream)
     assert len(rated[""].models) == MODELS

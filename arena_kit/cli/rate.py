@@ -295,9 +295,7 @@ def _streams(
 def _large(spec: Method, file: Path, how: HowToRead) -> bool:
     """Whether a file is large, and rated in a way that can be streamed."""
     small = file.stat().st_size < _SMALL and file.suffix.lower() != ".parquet"
-    if not isinstance(spec, BradleyTerry) or small or spec.covariates:
-        return False
-    if spec.interval != "sandwich" or spec.judges != "these":
+    if not isinstance(spec, BradleyTerry) or small or spec.covariates or spec.judges != "these":
         return False
     from arena_kit.battles.on_disk import better_streamed
 

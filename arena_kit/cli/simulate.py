@@ -15,6 +15,7 @@ import numpy as np
 
 from arena_kit.cli import base as cli
 from arena_kit.fanout import fan_out
+from arena_kit.files import DataError
 from arena_kit.matchmaking.simulation import CLAIM_MARGIN, EVERY, Duel, World, duel
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.exposure import feasibility
@@ -66,6 +67,8 @@ def _options(command: Callable[..., None]) -> Callable[..., None]:
               help="Policy file (default: params/policy.yaml where there is one, else the policy "
               "as written).")  # fmt: skip
 @cli.cluster_option
+@click.option("--plot", type=cli.FILE, metavar="FILE.png",
+              help="Also plot the measures against votes.")  # fmt: skip
 @cli.json_option("JSON instead of tables")
 def simulate(
     policy_file: Path | None,
@@ -73,6 +76,7 @@ def simulate(
     seed: int,
     every: int,
     jobs: int,
+    plot: Path | None,
     as_json: bool,
     **settings: Any,
 ) -> None:
@@ -86,12 +90,18 @@ def simulate(
     label are those that the policy would give.
     """
     world = validated(World, settings, "simulate")
+    if plot and not (plot.suffix.lower() == ".png" and plot.parent.is_dir()):  # before the work
+        raise DataError(f"--plot writes a .png file into a folder that is there, not {plot}")
     named = policy_file or (DEFAULT_POLICY if DEFAULT_POLICY.is_file() else None)
     policy = read_policy(named) if named else Policy()
     numbers = range(seed, seed + seeds)
     with _ignored_by_workers():
         played = simulated(world, policy, numbers, every, jobs)
     duels = list(_shown(played, seeds, as_json=as_json))
+    if plot:
+        from arena_kit.reporting.simulation import against_votes
+
+        against_votes(duels, policy).save(plot)
     if as_json:
         cli.echo_json(_as_dict(world, policy, numbers, every, duels), sort_keys=True)
     else:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from itertools import combinations, pairwise
-from statistics import fmean
+from statistics import fmean, median
 from typing import Annotated, Any, NamedTuple
 
 import numpy as np
@@ -329,8 +329,8 @@ def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
         The latter of the Bradley–Terry order of all votes; None where it does not rank all models.
     exposure_deviation
         The largest relative deviation from the exposure target in the rolling window.
-    coverage_mean
-        Mean over models of the share of prompts with the floor of decisive votes.
+    coverage_mean, median_rd
+        Over models, of the share of prompts with the floor of decisive votes, and of RD.
     adjacent_share
         Share of adjacent contender pairs with the minimum of comparisons.
     official, inversion
@@ -363,6 +363,7 @@ def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
         "bradley_terry_order_accuracy": order_accuracy(by_votes, truth, top) if by_votes else None,
         "exposure_deviation": max(abs(each.deviation or 0.0) for each in fairness),
         "coverage_mean": fmean(s.prompt_coverage for s in standings),
+        "median_rd": median(s.rd for s in standings),
         "adjacent_share": fmean(pair["meets_floor"] for pair in adjacent),
         "official": official,
         "inversion": inversion(named, truth) if official else None,

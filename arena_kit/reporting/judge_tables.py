@@ -86,6 +86,7 @@ def rubric_table(quality: JudgeQuality) -> Table:
             "dimensions": f"{row.dimension} and {row.stratum}",
             "verdicts that differ": str(row),
             "n": row.n,
+            "correlation": quality.find("correlation", row.dimension, row.stratum).coefficient,
         }
         for row in quality.measures
         if row.measure == "different"

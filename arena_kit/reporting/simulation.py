@@ -1,20 +1,38 @@
-"""Simulated arenas: how the policy fares against the scheme before it, as numbers and words.
+"""Simulated arenas: how the policy fares against the scheme before it, in words and a picture.
 
 The baseline knows no RD or label: both are computed in its shadow.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
-from typing import Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
 
 from arena_kit.judging.quality.estimates import t_quantile
 from arena_kit.matchmaking.simulation import CLAIM_MARGIN, Duel, Run
 from arena_kit.policy.constants import Policy
+from arena_kit.reporting import figures as fig
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 #: Seeds of which the exposure promise holds; the lanes draw at random, so no bound is certain.
 _FAIR_SEEDS = 0.95
 _SYSTEMS = {"v2": "policy v2", "baseline": "baseline"}
+_BAND = (10, 90)  # percentiles of the seeds that bands span
+_PANELS: dict[str, Callable[[Mapping[str, Any]], float]] = {
+    "Rank correlation with the truth": lambda at: at["correlation"],
+    "Pairs of the true top in order": lambda at: at["order_accuracy"],
+    "Largest deviation from exposure target": lambda at: at["exposure_deviation"],
+    "Prompt coverage, mean of models": lambda at: at["coverage_mean"],
+    "Median RD": lambda at: at["median_rd"],
+    "Officially stable, share of seeds": lambda at: at["official"],
+    "False claims, share of seeds": lambda at: (at["inversion"] or 0.0) > CLAIM_MARGIN,
+}
 
 
 class Metric(NamedTuple):
@@ -177,3 +195,22 @@ def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
     clear = "better" if gap["mean"] > 0 else "worse"
     how = clear if gap["clear"] else "not significantly better or worse"
     return f"orders {what} {how} than the baseline ({means})"
+
+
+@fig.plot("against_votes", "Accuracy, exposure and claims against votes")
+def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
+    """What both systems reach with how many votes: the mean of the seeds, and where most lie."""
+    title = "Accuracy, exposure and claims: policy and earlier scheme"
+    figure, axes = fig.panels_of(9, 2.6, len(_PANELS), title, most=2)
+    for ax, (name, value) in zip(axes, _PANELS.items(), strict=True):
+        for runs, label, ink in zip(
+            zip(*duels, strict=True), _SYSTEMS.values(), (fig.ACCENT, fig.WARM), strict=True
+        ):
+            votes = [at["votes"] for at in runs[0].checkpoints]
+            values = np.array([[value(at) for at in run.checkpoints] for run in runs], float)
+            ax.fill_between(votes, *np.percentile(values, _BAND, axis=0), color=ink, alpha=0.15)
+            ax.plot(votes, values.mean(axis=0), color=ink, label=f"{label}: mean of seeds")
+        ax.set(title=name, xlabel="votes")
+    axes[2].axhline(policy.exposure.tolerance, color=fig.SOFT, linewidth=1, linestyle=":")
+    fig.legend_below(figure, *axes[0].get_legend_handles_labels(), columns=2)
+    return figure

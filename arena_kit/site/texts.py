@@ -77,7 +77,8 @@ def safe_html(text: str) -> str:
     sections, images = [], count(1)
     for turn, message in numbered(text.messages):
         parts = "".join(_part_html(part, text, images) for part in message.parts)
-        who = f'<p class="role">{_ROLE_NAMES[message.role]}, turn {turn}</p>'
+        said = f'<p class="role">{_ROLE_NAMES[message.role]}, turn {turn}</p>'
+        who = said if len(text.messages) > 1 else ""
         sections.append(f'<section class="turn {message.role}">{who}{parts}</section>')
     return "".join(sections)
 

@@ -226,7 +226,6 @@ def test_a_folder_and_a_pattern_are_rated_like_one_file(folder: Path) -> None:
         (("--also", "x.csv"), "--also, --by and --panel hold all battles"),
         (("--dimension", "tone"), "no dimension 'tone'; found: none"),
         (("--set", "covariates=length"), "covariates are not streamed"),
-        (("--set", "interval=percentile"), "resamples are not streamed"),
     ],
 )
 def test_what_cannot_be_streamed_is_refused(folder: Path, words: tuple[str, ...], why: str) -> None:

@@ -272,7 +272,8 @@ def test_12_a_season_in_each_phase(phase: Phase) -> None:
 
 def test_json(tmp_path: Path) -> None:
     """`--json` prints settings, summary, promises and runs; without it tables; `--policy` runs."""
-    result = call(*TINY, "--seeds", 2, "--seed", 7, "--json")
+    result = call(*TINY, "--seeds", 2, "--seed", 7, "--json", "--plot", tmp_path / "votes.png")
+    assert (tmp_path / "votes.png").read_bytes().startswith(b"\x89PNG")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
     assert set(found) == {"settings", "summary", "promises", "limits", "sentence", "runs"}

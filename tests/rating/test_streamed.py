@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from arena_kit import BattleLog, BradleyTerry
+from arena_kit.battles import on_disk as battles_on_disk
 from arena_kit.battles.log import Labels
 from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.battles.read import read_battles
 from arena_kit.battles.write import write_battles
-from arena_kit.rating.base import RatingError, Ratings
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from tests.samples import asked, expanded
 
@@ -85,13 +86,28 @@ def test_dimensions_are_rated_one_by_one(tmp_path: Path) -> None:
     assert list(only) == ["facts"]
 
 
-def test_resamples_are_refused(tmp_path: Path) -> None:
-    """Resamples of rows that are not held are refused in a sentence."""
-    with pytest.raises(RatingError, match="resamples are not streamed"):
-        rate_boards(BOOTSTRAP, on_disk(asked(300), tmp_path / "votes"))
+def test_order_and_chunks_change_no_resample(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Order, files and chunks change no resample, to the last bit."""
+    log = asked(5000)
+    first, _ = rate_boards(BOOTSTRAP, on_disk(log, tmp_path / "one", parts=1))
+    monkeypatch.setattr(battles_on_disk, "CHUNK", 2048)
+    shuffled = log.select(np.random.default_rng(5).permutation(len(log)))
+    second, _ = rate_boards(BOOTSTRAP, on_disk(shuffled, tmp_path / "two", parts=3))
+    assert np.array_equal(first[""].replicates, second[""].replicates)
 
 
-@pytest.mark.slow  # writes and reads 1.67 million rows: about a quarter of a minute
+def test_two_way_resamples_have_the_width_of_the_two_way_sandwich(tmp_path: Path) -> None:
+    """With voters as well as questions, drawn intervals are stretched to both."""
+    log = asked(3000, questions=300, voters=60)
+    rated, _ = rate_boards(replace(BOOTSTRAP, resamples=1000), on_disk(log, tmp_path / "votes"))
+    mine, exact = (rows_of(each) for each in (rated[""], BradleyTerry()(log)))
+    ratio = np.array([mine[model][3] / exact[model][3] for model in mine])
+    assert ratio.mean() == pytest.approx(1, abs=0.05)
+
+
+@pytest.mark.slow  # writes, reads and resamples 1.67 million rows: about a quarter of a minute
 def test_all_real_votes_give_the_same_board_streamed_and_in_memory(
     data: Path, tmp_path: Path
 ) -> None:
@@ -104,3 +120,6 @@ def test_all_real_votes_give_the_same_board_streamed_and_in_memory(
     counts = read_battles(data / "chatbot_arena_1m7_counts" / "pair_counts.csv.gz")
     for row in BradleyTerry()(counts).ratings:
         assert rated[""][row.model].rating == pytest.approx(row.rating, abs=1e-7)
+    drawn, _ = rate_boards(BOOTSTRAP, stream)
+    se = [drawn[""][m].extra["se"] / rated[""][m].extra["se"] for m in drawn[""].models]  # type: ignore[operator]
+    assert np.mean(se) == pytest.approx(1, abs=0.03)

@@ -183,16 +183,19 @@ def close(found: object, kept: object, at: str = "board") -> None:
         assert found == expected, at
 
 
-def test_the_board_of_a_record_is_on_the_center_of_elo(pilot_record: Path) -> None:
-    """Ratings of a dimension have Elo's center, and P(a above b) + P(b above a) is 1."""
+def test_the_contract_file_of_a_record_is_its_board(pilot_record: Path) -> None:
+    """bradley_terry.json has the ratings and claims of the board, on Elo's center."""
     board = Board.read(pilot_record)
-    for name in board.names:
-        ratings = [row.rating for row in board.rows(name)]
-        assert sum(ratings) / len(ratings) == pytest.approx(1400, abs=1e-6)
-        above = board[name].above
-        for a, row in above.items():
+    found = json.loads((pilot_record / "bradley_terry.json").read_text())
+    assert [*found] == sorted(board.names)
+    for name, entry in found.items():
+        assert [row["rating"] for row in entry["ratings"]] == [r.rating for r in board.rows(name)]
+        assert entry["claims"]["tiers"] == board[name].tiers
+        mean = sum(row["rating"] for row in entry["ratings"]) / len(entry["ratings"])
+        assert mean == pytest.approx(1400, abs=1e-6)
+        for a, row in entry["above"].items():
             known = {b: p for b, p in row.items() if p is not None}
-            assert all(p + (above[b][a] or 0) == pytest.approx(1) for b, p in known.items())
+            assert all(p + entry["above"][b][a] == pytest.approx(1) for b, p in known.items())
 
 
 def test_shrinkage_is_a_slope() -> None:

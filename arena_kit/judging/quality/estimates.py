@@ -175,6 +175,12 @@ def jackknifed(parts: Floats, statistic: Callable[[Floats], Floats], *, n: int) 
     return Estimate(value=value, low=max(-1.0, value - half), high=min(1.0, value + half), n=n)
 
 
+def correlation(x: Floats, y: Floats) -> Estimate:
+    """Pearson's correlation, which needs variance on both sides."""
+    known = np.ptp(x) > 0 and np.ptp(y) > 0
+    return Estimate(value=float(np.corrcoef(x, y)[0, 1]) if known else None, n=len(x))
+
+
 def sums(parts: Floats, clusters: Clusters) -> Floats:
     """Parts added up per cluster."""
     names, place = np.unique(clusters, return_inverse=True)

@@ -284,7 +284,8 @@ def stability(calls: BattleLog) -> list[Measure]:
 def rubric_use(calls: BattleLog) -> list[Measure]:
     """Whether verdicts depend on the rubric: every two dimensions that share pairs, most alike
     first. `different` is the share of pairs, settled on both dimensions by two orders that agree,
-    that are not answered alike: a judge that ignores rubrics has almost none.
+    that are not answered alike: a judge that ignores rubrics has almost none. `correlation` is that
+    of signed verdicts, both orders averaged.
     """
     own = np.full(len(calls), "") if calls.dimension is None else calls.dimension.values()
     orders = {name: _both_orders(calls, own == name) for name in dict.fromkeys(own) if name}
@@ -295,8 +296,11 @@ def rubric_use(calls: BattleLog) -> list[Measure]:
         twice = (x1[at] == x2[at]) & (y1[there] == y2[there])
         if len(at):
             differ = share_of((x1[at] != y1[there])[twice], questions[at][twice])
-            compared.append(differ.named("different", dimension=one, stratum=other))
-    return sorted(compared, key=lambda row: row.value or 0.0)
+            together = estimates.correlation((x1 + x2)[at], (y1 + y2)[there])
+            names = {"dimension": one, "stratum": other}
+            rows = differ.named("different", **names), together.named("correlation", **names)
+            compared.append(rows)
+    return [row for rows in sorted(compared, key=lambda rows: rows[0].value or 0.0) for row in rows]
 
 
 def rubric_findings(

@@ -1,7 +1,8 @@
 """Bradley–Terry on battles that stay on disk: counts of cells are held, rows pass by.
 
 The fit needs no rows. The cluster jackknife needs the battles of a question together, so its pass
-is sorted. Battles that name neither question nor voter need no pass at all.
+is sorted; the first such pass also adds up the battles of every resample by pair and outcome.
+Battles that name neither question nor voter need no pass at all.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from arena_kit.rating.bradley_terry.clusters import (
     MIN_VOTERS,
     Cluster,
     Evidence,
+    Votes,
     few_voters,
     freedom,
     inverse_effective,
@@ -29,10 +31,12 @@ from arena_kit.rating.bradley_terry.clusters import (
 )
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.bradley_terry.sandwich import meat_of, sandwiched, small_sample
+from arena_kit.rating.bradley_terry.sandwich import meat_of, sandwiched, small_sample, stretched
 from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.resampling import LANES, PoissonWeights
 
 _OUTCOMES = 3  # won, tied, lost
+_BLOCK = 4096  # rows that are drawn at once
 _NAMED: dict[Way | None, str] = {
     "question": "question", "voter": "voter", "both": "question and voter", None: "themselves"
 }  # fmt: skip
@@ -88,11 +92,8 @@ def rate_boards(
     )
     ways = _ways(stream, method.cluster)
     weighted = bool(np.any(stream.cells.log.weights() != stream.cells.count))
-    by_counts = not stream.ways or (not ways and not weighted)  # which then say it all
-    if method.interval != "sandwich" and not by_counts:
-        raise base.RatingError("resamples are not streamed; rate fewer battles in memory")
     with one_thread():
-        if by_counts:
+        if not stream.ways or (not ways and not weighted):  # their counts say it all
             rated = {
                 name: replace(method(board.log), dropped=board.dropped)
                 for name, board in boards.items()
@@ -141,8 +142,8 @@ def _ways(stream: Stream, cluster: Cluster) -> tuple[Way, ...]:
 class Passed(NamedTuple):
     """What a pass by one way to cut the battles says of one board: on how many clusters each model
     was seen, how many there are, their sizes' effective number, the inverse effective number of
-    every two models, the spread of the likelihood's slope between them, and the sum of squared
-    weights of each cell.
+    every two models, the spread of the likelihood's slope between them, and of each cell the sum of
+    squared weights and the battles in every resample.
     """
 
     way: Way | None
@@ -152,6 +153,7 @@ class Passed(NamedTuple):
     shares: Floats
     meat: Floats
     squares: Floats
+    drawn: Floats
 
 
 def _by_rows(
@@ -161,16 +163,18 @@ def _by_rows(
     ways: tuple[Way, ...],
     start: Callable[[str], None],
 ) -> Iterator[base.Ratings]:
-    """Ratings whose certainty comes from the rows, by a sandwich."""
+    """Ratings whose certainty comes from the rows: from a sandwich, and from resamples."""
     pooled = [board.pairs.pooled(board.rows) for board in boards]
     peaks = [
         method.peak(board.log, board.rows, board.pairs, each)
         for board, each in zip(boards, pooled, strict=True)
     ]
-    passes = []
+    resamples = 0 if method.interval == "sandwich" else method.resamples
+    passes: list[list[Passed]] = []
     for way in (*ways, "both") if len(ways) > 1 else ways or (None,):
         start(f"adding up battles by {_NAMED[way]}")
-        passes.append(_meats(stream, boards, [fit for fit, _ in peaks], way))
+        weights = PoissonWeights.of(method.seed, 0 if passes else resamples)
+        passes.append(_meats(stream, boards, [fit for fit, _ in peaks], way, weights))
     for i, board in enumerate(boards):
         fit, priors = peaks[i]
         cuts, these = [each[i] for each in passes], 0.0
@@ -181,7 +185,12 @@ def _by_rows(
             rated = method(board.log)
             yield replace(rated, dropped=board.dropped, notes=few_voters(these))
             continue
-        spread, none = sandwiched(fit, [cut.meat for cut in cuts]), np.empty((0, board.n))
+        meat, draws = [cut.meat for cut in cuts], np.empty((0, board.n))
+        spread = sandwiched(fit, meat)
+        if cuts[0].drawn.size:
+            draws = method.resampled(fit, Votes(board.votes, cuts[0].drawn), priors)
+        if len(draws) and len(meat) > 1:
+            draws = stretched(draws, fit.strength, sandwiched(fit, meat[:1]), spread)
         added = [cut for cut in cuts if cut.way != "both"]
         evidence = Evidence(
             rows=board.rows,
@@ -194,11 +203,15 @@ def _by_rows(
             questions=next((round(c.pieces) for c in added if c.way == "question"), 0),
         )
         dropped = board.dropped
-        yield method.in_points(board.log, dropped, evidence, pooled[i], fit, priors, spread, none)
+        yield method.in_points(board.log, dropped, evidence, pooled[i], fit, priors, spread, draws)
 
 
 def _meats(
-    stream: Stream, boards: Sequence[Board], fits: Sequence[Fit], way: Way | None
+    stream: Stream,
+    boards: Sequence[Board],
+    fits: Sequence[Fit],
+    way: Way | None,
+    weights: PoissonWeights,
 ) -> list[Passed]:
     """What a pass, the battles of a question together, says of every board."""
     tables = [
@@ -207,6 +220,7 @@ def _meats(
             np.zeros((board.n, board.n)),
             np.zeros(board.n),
             np.zeros(len(board.counts)),
+            np.zeros((len(board.counts), weights.lanes)),
         )
         for fit, board in zip(fits, boards, strict=True)
     ]
@@ -224,6 +238,7 @@ def _meats(
             tables[i][1][:] += of_clusters(cells.a, cells.b, weight, clusters, board.n, sign=1)
             tables[i][3][:] += np.bincount(cell, weight**2, len(board.counts))
             tables[i][2][:] += base.questions_seen(cells.a, cells.b, clusters, board.n)
+            add_drawn(tables[i][4], cell, hashes, weight, weights)
             cast = np.bincount(clusters, weight)
             pieces[i] += len(cast)
             squares[i], total[i] = squares[i] + (cast**2).sum(), total[i] + cast.sum()
@@ -237,6 +252,24 @@ def _meats(
             inverse_effective(products, boards[i].log.per_model()),
             sign * small_sample(float(pieces[i]), jackknife=sign > 0) * meat,
             by_cell,
+            drawn,
         )
-        for i, (meat, products, seen, by_cell) in enumerate(tables)
+        for i, (meat, products, seen, by_cell, drawn) in enumerate(tables)
     ]
+
+
+def add_drawn(
+    sums: Floats, cell: Ints, clusters: Hashes, weight: Floats, weights: PoissonWeights
+) -> None:
+    """Add weighted rows to the sums of every resample (a column each)."""
+    from scipy.sparse import csr_array
+
+    order = base.together(cell)
+    for start in range(0, len(cell), _BLOCK):
+        some = order[start : start + _BLOCK]
+        first, last = cell[some][0], cell[some][-1] + 1
+        ends = np.searchsorted(cell[some], np.arange(first, last + 1))
+        rows = csr_array((weight[some], np.arange(ends[-1]), ends))
+        for lane in range(0, weights.lanes, 8 * LANES):
+            resamples = slice(lane, min(lane + 8 * LANES, weights.lanes))
+            sums[first:last, resamples] += rows @ weights.times(clusters[some], resamples)

@@ -61,11 +61,12 @@ def write_results(
     *,
     default_k: float,
 ) -> None:
-    """elo_results.json, elo_per_perm.npz and pairwise_winrates.csv."""
+    """elo_results.json, elo_per_perm.npz, bradley_terry.json and pairwise_winrates.csv."""
     decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
     results = elo_results(primary, sweep, board.names, default_k)
     results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in board.names}
     write_json(folder / "elo_results.json", results)
+    write_json(folder / "bradley_terry.json", bradley_terry(board))
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
         np.savez(out, **_traces(primary))
     rows = tournament_tables.pairwise_winrates(battles)
@@ -126,6 +127,35 @@ def elo_results(
         },
         "notes": {"fields": [_FIELDS]}
         | {d: list(rated.notes) for d, rated in primary.items() if rated.notes},
+    }
+
+
+def bradley_terry(board: Board) -> dict[str, Any]:
+    """Per dimension: ratings with intervals and rank ranges, what may be said about the order,
+    how probable it is that one entrant is above another (for one pair named beforehand), and the
+    settings. A dimension without a rating is empty.
+    """
+    fits = board.fits.get("bradley_terry", {})
+    return {each.name: _claimed(each, fits.get(each.name)) for each in board.dimensions}
+
+
+def _claimed(dimension: Dimension, rated: Ratings | None) -> dict[str, Any]:
+    if rated is None:
+        return {}
+    values = dimension.model_dump(mode="json", exclude_unset=True)
+    names = ("about", "first", "tiers", "unplaced", "margin", "sentences", "fragility")
+    rows = rows_with_ranks(rated)
+    return rated.as_dict() | {
+        "ratings": rows,
+        "claims": {name: values[name] for name in names}
+        | {
+            "neighbours": [
+                {key: value for key, value in pair.items() if key != "probability"}
+                for pair in values["orders"]
+            ],
+            "ranks_at_once": {row["model"]: row["ranks"] for row in rows if row["ranks"]},
+        },
+        "above": values["above"],
     }
 
 

@@ -169,11 +169,13 @@ def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[
     return settled(*tone) + settled(*facts, dimension="facts")
 
 
-def test_pairs_of_two_dimensions_worked_by_hand() -> None:
+def test_pairs_and_correlation_of_two_dimensions_worked_by_hand() -> None:
     """Of five pairs one flips on tone; of the other four one is answered otherwise."""
     calls = calls_of(both([ASH, ASH, BEECH, BEECH, FLIP], [ASH, BEECH, BEECH, BEECH, ASH]))
-    (found,) = measures.rubric_use(calls)
+    found, correlation = measures.rubric_use(calls)
     assert (found.dimension, found.stratum, found.counted) == ("tone", "facts", "1 of 4")
+    x, y = [2, 2, -2, -2, 0], [2, -2, -2, -2, 2]
+    assert (correlation.value, correlation.n) == pytest.approx((np.corrcoef(x, y)[0, 1], 5))
     assert measures.rubric_use(calls_of(settled(ASH, BEECH))) == []
 
 
