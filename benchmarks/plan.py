@@ -25,7 +25,7 @@ def one(
     rng: np.random.Generator, models: int, power: float, *, assumed: bool
 ) -> tuple[int, float, bool] | None:
     """The number of prompts that is planned in one world, their power (more than asked for where
-    ten prompts are too many), and whether they decide the claim.
+    thirty prompts are too many), and whether they decide the claim.
     """
     skill = rng.normal(0, 100, models)
 

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from html.parser import HTMLParser
-from itertools import combinations
+from io import BytesIO
+from itertools import combinations, product
 from operator import getitem
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ import pytest
 import yaml
 from click.testing import CliRunner, Result
 from IPython.core.formatters import DisplayFormatter
+from PIL import Image
 
 import arena_kit as ak
 from arena_kit.battles.battle import Source
@@ -38,6 +40,7 @@ from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessag
 from arena_kit.judging.judges.base import Price
 from arena_kit.judging.judges.openai_compatible import ChatJudge
 from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.pairs.answer_logs import collect
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.quality.canaries import canary_pairs
 from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Judgment, Slot, Status, Verdict
@@ -626,6 +629,47 @@ def edited(workspace: Path, **changes: Any) -> Path:
         inner |= {} if value is None else {last: value}
     path.write_text(yaml.safe_dump(values))
     return path
+
+
+def picture(width: int, height: int, *, form: str = "PNG", **saved: Any) -> bytes:
+    """A picture of one colour as a file."""
+    out = BytesIO()
+    Image.new("RGB", (width, height), (200, width % 256, height % 256)).save(out, form, **saved)
+    return out.getvalue()
+
+
+def illustrated(workspace: Path) -> None:
+    """Make the workspace's tournament one of two turns, tool calls and pictures: three entrants on
+    four prompts, judged as a whole and on the second turn.
+    """
+    rows = []
+    for n, q in product(range(3), range(4)):
+        entrant = ("ash", "beech", "cedar")[n]
+        for kind, size in (("asked", (640, 480)), (entrant, (300 + 40 * q, 200 + 900 * n))):
+            (workspace / f"{kind}-{q}.png").write_bytes(picture(*size))
+        texts = (f"Draw house {q}.", "Taller:")
+        look, mine = (
+            [{"type": "text", "text": text}, {"type": "image", "image": f"{who}-{q}.png"}]
+            for text, who in zip(texts, ("asked", entrant), strict=True)
+        )
+        call = {"id": "c", "function": {"name": "measure", "arguments": f'{{"q": {q}}}'}}
+        said = [
+            {"role": "user", "content": look},
+            {"role": "assistant", "content": "I measure.", "tool_calls": [call]},
+            {"role": "tool", "tool_call_id": "c", "content": f"{n + q} metres"},
+            {"role": "assistant", "content": f"It is {n + q} metres tall, in words."},
+            {"role": "user", "content": "Make it taller."},
+            {"role": "assistant", "content": mine},
+        ]
+        rows.append({"id": f"h{q}", "model": entrant, "messages": said})
+    log = workspace / "talks.jsonl"
+    log.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    collect([("", log)]).write(workspace / "talks")
+    judged = {"rubric": "params/rubrics/clinical_utility.md", "version": "2", "reference": "none"}
+    edited(
+        workspace, entrants=["ash", "beech", "cedar"], prompts="talks/prompts.jsonl",
+        responses="talks/responses", dimensions={"whole": judged, "second": judged | {"turn": 2}},
+    )  # fmt: skip
 
 
 STEPS = """

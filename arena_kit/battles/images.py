@@ -70,6 +70,10 @@ class PictureFiles(Pictures):
         places = [self.beside / FOLDER / name, self.beside.parent / FOLDER / name]
         for path in places:
             if path.is_file():
+                if name.endswith(".svg"):
+                    _safe_svg(path.read_bytes(), name)
+                else:
+                    _opened(path, name).close()
                 return path
         raise DataError(f"picture {name} is missing; expected it in {places[0].parent}")
 
@@ -101,9 +105,9 @@ def picture_bytes(name: str, source: Path | bytes) -> bytes:
 
 @lru_cache(maxsize=1024)
 def data_url(name: str, source: Path | bytes) -> str:
-    """A picture as an address that holds it, with nothing of its file's name."""
-    content = base64.b64encode(picture_bytes(name, source)).decode()
-    return f"data:{MEDIA_TYPES[name[65:]]};base64,{content}"
+    """A picture as an address that holds it, with neither metadata nor its file's name."""
+    clean, content = _made_safe(picture_bytes(name, source), name)
+    return f"data:{MEDIA_TYPES[clean[65:]]};base64,{base64.b64encode(content).decode()}"
 
 
 @lru_cache(maxsize=1024)
@@ -111,10 +115,8 @@ def scaled(name: str, source: Path | bytes, edge: int) -> tuple[str, bytes]:
     """The media type and the content of a picture for a judge, none of its edges longer than
     `edge` pixels; 0 leaves it as it is.
     """
-    from PIL import Image
-
     content = picture_bytes(name, source)
-    with Image.open(BytesIO(content)) as image:
+    with _opened(BytesIO(content), name) as image:
         if edge and max(image.size) > edge:
             image.thumbnail((edge, edge))
             content = _encoded(image, name[65:])
@@ -124,9 +126,7 @@ def scaled(name: str, source: Path | bytes, edge: int) -> tuple[str, bytes]:
 @lru_cache(maxsize=100_000)
 def picture_tokens(source: Path | bytes, edge: int) -> int:
     """What a picture costs in tokens at most, as `scaled`."""
-    from PIL import Image
-
-    with Image.open(BytesIO(source) if isinstance(source, bytes) else source) as image:
+    with _opened(BytesIO(source) if isinstance(source, bytes) else source, "") as image:
         factor = min(1.0, edge / max(image.size)) if edge else 1.0
         width, height = (ceil(ceil(side * factor) / _PATCH) for side in image.size)
     return width * height
@@ -160,22 +160,37 @@ def _made_safe(content: bytes, what: str) -> tuple[str, bytes]:
 
 def _safe_image(content: bytes, what: str) -> tuple[str, bytes]:
     """Pixels decoded and encoded again: JPEG stays JPEG, all else becomes PNG."""
-    from PIL import Image, ImageOps
+    from PIL import ImageOps
+
+    with _opened(BytesIO(content), what) as image:
+        suffix = "jpg" if image.format == "JPEG" else "png"
+        try:
+            image.load()
+        except Exception as error:  # of a decoder that is given any bytes
+            raise _damaged(what, error) from None
+        with suppress(Exception):  # orientation in damaged EXIF
+            ImageOps.exif_transpose(image, in_place=True)
+        return suffix, _encoded(image, suffix)
+
+
+def _opened(source: Path | BytesIO, what: str) -> Image.Image:
+    """A picture whose header was read: its kind, and that it is not too large."""
+    from PIL import Image
 
     try:
-        with Image.open(BytesIO(content), formats=("PNG", "JPEG", "WEBP")) as image:
-            if image.width * image.height > MAX_PIXELS:
-                raise Image.DecompressionBombError  # noqa: TRY301 (as Pillow does for more)
-            suffix = "jpg" if image.format == "JPEG" else "png"
-            image.load()
-            with suppress(Exception):  # orientation in damaged EXIF
-                ImageOps.exif_transpose(image, in_place=True)
-            return suffix, _encoded(image, suffix)
+        image = Image.open(source, formats=("PNG", "JPEG", "WEBP"))
     except Image.DecompressionBombError:
         raise DataError(f"picture {what!r} has over {MAX_PIXELS:,} pixels") from None
     except Exception as error:  # of a decoder that is given any bytes
-        why = f"not a whole PNG, JPEG, WebP or SVG ({type(error).__name__})"
-        raise DataError(f"picture {what!r} is {why}") from None
+        raise _damaged(what, error) from None
+    if image.width * image.height > MAX_PIXELS:
+        raise DataError(f"picture {what!r} has over {MAX_PIXELS:,} pixels")
+    return image
+
+
+def _damaged(what: str, error: Exception) -> DataError:
+    why = f"not a whole PNG, JPEG, WebP or SVG ({type(error).__name__})"
+    return DataError(f"picture {what!r} is {why}")
 
 
 def _encoded(image: Image.Image, suffix: str) -> bytes:

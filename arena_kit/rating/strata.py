@@ -154,6 +154,15 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
     )
 
 
+def shrunk(values: Sequence[float], errors: Sequence[float]) -> tuple[Floats, Floats, Floats]:
+    """Estimates of one quantity in several strata, each with its standard error, partially pooled:
+    values, and the ends of their 95 % intervals.
+    """
+    known = (1 / np.array(errors) ** 2)[:, None, None]
+    pooled = _Pooled.of(np.ones((1, 1)), known, np.array(values)[:, None])
+    return pooled.mean[:, 0], pooled.quantile(0.025)[:, 0], pooled.quantile(0.975)[:, 0]
+
+
 def _labelled(
     battles: BattleLog, axis: str, method: BradleyTerry
 ) -> tuple[BattleLog, NDArray[np.int32], tuple[str, ...]]:

@@ -10,8 +10,8 @@ from matplotlib.ticker import PercentFormatter
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.quality.agreement import confusion as agreement_of
-from arena_kit.judging.quality.estimates import Estimate
-from arena_kit.judging.quality.gate import Level
+from arena_kit.judging.quality.estimates import Estimate, Measure, find
+from arena_kit.judging.quality.gate import Level, Rule
 from arena_kit.judging.quality.judge import Judged, agree, cheapest
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting.html import LEVEL_COLOURS
@@ -23,6 +23,10 @@ _CANARIES = {
     "attacks_worked": "attacks that worked: ",
 }
 _COUNTS = {"known_right": "known pairs right", "attacks_worked": "attacks worked"}
+_POOLED = (
+    "Partially pooled: a stratum with few verdicts is drawn towards the others. Agreement is by "
+    "call; a judge is trusted on a stratum only if that has enough verdicts of its own."
+)
 _NOT_MEASURED = 0.4  # where a judge stands whose agreement is not known
 
 
@@ -80,6 +84,25 @@ def comparison(judges: Sequence[Judged]) -> Table:
     return Table(
         rows, "comparison", group="dimension", nowrap=["judge"],
         empty="No judge was measured.",
+    )  # fmt: skip
+
+
+def strata_table(judges: Sequence[Judged], rules: Mapping[str, Rule]) -> Table:
+    """What may be done with each judge's verdicts on each stratum of prompts, and why."""
+    rows = [
+        {
+            "dimension": dimension or "all",
+            "stratum": stratum,
+            "judge": judge.judge,
+            "gate": str(gate.level),
+            **_shares(judge.quality.strata, dimension, stratum, "agreement_by_call"),
+        }
+        for judge in judges
+        for (dimension, stratum), gate in sorted(judge.quality.by_stratum(rules).items())
+    ]
+    return Table(
+        rows, "judge_strata", group="dimension", nowrap=["stratum", "judge"], notes=[_POOLED],
+        empty="No prompt has a stratum.",
     )  # fmt: skip
 
 
@@ -191,14 +214,16 @@ def choice(judges: Sequence[Judged]) -> Iterator[str]:
     yield f"The cheapest judge that is {best.gate.level}: {best.judge}, {cost}."
 
 
-def _shares(judge: Judged, dimension: str) -> dict[str, Estimate]:
-    found = judge.quality.find
-    return {
-        "agrees with people": found("agreement", dimension),
-        "both orders agree": found("flips", dimension).complement(),
-        "slot A": found("slot_a", dimension),
-        "twice as long": found("twice_as_long", dimension),
+def _shares(
+    rows: Sequence[Measure], dimension: str, stratum: str = "", agreement: str = "agreement"
+) -> dict[str, str]:
+    shares = {
+        "agrees with people": find(rows, agreement, dimension, stratum),
+        "both orders agree": find(rows, "flips", dimension, stratum).complement(),
+        "slot A": find(rows, "slot_a", dimension, stratum),
+        "twice as long": find(rows, "twice_as_long", dimension, stratum),
     }
+    return {name: str(share) for name, share in shares.items()}
 
 
 def _figures(judge: Judged, dimension: str) -> dict[str, str]:
@@ -208,4 +233,4 @@ def _figures(judge: Judged, dimension: str) -> dict[str, str]:
         what: canaries.find(measure, dimension).counted if canaries and asked else DASH
         for measure, what in _COUNTS.items()
     }
-    return {name: str(share) for name, share in _shares(judge, dimension).items()} | counts
+    return _shares(judge.quality.measures, dimension) | counts

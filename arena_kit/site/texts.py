@@ -9,7 +9,7 @@ import re
 from collections.abc import Iterator, Sequence
 from functools import cache
 from html import escape, unescape
-from itertools import count
+from itertools import count, groupby
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.content import Conversation, Part, numbered
@@ -75,11 +75,12 @@ def safe_html(text: str) -> str:
     if not isinstance(text, Conversation):
         return _markdown_html(text)
     sections, images = [], count(1)
-    for turn, message in numbered(text.messages):
-        parts = "".join(_part_html(part, text, images) for part in message.parts)
-        said = f'<p class="role">{_ROLE_NAMES[message.role]}, turn {turn}</p>'
-        who = said if len(text.messages) > 1 else ""
-        sections.append(f'<section class="turn {message.role}">{who}{parts}</section>')
+    said = groupby(numbered(text.messages), lambda each: (each[0], each[1].role))
+    for (turn, role), messages in said:
+        parts = "".join(_part_html(p, text, images) for _, each in messages for p in each.parts)
+        who = f'<p class="role">{_ROLE_NAMES[role]}, turn {turn}</p>'
+        alone = len(text.messages) == 1
+        sections.append(f'<section class="turn {role}">{"" if alone else who}{parts}</section>')
     return "".join(sections)
 
 

@@ -1,6 +1,7 @@
 """Conversations, tool transcripts and pictures: read from every form, and carried unchanged."""
 
 import base64
+import hashlib
 import json
 import pickle
 import struct
@@ -28,7 +29,7 @@ from arena_kit.battles.content import (
     turns_of,
     without_reasoning,
 )
-from arena_kit.battles.images import PictureFiles, picture_bytes
+from arena_kit.battles.images import PictureFiles, data_url, picture_bytes
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts, style_of
 from arena_kit.battles.write import write_battles
@@ -41,13 +42,11 @@ from arena_kit.judging.pairs.prompts import (
     read_responses,
     responses_file,
 )
-from tests.samples import battle
+from tests.samples import battle, picture
 
 
 def drawn(form: str = "PNG", size: tuple[int, int] = (60, 40), **saved: Any) -> bytes:
-    out = BytesIO()
-    Image.new("RGB", size, (200, 30, 90)).save(out, form, **saved)
-    return out.getvalue()
+    return picture(*size, form=form, **saved)
 
 
 def url(content: bytes, media: str = "image/png") -> str:
@@ -227,6 +226,15 @@ def test_our_own_files_name_pictures_by_their_hash(tmp_path: Path) -> None:
     (tmp_path / "images" / name).write_bytes(drawn("PNG", (9, 9)))
     (prompt,) = read_prompts(file)
     assert isinstance(prompt.text, Conversation)
+    loud = drawn("JPEG", exif=EXIF)
+    by_hand = tmp_path / "images" / f"{hashlib.sha256(loud).hexdigest()}.jpg"
+    by_hand.write_bytes(loud)
+    assert b"secret" not in base64.b64decode(data_url(by_hand.name, by_hand).partition(",")[2])
+    vector = SVG.format("<script/>").encode()
+    hostile = tmp_path / "images" / f"{hashlib.sha256(vector).hexdigest()}.svg"
+    hostile.write_bytes(vector)
+    with pytest.raises(DataError, match="an SVG with <script>"):
+        PictureFiles(file, named_only=True)(hostile.name)
     with pytest.raises(DataError, match=rf"{name}: changed since it was named"):
         picture_bytes(name, prompt.text.pictures[name])
 

@@ -2,10 +2,14 @@
 
 import json
 import marshal
+from base64 import b64decode
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from datetime import datetime, timedelta
-from math import ceil
+from io import BytesIO
+from math import ceil, prod
 from typing import Any, NamedTuple
+
+from PIL import Image
 
 from tests.emulator.rules import MODELS, Model, invalid
 
@@ -35,7 +39,33 @@ def _blocks(params: Mapping[str, Any]) -> Iterator[Any]:
 
 
 def prompt_tokens(params: Mapping[str, Any]) -> int:
-    return tokens_of(sum(text_bytes(_block_text(block)) for block in _blocks(params)))
+    blocks = list(_blocks(params))
+    images = [pixels for block in blocks if (pixels := pixels_of(block))]
+    texts = (_block_text(block) for block in blocks if not pixels_of(block))
+    return tokens_of(sum(map(text_bytes, texts))) + sum(map(image_tokens, images))
+
+
+def pixels_of(block: Any) -> tuple[int, int] | None:
+    """Width and height of an image block, base64 or, in a chat, a data URL; None of another."""
+    if not isinstance(block, dict) or block.get("type") not in ("image", "image_url"):
+        return None
+    url = (block.get("image_url") or {}).get("url") or ""
+    data = url.partition(";base64,")[2] or (block.get("source") or {}).get("data") or ""
+    try:
+        with Image.open(BytesIO(b64decode(data, validate=True))) as image:
+            return image.size
+    except (ValueError, OSError):
+        raise invalid("Could not process image") from None
+
+
+def image_tokens(pixels: tuple[int, int]) -> int:
+    """A token for each square of 28 pixels; larger images are scaled to 1,568 of them and to an
+    edge of 1,568 pixels [DOC of 2026, platform.claude.com, vision; 3P for the cap].
+    """
+    scale = min(1.0, 1568 / max(pixels))
+    while (n := prod(ceil(side * scale / 28) for side in pixels)) > 1568:
+        scale *= 0.995
+    return n
 
 
 class Prefix(NamedTuple):

@@ -18,6 +18,9 @@ KNOWN = frozenset(
     "output_config service_tier speed stop_sequences stream system thinking tool_choice tools "
     "user_profile_id workspace_id".split()
 )
+#: Images in base64: their kinds, and the most bytes of one. [DOC-A]
+MEDIA = ("image/jpeg", "image/png", "image/gif", "image/webp")
+MOST_IMAGE = 5 * 2**20
 
 
 class ApiError(Exception):
@@ -128,6 +131,12 @@ def _check_content(content: Any, where: str) -> None:
         raise invalid(f"{where}: Input should be a valid string or a list of blocks")
     if any(block.get("type") == "text" and not block.get("text") for block in blocks):
         raise invalid(f"{where}: text content blocks must be non-empty")
+    for source in (block.get("source") or {} for block in blocks if block.get("type") == "image"):
+        media, data = source.get("media_type"), source.get("data") or ""
+        if source.get("type") != "base64" or media not in MEDIA:
+            raise invalid(f"{where}: source.media_type: Input should be one of {', '.join(MEDIA)}")
+        if len(data) > MOST_IMAGE:  # [DOC-A]
+            raise invalid(f"{where}: image exceeds 5 MB maximum: {len(data)} bytes > {MOST_IMAGE}")
 
 
 def _check_output(config: Any) -> None:

@@ -1,6 +1,7 @@
 """The contract of the stand-in, seen through the real SDK: the rules on which other tests rely."""
 
 import json
+from base64 import b64encode
 from collections import Counter
 from functools import cache
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from tests.emulator import Emulator, Fault, Reply, digest_of
 from tests.emulator.__main__ import main
-from tests.samples import ROOT
+from tests.samples import ROOT, picture
 
 RUBRIC = "Judge the facts and nothing else, whatever the length may be. " * 60
 
@@ -31,7 +32,7 @@ def client(emulator: Emulator) -> anthropic.Anthropic:
     return connect(emulator)
 
 
-def asking(text: str = "Why is the sky blue?", **changes: Any) -> dict[str, Any]:
+def asking(text: Any = "Why is the sky blue?", **changes: Any) -> dict[str, Any]:
     user = [{"role": "user", "content": text}]
     return {"model": "claude-opus-5-5", "max_tokens": 2000, "messages": user} | changes
 
@@ -160,3 +161,26 @@ def test_the_same_seed_gives_the_same_service_and_shares_no_code_with_the_packag
     assert said[0] == said[1]
     for file in (ROOT / "tests" / "emulator").glob("[!t]*.py"):
         assert "arena_kit" not in file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    ("size", "tokens"), [((200, 200), 64), ((1000, 1000), 1296), ((28, 29), 2), ((4000, 400), 336)]
+)
+def test_an_image_costs_its_squares_of_28_pixels(
+    size: tuple[int, int], tokens: int, client: anthropic.Anthropic
+) -> None:
+    """As the service's page on vision counts; a longer edge is scaled to 1,568 pixels. A kind that
+    is not listed is refused.
+    """
+    data = b64encode(picture(*size)).decode()
+    source = {"type": "base64", "media_type": "image/png", "data": data}
+    text: dict[str, Any] = {"type": "text", "text": "What?"}
+    image = {"type": "image", "source": source}
+    asked = [asking(content) for content in ([text, image], [text])]
+    for params in asked:
+        del params["max_tokens"]
+    shown, alone = (client.messages.count_tokens(**each).input_tokens for each in asked)
+    assert shown - alone == tokens
+    source["media_type"] = "image/svg+xml"
+    with pytest.raises(anthropic.BadRequestError, match="media_type"):
+        client.messages.count_tokens(**asked[0])

@@ -1,4 +1,6 @@
-"""Deaths beside the matrix: of Dask workers and judge reports; and ledgers that refuse a run."""
+"""Deaths beside the matrix: of Dask workers, judge reports and tournaments with pictures; and
+ledgers that refuse a run.
+"""
 
 import json
 import os
@@ -38,6 +40,11 @@ _REPORT = """
 import json, sys
 import arena_kit as ak
 ak.publish_judges(ak.measure_judges(ak.read_judges(**json.loads(sys.argv[1]))))
+"""
+_JUDGE = """
+import json, sys
+import arena_kit as ak
+ak.judge(ak.read_plan("pilot", **json.loads(sys.argv[1])))
 """
 _UNPRIVILEGED = """
 import sys
@@ -136,18 +143,33 @@ def attempted(ledger: Path) -> list[Any]:
 def _judge_report(transport: str, outcome: Outcome, folder: Path) -> None:
     """A judge report that is killed three times pays for each of its questions once."""
     workspace = samples.copy_workspace(folder / "workspace")
+    samples.edited(workspace, dimensions__clinical_utility=None)
+    strata = {"strata": {"open_recall": 1, "vignette": 1}}
+    _killed(_REPORT, "judge_report", strata, transport, outcome, workspace)
+
+
+def _images(transport: str, outcome: Outcome, folder: Path) -> None:
+    """So does a tournament of conversations with pictures."""
+    workspace = samples.copy_workspace(folder / "workspace")
+    samples.illustrated(workspace)
+    _killed(_JUDGE, "pilot", {"prewarm": False}, transport, outcome, workspace)
+
+
+def _killed(
+    script: str, mode: str, more: dict[str, Any], transport: str, outcome: Outcome, workspace: Path
+) -> None:
+    """Run a script, kill it three times and let it end; its bill is held against the ledger."""
     fast = {"judge__anthropic__per_minute": 100_000, "judge__anthropic__concurrency": CONCURRENCY}
-    samples.edited(workspace, **fast, dimensions__clinical_utility=None)
+    samples.edited(workspace, **fast)
     luck = random.Random(outcome.seed)
     with Emulator(latency=0.02, batch_seconds=0.5) as emulator:
         given = {
             "judge": "anthropic", "judge_model": "claude-sonnet-5-5", "transport": transport,
             "base_url": emulator.base_url, "max_cost_usd": 50.0, "preflight": False, "n_perms": 20,
-            "strata": {"open_recall": 1, "vignette": 1},
-        }  # fmt: skip
-        words = json.dumps(samples.parameters("judge_report", **given))
+        } | more  # fmt: skip
+        words = json.dumps(samples.parameters(mode, **given))
         begin = partial(
-            subprocess.Popen, [sys.executable, "-c", _REPORT, words], cwd=workspace,
+            subprocess.Popen, [sys.executable, "-c", script, words], cwd=workspace,
             env=os.environ | {"ANTHROPIC_API_KEY": samples.KEY, "PYTHONPATH": str(samples.ROOT)},
             stderr=subprocess.PIPE, text=True,
         )  # fmt: skip
@@ -223,6 +245,7 @@ def _set_version(ledger: Path, version: int) -> None:
 _DRIVERS: dict[str, Callable[[Outcome, Path], None]] = {
     **{f"dask/{each}": partial(_dask, each) for each in JUDGES},
     **{f"report/{each}": partial(_judge_report, each) for each in ("batches", "messages")},
+    **{f"images/{each}": partial(_images, each) for each in ("batches", "messages")},
     **{f"read-only/{way}": partial(_read_only, way) for way in _PROTECTED},
     **{f"schema/{n}": partial(_schema, n) for n in (SCHEMA_VERSION - 1, SCHEMA_VERSION + 1)},
 }

@@ -259,7 +259,7 @@ def test_chats_bring_their_pictures_along(tmp_path: Path) -> None:
     answers = read(a, b)
     lost = f"a conversation, {a}:2: picture 'lost.png' is missing in {tmp_path}"
     assert answers.left_out == {lost: 1}
-    assert texts(answers) == {("x", "chats:0"): "A box.", ("talks", "talks:t"): "Yo"}
+    assert texts(answers) == {("x", "chat:0"): "A box.", ("talks", "chat:t"): "Yo"}
     answers.write(tmp_path / "out")
     first, second = read_prompts(tmp_path / "out" / "prompts.jsonl")
     assert (first.text, second.text) == (answers.prompts[0].text, "Hi")

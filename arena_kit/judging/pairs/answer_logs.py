@@ -384,7 +384,7 @@ def _lm_eval_prompt(arguments: Any, store: Pictures) -> str | None:
 
 def _chat_rows(path: Path) -> Iterator[_Row]:
     """A row for each answer of a model."""
-    task = "arena-hard" if "uid" in _first_row(path) else path.stem
+    task = "arena-hard" if "uid" in _first_row(path) else "chat"
     for line, row in read_lines(path):
         yield f"{path}:{line}", (task, path.stem), row
 

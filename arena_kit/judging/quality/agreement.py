@@ -118,11 +118,11 @@ def people(
     there are none.
 
     `agreement_by_call` is of battles that people decided, where a judge whose two orders disagree
-    is right in one call of two; `agreement` and `kappa` are of battles decisive by both, also of
-    each stratum of questions,
-    `agreement_with_ties` and `kappa_with_ties` of all of them with ties as a verdict. Ratings of
-    the same models by the judge and by people are compared by `spearman`, `kendall` and
-    `rating_error`, the root mean square of the differences in points, both sides centred.
+    is right in one call of two; `agreement` and `kappa` are of battles decisive by both, and these
+    three also of each stratum of questions; `agreement_with_ties` and `kappa_with_ties` are of all
+    of them with ties as a verdict. Ratings of the same models by the judge and by people are
+    compared by `spearman`, `kendall` and `rating_error`, the root mean square of the differences in
+    points, both sides centred.
 
     Parameters
     ----------
@@ -146,9 +146,11 @@ def people(
         whole.rate.named("agreement_with_ties"),
         whole.kappa.named("kappa_with_ties"),
     ]
-    stratum = _stratum_of(judge, ours, strata or {})
+    stratum = stratum_of(judge, strata or {})[ours]
     for name in sorted({str(each) for each in stratum if each}):
         at = stratum == name
+        calls = _by_call(one[at], two[at], questions[at], judge.flags()[ours][at])
+        rows.append(calls.named("agreement_by_call", stratum=name))
         part = agreement(one[at], two[at], questions[at], ties="left out")
         rows.append(part.rate.named("agreement", stratum=name))
         rows.append(part.kappa.named("kappa", stratum=name))
@@ -248,12 +250,12 @@ def _equal(first: BattleLog, second: BattleLog) -> bool:
     return same
 
 
-def _stratum_of(log: BattleLog, rows: Rows, strata: Mapping[str, str]) -> NDArray[np.object_]:
+def stratum_of(log: BattleLog, strata: Mapping[str, str]) -> NDArray[np.object_]:
     """The stratum of each row, empty where it has none."""
     if log.question_id is None:
-        return np.full(len(rows), "", object)
+        return np.full(len(log), "", object)
     names = np.array([strata.get(str(name), "") for name in log.question_id.names], object)
-    return np.asarray(names[log.question_id.codes[rows]])
+    return np.asarray(names[log.question_id.codes])
 
 
 def _keys(log: BattleLog) -> list[tuple[object, ...]]:

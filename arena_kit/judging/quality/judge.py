@@ -6,15 +6,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.quality import measures
-from arena_kit.judging.quality.agreement import between, people
+from arena_kit.judging.quality.agreement import between, people, stratum_of
 from arena_kit.judging.quality.canaries import CanaryReport
 from arena_kit.judging.quality.estimates import Estimate, Measure, find
 from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
 from arena_kit.judging.quality.measures import Families, Lengths, by_dimension, calls_of
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.rating.base import NORMAL_95
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -25,13 +28,15 @@ class JudgeQuality:
     """How good a judge is, by its own answers and, where there are labels, by other people's.
 
     `measures` is a tidy table: a row for each measure, dimension and stratum. `unread` names
-    dimensions whose rubric the judge cannot follow, whatever it says.
+    dimensions whose rubric the judge cannot follow, whatever it says. `strata` are order effects,
+    length bias and agreement of each stratum, partially pooled.
     """
 
     judge: str
     dimensions: tuple[str, ...] = ()
     measures: tuple[Measure, ...] = ()
     unread: tuple[str, ...] = ()
+    strata: tuple[Measure, ...] = ()
 
     @classmethod
     def of(
@@ -70,9 +75,10 @@ class JudgeQuality:
         calls = calls_of(judgments, lengths)
         twice = by_dimension(calls_of([*judgments, *repeats]), names)
         logs = _by_dimension(to_battles(judgments) if battles is None else battles)
-        own, compared = [], []
+        own, compared, parts = [], [], []
         for name, each in by_dimension(calls, names).items():
             labelled = _labels(labels, name)
+            parts += _named(name, *_by_stratum(each, strata or {}))
             own += _named(
                 name,
                 *measures.statuses([j for j in judgments if j.pair.dimension == name]),
@@ -83,7 +89,10 @@ class JudgeQuality:
             log = logs.get(name, logs.get(""))
             if log is not None and labelled is not None:
                 compared += _named(name, *people(log, labelled, strata))
-        return cls._of(judge, calls, names, own, compared, unread)
+        agreed = [row for row in compared if row.stratum and row.measure == "agreement_by_call"]
+        whole = cls._of(judge, calls, names, own, compared, unread)
+        parts += [replace(row, rule="people") for row in agreed]
+        return replace(whole, strata=tuple(_pooled(parts)))
 
     @classmethod
     def from_battles(
@@ -146,6 +155,15 @@ class JudgeQuality:
         """
         return gate(self.judge, [*more, *self.measures], rules, full=full, note=note)
 
+    def by_stratum(self, rules: Mapping[str, Rule]) -> dict[tuple[str, str], Gate]:
+        """What may be done with the verdicts of each dimension and stratum."""
+        cells = dict.fromkeys((row.dimension, row.stratum) for row in self.strata)
+        return {
+            cell: gate(self.judge, [r for r in self.strata if (r.dimension, r.stratum) == cell],
+                       rules)
+            for cell in cells
+        }  # fmt: skip
+
     def to_frame(self) -> pd.DataFrame:
         """The table as a data frame."""
         import pandas as pd
@@ -204,6 +222,7 @@ class Judged:
             "seconds_per_1000": self.seconds,
             "gate": self.gate.as_dict(),
             "measures": [row.as_dict() for row in self.quality.measures],
+            "strata": [row.as_dict() for row in self.quality.strata],
             "canaries": self.canaries and self.canaries.as_dict(),
         }
 
@@ -231,6 +250,39 @@ def _preferences(calls: BattleLog, families: Families, labels: BattleLog | None)
     if families.own and labels is not None:
         rows += measures.family_preference(calls, families, labels)
     return rows
+
+
+def _by_stratum(calls: BattleLog, strata: Mapping[str, str]) -> list[Measure]:
+    """Order effects and length bias of each stratum by itself."""
+    stratum = stratum_of(calls, strata)
+    rows = []
+    for name in sorted({str(each) for each in stratum if each}):
+        part = calls.select(stratum == name)
+        both = [*measures.position(part).measures(), *measures.length_preference(part)]
+        rows += [replace(row, stratum=name) for row in both if row.rule]
+    return rows
+
+
+def _pooled(rows: Iterable[Measure]) -> list[Measure]:
+    """Each measure of a dimension with its strata partially pooled."""
+    from arena_kit.rating.strata import shrunk  # needs SciPy
+
+    groups: dict[tuple[str, str], list[Measure]] = {}
+    for row in rows:
+        groups.setdefault((row.dimension, row.measure), []).append(row)
+    out = []
+    for group in groups.values():
+        known = [(row, row.value, row.high - row.low) for row in group
+                 if row.value is not None and row.low is not None and row.high is not None
+                 and row.high > row.low]  # fmt: skip
+        if len(known) < 2:
+            out += group
+            continue
+        ends = shrunk([v for _, v, _ in known], [width / 2 / NORMAL_95 for *_, width in known])
+        for (row, *_), *cell in zip(known, *ends, strict=True):
+            value, low, high = np.clip(cell, 0, 1).tolist()
+            out.append(replace(row, value=value, low=low, high=high))
+    return out
 
 
 def _by_dimension(log: BattleLog) -> dict[str, BattleLog]:

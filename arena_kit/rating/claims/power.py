@@ -47,7 +47,8 @@ _CHALLENGERS = 3
 #: no earlier battles tell. docs/claims.md has what judged sets gave.
 DESIGN_EFFECT = 2.5
 _LIKELY = NormalDist().inv_cdf(0.8)
-MOST_PROMPTS = 10_000  # of a study that is planned
+#: Prompts of a study that is planned: on fewer, power is not what formulas say.
+_LEAST_PROMPTS, MOST_PROMPTS = 30, 10_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -352,8 +353,10 @@ class Effect(NamedTuple):
         return float(normal_cdf((kept * self.gap - bar) / sqrt(kept * self.now + then)))
 
     def prompts(self, power: float, share: float) -> int | None:
-        """The fewest new prompts with this power; None where no number within reach has it."""
-        counts = range(MIN_QUESTIONS, MOST_PROMPTS)
+        """The fewest new prompts with this power, at least thirty; None where none within reach
+        has it.
+        """
+        counts = range(_LEAST_PROMPTS, MOST_PROMPTS)
         step = bisect_left(counts, power, key=lambda n: self.power(n, share))
         return counts[step] if step < len(counts) else None
 

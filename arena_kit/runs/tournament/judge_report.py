@@ -268,13 +268,15 @@ def _measured(
     timing: Mapping[str, float] | None = None,
 ) -> Judged:
     plan = sources.plan
+    axis = next(iter(plan.tournament.report.strata), "source") if plan else ""
+    bank = plan.material.prompts.values() if plan else ()
     quality = JudgeQuality.of(
         name,
         judgments,
         labels=sources.labels,
         lengths=lengths_of(plan.material.responses) if plan else None,
         families=Families.around(name, sources.settings.families),
-        strata={p.prompt_id: p.source for p in plan.material.prompts.values()} if plan else None,
+        strata={prompt.prompt_id: prompt.stratum(axis) or "" for prompt in bank},
         unread=unread_rubrics(name, plan.material.rubrics.values()) if plan else (),
     )
     canary_rows = canaries.measures if canaries else ()

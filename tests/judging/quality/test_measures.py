@@ -13,6 +13,7 @@ from arena_kit import BattleLog, JudgeQuality, read_battles
 from arena_kit.battles.log import Labels
 from arena_kit.judging.quality import measures
 from arena_kit.judging.quality.estimates import Estimate, find
+from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.quality.measures import (
     Families,
     PositionBias,
@@ -190,3 +191,20 @@ def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_re
     quality = JudgeQuality.of("j", settled((Status.REFUSED, Status.MISSING)))
     rules = {row.rule: row.value for row in quality.measures if row.rule}
     assert rules == {"readable": 0.0, "flips": None, "slot": None, "people": None}
+
+
+def test_a_judge_may_be_usable_on_one_stratum_alone() -> None:
+    """A judge that always names the first slot on one stratum fails there and nowhere else; a
+    stratum of few prompts is drawn towards the others.
+    """
+    said = [ASH, BEECH] * 40 + [FLIP] * 80 + [ASH] * 3
+    strata = {f"q{n}": "fair" if n < 80 else "biased" if n < 160 else "few" for n in range(163)}
+    quality = JudgeQuality.of("x", settled(*said, questions=163), strata=strata)
+    rule = Rule(text="order", trusted=0.1, usable=0.3, least=False)
+    levels = quality.by_stratum(dict.fromkeys(("flips", "slot", "people", "length"), rule))
+    assert [levels["tone", name].level for name in ("biased", "fair")] == ["not usable", "trusted"]
+    flips = {row.stratum: row for row in quality.strata if row.measure == "flips"}
+    assert flips["fair"].value < 0.1
+    assert flips["biased"].value > 0.9
+    assert flips["few"].value > 0
+    assert flips["few"].high < 0.7
