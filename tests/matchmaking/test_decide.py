@@ -62,21 +62,22 @@ def arena(policy: Policy, battles: BattleLog | None = None, seed: int = 0) -> Ar
 
 
 def test_a_gap_and_what_decides_it_by_hand() -> None:
-    """60 of 100 are 70 ± 2.807 errors: as many again decide it; 40 ties leave 0.24 - 0.4 / 4."""
+    """60 of 100 are 70 ± 2.807 errors: as many again decide it; 40 ties leave 61 / 101."""
     (found,) = outlook(met(0, 60, 40)).open_pairs(np.ones(2, bool))
     gap, error = by_hand(60, 40)
     assert ((found.above, found.below), found.gap) == ((0, 1), pytest.approx(gap))
-    assert found.half == pytest.approx(DECIDES * error, rel=0.01)
-    assert found.more == pytest.approx(100 * (DECIDES * error / gap) ** 2 - 100, rel=0.03)
+    jackknife = DECIDES * error * sqrt(100 / 99)
+    assert found.half == pytest.approx(jackknife, rel=1e-4)
+    assert found.more == pytest.approx(100 * (jackknife / gap) ** 2 - 100, rel=0.01)
     assert found.reason == "unresolved adjacent pair, gap 70 ± 100; about 100 more votes decide it"
     plain, tied = (outlook(met(0, 60 - n, 40 - n, tied=2 * n)) for n in (0, 20))
     bad = outlook(met(0, 60, 40), [Cast(0, 1, 0, BAD)] * 100)
     most, fewer, twice = (each.open_pairs(np.ones(2, bool))[0] for each in (plain, tied, bad))
     gap, error = by_hand(60, 40)
-    part = 0.14 / 0.24
+    part = 61 / 101  # the floor, above the variance of the outcomes over p (1 - p), 0.14 / 0.24
     assert fewer.gap == pytest.approx(gap)
-    assert fewer.half == pytest.approx(DECIDES * error * sqrt(part), rel=0.02)
-    assert fewer.more == pytest.approx(100 * part * (DECIDES * error / gap) ** 2 - 100, abs=4)
+    assert fewer.half == pytest.approx(DECIDES * error * sqrt(part), rel=1e-4)
+    assert fewer.more == pytest.approx(100 * part * (DECIDES * error / gap) ** 2 - 100, abs=1.5)
     assert twice.more == pytest.approx(2 * most.more, rel=0.01)
 
 

@@ -36,14 +36,14 @@ def test_voters_matter_as_questions_do() -> None:
     for log, value, _ in COVERAGE[5].drawn(30, 0):
         for way, shares in held.items():
             shares.append(covered(BradleyTerry(cluster=way)(log), value))  # type: ignore[arg-type]
-    assert 91 < 100 * np.mean(held["both"]) < 99
+    assert 93 < 100 * np.mean(held["both"]) < 99
     assert np.mean(held["question"]) < np.mean(held["both"]) - 0.1
 
 
 def test_few_questions_widen_the_interval() -> None:
     """On ten questions, too, 95 % intervals hold the truth about as often as they say."""
     held = [covered(BradleyTerry()(log), value) for log, value, _ in COVERAGE[6].drawn(40, 0)]
-    assert 92 < 100 * np.mean(held) < 99
+    assert 93 < 100 * np.mean(held) < 97
 
 
 def test_few_voters_make_no_false_boards_and_say_whom_claims_are_about() -> None:
@@ -60,4 +60,4 @@ def test_few_voters_make_no_false_boards_and_say_whom_claims_are_about() -> None
 def test_all_true_ranks_lie_in_their_ranges_at_once() -> None:
     """Ranges for all at once hold all true ranks of near-tied models."""
     found = [ranks_held(BradleyTerry()(log), t) for log, t, _ in RANKS[0].drawn(30, 0)]
-    assert np.mean(found) >= 0.9
+    assert np.mean(found) >= 0.94

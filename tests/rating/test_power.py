@@ -164,13 +164,11 @@ def test_the_same_run_again_gives_the_same_decisions() -> None:
 
 
 def test_what_errors_explain_is_no_spread() -> None:
-    """Models that are equally good differ by chance only."""
-    rows = [row for a, b in combinations("abcde", 2) for row in won(a, b, 25, 25)]
-    assert power.true_variance(BradleyTerry()(log_of(rows))) == 0
-    rows = won("a", "b", 40, 10) + won("b", "c", 40, 10)
-    rated = BradleyTerry()(log_of(rows))
-    spread = np.var([row.rating for row in rated.ratings], ddof=1)
-    assert 0.8 * spread < power.true_variance(rated) < spread
+    """Equal models have hardly a spread, models far apart nearly that of their ratings."""
+    rows = [row for a, b in combinations("abcde", 2) for row in won(a, b, 100, 100)]
+    assert claims.spread(BradleyTerry()(log_of(rows))).deviation < 40
+    rated = BradleyTerry()(log_of(won("a", "b", 400, 100) + won("b", "c", 400, 100)))
+    assert claims.spread(rated).deviation == pytest.approx(rated.values().std(ddof=1), rel=0.1)
 
 
 @pytest.mark.parametrize("setting", SETTINGS[1:2], ids=lambda each: each.title)
