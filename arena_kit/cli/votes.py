@@ -33,6 +33,7 @@ from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import moment
 from arena_kit.voting.store import VoteStore
+from arena_kit.voting.texts import ArenaTexts
 
 if TYPE_CHECKING:
     from arena_kit.voting.access import Access
@@ -269,8 +270,10 @@ def comments(store: str, as_json: bool) -> None:
               help="Battles file to write: .jsonl, .csv or .parquet.")  # fmt: skip
 @click.option("--deidentified", is_flag=True,
               help="Voters and sessions under random names, times to the day.")  # fmt: skip
+@click.option("--texts", type=FILE, metavar="TOURNAMENT",
+              help="The tournament whose prompts and responses go along.")  # fmt: skip
 @_store_option
-def export_votes(out: Path, deidentified: bool, store: str) -> None:
+def export_votes(out: Path, deidentified: bool, texts: Path | None, store: str) -> None:
     """Write the votes as battles that every notebook and `arena-kit rate` read.
 
     Removed votes and skips are left out, and counted. The last line is the file's path.
@@ -279,7 +282,8 @@ def export_votes(out: Path, deidentified: bool, store: str) -> None:
     export = exported(kept, deidentified=deidentified)
     if not len(export.battles):
         raise DataError(f"{kept.address}: holds no vote that counts yet")
-    write_battles(out, export.battles, private=not deidentified)
+    said = ArenaTexts.of_tournament(texts, find_root()).of(export.battles) if texts else {}
+    write_battles(out, export.battles, said, private=not deidentified)
     left_out = f"{export.skips:,} skipped, {export.removed:,} removed"
     echo(f"{len(export.battles):,} votes; left out: {left_out}")
     if export.known:

@@ -35,13 +35,13 @@ _LEAST_HEADINGS = 4  # that are worth a table of contents
 _SAFE_TYPES = ("text/html", "image/png", NARROW_TYPE, "text/plain")
 _TAGS = {
     "div", "span", "table", "thead", "tbody", "tr", "th", "td", "p", "h3", "pre", "b", "i", "em",
-    "strong", "small", "br", "ul", "ol", "li", "code", "details", "summary",
+    "strong", "small", "br", "ul", "ol", "li", "code", "details", "summary", "img",
 }  # fmt: skip
 #: What a report has beside them: its headings, contents and figures.
-_PICTURE = r"data:image/png;base64,[A-Za-z0-9+/=\n]*"
+_PICTURE = r"data:image/(?:png|jpeg|svg\+xml);base64,[A-Za-z0-9+/=\n]*"
 _OF_A_REPORT: Mapping[str, set[str]] = {
     "a": {"href"}, "h1": set(), "h2": set(), "main": set(), "picture": set(),
-    "img": {"src", "alt", "width"}, "source": {"media", "srcset"},
+    "source": {"media", "srcset"},
 }  # fmt: skip
 
 
@@ -74,6 +74,7 @@ def clean_html(text: str, more: Mapping[str, set[str]] = MappingProxyType({})) -
         clean_content_tags={"script", "style", "title", "iframe", "object", "noscript"},
         attributes={
             "*": {"style", "class", "id", "title", "role", "aria-label"},
+            "img": {"src", "alt", "width"},
             "th": {"scope", "colspan", "rowspan"},
             "td": {"colspan", "rowspan", "headers"},
             **more,

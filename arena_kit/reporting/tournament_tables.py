@@ -8,6 +8,8 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battles.battle import A_WINS, B_WINS
+from arena_kit.battles.content import Conversation, numbered
+from arena_kit.battles.images import data_url
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, Prewarm, Spending, dollars
 from arena_kit.judging.pairs.pairing import Pairing
@@ -119,14 +121,29 @@ def _card(
     html = rendered(
         "example",
         title=f"{pair.dimension} · {pair.prompt_id} · {outcome}",
-        prompt=prompt.text,
+        prompt=_said(prompt.text),
         sides=[
-            (entrant, _cut(responses[entrant, pair.prompt_id].response_text))
+            (entrant, _said(responses[entrant, pair.prompt_id].response_text))
             for entrant in (pair.entrant_a, pair.entrant_b)
         ],
         verdicts=[(each.presentation.first, _verdict(each)) for each in judgment.verdicts],
     )
     return Shown(html, f"{pair.pair_id}: {outcome}")
+
+
+def _said(text: str) -> list[tuple[str, str, str]]:
+    """A text or, of a conversation, each part: who says it, its text, and a picture's address."""
+    if not isinstance(text, Conversation):
+        return [("", _cut(text), "")]
+    rows = []
+    for turn, message in numbered(text.messages):
+        for part in message.parts:
+            tool = f", tool call {part.name}" if part.kind == "tool_call" else ""
+            image = data_url(part.name, text.pictures[part.name]) if part.kind == "image" else ""
+            result = "" if part.result is None else f"\n→ {part.result}"
+            label = f"{message.role}{tool}, turn {turn}"
+            rows.append((label, _cut(f"{part.text}{result}"), image))
+    return rows
 
 
 def _cut(text: str) -> str:
@@ -220,8 +237,8 @@ def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
 
 
 def _ordered(pair: Stability) -> str:
-    ks = [f"{k:g}" for k, gap in zip(pair.ks, pair.gap, strict=True) if gap > 0]
-    return "at every K" if pair.ordered_everywhere else f"at K {', '.join(ks) or 'none'}"
+    ks = ", ".join(f"{k:g}" for k in pair.ordered_at)
+    return "at every K" if pair.ordered_everywhere else f"at K {ks or 'none'}"
 
 
 _FREE = Table([], empty="Nothing: the judge runs locally.")

@@ -11,6 +11,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.prompts import Prompt, read_prompts, read_responses
 from arena_kit.judging.verdicts.rendering import Rubric
@@ -138,6 +139,14 @@ class ArenaTexts:
             return None
         first, second = self.responses.get((left, prompt)), self.responses.get((right, prompt))
         return None if first is None or second is None else (self.prompts[prompt], first, second)
+
+    def of(self, log: BattleLog) -> dict[str, NDArray[np.object_]]:
+        """What was said in each battle, by column; None where it is gone."""
+        votes = [(b.question_id or "", b.model_a, b.model_b) for b in log.to_battles()]
+        sides = ([self.responses.get((v[n], v[0])) for v in votes] for n in (1, 2))
+        said = [[self.prompts.get(question) for question, *_ in votes], *sides]
+        names = ("prompt", "response_a", "response_b")
+        return {name: np.array(each, object) for name, each in zip(names, said, strict=True)}
 
     def digest_now(self, prompt: str, left: str, right: str) -> str | None:
         """The digest of what is shown now, None where it is gone."""

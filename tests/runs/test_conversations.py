@@ -10,6 +10,7 @@ import arena_kit as ak
 from arena_kit.battles.content import Conversation
 from arena_kit.judging.judges.base import ServiceError
 from arena_kit.judging.verdicts.records import Status
+from arena_kit.reporting.html import clean_html
 from arena_kit.runs.record.inputs import record_texts
 from arena_kit.site.reading import reading_of
 from tests.emulator import Emulator
@@ -92,11 +93,15 @@ def test_reasoning_is_kept_or_stripped_in_words(workspace: Path) -> None:
 
 
 def test_a_record_shows_conversations_alone(workspace: Path, service: Emulator) -> None:
-    """The record keeps the pictures: its texts are those of the tournament, its pages show them
-    without the names of files or entrants in them.
+    """The record keeps the pictures: its texts are those of the tournament, report and reader show
+    them without the names of files.
     """
     illustrated(workspace)
-    record = published(judgments_of("pilot", **PAID)).path
+    judgments = judgments_of("pilot", **PAID)
+    report = clean_html(judgments.examples().html)
+    assert report.count('src="data:image/png;base64,') >= 3
+    assert "assistant, tool call measure, turn 1" in report
+    record = published(judgments).path
     moved = shutil.move(record, workspace / "elsewhere")
     shutil.rmtree(workspace / "talks")
     log, texts = record_texts(moved)
