@@ -5,7 +5,7 @@ prune them, and make their site.
 import json
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,12 +18,12 @@ from arena_kit.cli import base as cli
 from arena_kit.cli import terminal
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS, method_class
-from arena_kit.files import DataError, read_json
+from arena_kit.files import DataError, read_json, write_csv
 from arena_kit.rating.base import RatingError
 from arena_kit.reporting.answer import FILE as ANSWER
 from arena_kit.reporting.board import FILE as BOARD
-from arena_kit.reporting.board import Board, rate
-from arena_kit.runs.record import exports, pruning
+from arena_kit.reporting.board import Board, BoardRow, MethodRating, rate
+from arena_kit.runs.record import pruning
 from arena_kit.runs.record.battles import battles_of, human_votes
 from arena_kit.runs.record.compare import compare_records
 from arena_kit.runs.record.record import find_root, open_record, runs_folder
@@ -32,6 +32,13 @@ from arena_kit.site.overview import overviews, reading, records_in
 from arena_kit.site.reading import reading_of
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
+#: Of the table of ratings; None is what the board does not say, and `interval` what made the 95 %
+#: interval, empty where there is none.
+_COLUMNS = (
+    "dimension", "model", "method", "settings", "rating", "ci_low", "ci_high", "interval",
+    "best_rank", "worst_rank", "n_battles",
+)  # fmt: skip
+_WAYS = ("joint", "anchored")  # of placing a model, beside the board that shows it
 _runs_dir = cli.runs_folder_option("Folder of the records")
 
 
@@ -176,7 +183,7 @@ def export(
         _export_battles(source, out, dimension, how)
         return
     rows = _ratings(source, dimension, methods, how)
-    exports.write_ratings_csv(out, rows)
+    write_csv(out, rows, _COLUMNS)
     cli.echo(f"{len(rows)} ratings: {out}")
 
 
@@ -191,7 +198,7 @@ def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRe
 
 def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
-) -> list[exports.RatingRow]:
+) -> list[dict[str, Any]]:
     """The ratings of a record or file."""
     if source.is_dir():
         if methods:
@@ -200,7 +207,7 @@ def _ratings(
         if not (source / BOARD).is_file():
             kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
             raise DataError(f"{source}: {kind}, without ratings")
-        rows = list(exports.rating_rows(Board.read(source)))
+        rows = list(_rating_rows(Board.read(source)))
         kept = [row for row in rows if dimension in (None, row["dimension"])]
         if not kept:
             found = ", ".join(sorted({row["dimension"] for row in rows} - {""})) or "none"
@@ -208,7 +215,41 @@ def _ratings(
         return kept
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
-    return [row for board in boards for row in exports.rating_rows(board)]
+    return [row for board in boards for row in _rating_rows(board)]
+
+
+def _rating_rows(board: Board) -> Iterator[dict[str, Any]]:
+    """The ratings of a board by its own method, then by each beside it: a row of `_COLUMNS` per
+    dimension, model and method.
+    """
+    for row in board.ratings:
+        best, worst = row.ranks or (None, None)
+        own = {"best_rank": best, "worst_rank": worst, "n_battles": row.n_battles}
+        yield _rating_row(row, row, board.method, board.settings) | own
+    for name, beside in board.beside.items():
+        method = f"placement-{name}" if name in _WAYS else beside.method
+        for row in board.ratings:
+            if figures := row.beside.get(name):
+                yield _rating_row(row, figures, method, beside.settings)
+
+
+def _rating_row(
+    row: BoardRow, figures: BoardRow | MethodRating, method: str, settings: Mapping[str, Any]
+) -> dict[str, Any]:
+    interval = "bootstrap, clustered by question"
+    if "interval" in settings:  # Bradley–Terry's
+        cluster = str(settings["cluster"]).replace("both", "question and, where known, voter")
+        interval = f"{settings['interval']}, clustered by {cluster}"
+    return dict.fromkeys(_COLUMNS) | {
+        "dimension": row.dimension,
+        "model": row.model,
+        "method": method,
+        "settings": json.dumps(dict(settings), sort_keys=True, allow_nan=False),
+        "rating": figures.rating,
+        "ci_low": figures.ci_low,
+        "ci_high": figures.ci_high,
+        "interval": "" if figures.ci_low is None else interval,
+    }
 
 
 def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:

@@ -237,8 +237,8 @@ def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
 
 
 def _ordered(pair: Stability) -> str:
-    ks = [f"{k:g}" for k, gap in zip(pair.ks, pair.gap, strict=True) if gap > 0]
-    return "at every K" if pair.ordered_everywhere else f"at K {', '.join(ks) or 'none'}"
+    ks = ", ".join(f"{k:g}" for k in pair.ordered_at)
+    return "at every K" if pair.ordered_everywhere else f"at K {ks or 'none'}"
 
 
 _FREE = Table([], empty="Nothing: the judge runs locally.")

@@ -72,6 +72,8 @@ def test_the_verdict_of_the_sweep_is_an_artifact(workspace: Path) -> None:
                 means = {name: each["mean"] for name, each in by_k[dimension][k].items()}
                 assert entry["gap"] == means[pair["above"]] - means[pair["below"]]
                 places.append(entry["gap"] > 0)
+            led = [float(k) for k, entry in pair["by_k"].items() if entry["gap"] > 0]
+            assert pair["smallest_ordered_k"] == min(led, default=None)
     assert found["order_depends_on_k"] == (not all(places))
     edited(workspace, judge__baseline__tie_margin=100)
     judgments = judgments_of("k_sweep", **SMALL)

@@ -256,7 +256,12 @@ class Stability(NamedTuple):
 
     @property
     def ordered_everywhere(self) -> bool:
-        return all(gap > 0 for gap in self.gap)
+        return len(self.ordered_at) == len(self.ks)
+
+    @property
+    def ordered_at(self) -> list[float]:
+        """Every K of the sweep at which `above` leads, the smallest first."""
+        return sorted(k for k, gap in zip(self.ks, self.gap, strict=True) if gap > 0)
 
 
 def neighbour_stability(sweep: Mapping[float, base.Ratings], k: float) -> list[Stability]:

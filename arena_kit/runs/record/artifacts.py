@@ -97,6 +97,7 @@ def _followed(pair: Stability, dimension: Dimension) -> dict[str, Any]:
         "above": pair.above,
         "below": pair.below,
         "ordered_at_every_k": pair.ordered_everywhere,
+        "smallest_ordered_k": next(iter(pair.ordered_at), None),
         "evidence": tournament_tables.evidence_state(pair, dimension),
         "by_k": {
             f"{k:g}": {
