@@ -6,7 +6,7 @@ import json
 import secrets
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
@@ -17,7 +17,7 @@ from arena_kit import __version__
 from arena_kit.files import DataError, read_json, read_text
 from arena_kit.judging.verdicts.rendering import escaped
 from arena_kit.reporting.board import FILE as BOARD
-from arena_kit.reporting.board import Board, BoardRow, Column, columns
+from arena_kit.reporting.board import Board, BoardRow, Column, Dimension, columns
 from arena_kit.reporting.html import on_a_site
 from arena_kit.reporting.tables import DASH, percent
 from arena_kit.site.overview import Overview
@@ -31,13 +31,22 @@ _ASSETS = ("site.css", "site.js")
 _CHUNK = 200_000  # characters of a file that is loaded on demand
 _OUTCOMES = ("model_a", "model_b", "tie", "both_bad", "inconsistent", "incomplete")
 _SVG_WIDTH, _SVG_MARGIN = 160, 6
+#: Columns of a board of one stratum.
+_OF_STRATA = ("rank", "model", "rating", "95% interval", "battles")
+_POOLED = (
+    "Ratings of a stratum shrink towards the overall rating (partial pooling); decided orders of "
+    "the whole board hold for all prompts."
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BoardView:
-    """One dimension of a board as a page shows it: sentences over its rows and notes under them."""
+    """One dimension of a board, or a stratum of it, as a page shows it: sentences over its rows and
+    notes under them.
+    """
 
     name: str
+    stratum: str = ""
     columns: Sequence[Column]
     rows: Sequence[BoardRow]
     sentences: Sequence[str]
@@ -62,18 +71,36 @@ def boards_of(record: Path) -> list[BoardView]:
         raise DataError(f"{record}: has no board")
     board = Board.read(record)
     shown = columns(board)
-    return [
-        BoardView(
-            name=each.name or board.title,
-            columns=shown,
-            rows=board.rows(each.name),
-            sentences=[*each.said, *([f"Not rated: {each.unrated}."] if each.unrated else [])]
-            if board.diagnostics
-            else [],
-            notes=[*each.notes, *board.notes] if board.diagnostics else [],
+    views = []
+    for each in board.dimensions:
+        why_not = [f"Not rated: {each.unrated}."] if each.unrated else []
+        views.append(
+            BoardView(
+                name=each.name or board.title,
+                columns=shown,
+                rows=board.rows(each.name),
+                sentences=[*each.said, *why_not] if board.diagnostics else [],
+                notes=[*each.notes, *board.notes] if board.diagnostics else [],
+            )
         )
-        for each in board.dimensions
-    ]
+        views += _by_stratum(each, views[-1]) if board.diagnostics else []
+    return views
+
+
+def _by_stratum(dimension: Dimension, whole: BoardView) -> Iterator[BoardView]:
+    """The boards of all strata of a dimension."""
+    shown = [column for column in whole.columns if column.label in _OF_STRATA]
+    for axis in dimension.strata:
+        for name, part in axis["boards"].items():
+            known = [row for row in part["ratings"] if row["n_battles"]]
+            first, *each = axis["sentences"]
+            said = [first, *(text for text, odd in zip(each, axis["deviations"], strict=True)
+                             if odd["stratum"] == name)]  # fmt: skip
+            rows = [BoardRow(rank=n, dimension=dimension.name, **row)
+                    for n, row in enumerate(known, 1)]  # fmt: skip
+            yield replace(whole, stratum=name, columns=shown, rows=rows,
+                          sentences=said,
+                          notes=[f"{part['n_questions']} prompts. {_POOLED}"])  # fmt: skip
 
 
 class Grid(NamedTuple):
@@ -105,6 +132,17 @@ class RunPage:
     def shown(self) -> bool:
         """Whether it has a page of its own."""
         return bool(self.boards or self.reading)
+
+    @property
+    def dimensions(self) -> list[str]:
+        """The names of its boards."""
+        return list(dict.fromkeys(board.name for board in self.boards))
+
+    @property
+    def strata(self) -> list[str]:
+        """The strata that have boards, after '' for all prompts; empty where none has."""
+        names = list(dict.fromkeys(board.stratum for board in self.boards))
+        return names if len(names) > 1 else []
 
     @property
     def models(self) -> list[str]:
@@ -146,7 +184,8 @@ def run_files(page: RunPage, nonce: str) -> dict[str, str]:
         links = {model: f"models/{slug(model)}.html" for model in page.models}
         made["index.html"] = _rendered("run", root="../", links=links, **shared)
     for model in page.models:
-        places = [(board, row) for board in page.boards for row in board.rows if row.model == model]
+        places = [(board, row) for board in page.boards for row in board.rows
+                  if row.model == model and not board.stratum]  # fmt: skip
         own = {"places": places, "tables": page.opponents.get(model, ()), "model": model}
         made[f"models/{slug(model)}.html"] = _rendered("model", root="../../", **own, **shared)
     if page.reading:

@@ -168,9 +168,15 @@ def test_every_link_leads_somewhere(site: Path, record: Path, tmp_path: Path) ->
 
 
 def test_boards_are_those_of_the_records(workspace_of_runs: Path) -> None:
-    """A page has a board per dimension with the record's rows; the placed model is marked."""
+    """A page has a board per dimension with the record's rows, and one per stratum of it; the
+    placed model is marked.
+    """
     runs = workspace_of_runs / "runs"
-    board, views = Board.read(runs / "pilot"), boards_of(runs / "pilot")
+    board, every = Board.read(runs / "pilot"), boards_of(runs / "pilot")
+    views = [view for view in every if not view.stratum]
+    for view in (each for each in every if each.stratum):
+        part = board[view.name].strata[0]["boards"][view.stratum]["ratings"]
+        assert [row.rating for row in view.rows] == [row["rating"] for row in part]
     assert [view.name for view in views] == ["factuality", "calibration", "clinical_utility"]
     for view in views:
         assert view.rows == board.rows(view.name)

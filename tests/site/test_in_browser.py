@@ -83,7 +83,9 @@ def test_a_run_is_read_in_a_cell(page: Browser, workspace_of_runs: Path, tmp_pat
 
 
 def test_a_way_through_the_site(page: Browser, site: Path) -> None:
-    """From the first page by clicks to a board, another dimension, a model and its battles."""
+    """From the first page by clicks to a board, another dimension, a stratum of it, a model and its
+    battles.
+    """
     page.size(390)
     page.go(site / "index.html")
     page.click('a[href="pilot/index.html"]')
@@ -92,6 +94,11 @@ def test_a_way_through_the_site(page: Browser, site: Path) -> None:
     page.click("#switch label:nth-of-type(2)")
     page.until(f"{DIMENSION} === 'calibration'")
     assert page.run("location.hash") == "#dimension=calibration"
+    page.click("#strata label:nth-of-type(2)")
+    page.until(f"{DIMENSION} === 'calibration, open_recall'")
+    assert page.run("location.hash") == "#dimension=calibration&stratum=open_recall"
+    page.click("#strata label:nth-of-type(1)")
+    page.until(f"{DIMENSION} === 'calibration'")
     page.click("section:not([hidden]) thead th:nth-child(2) button")
     assert page.text("#sorted") == "Sorted by model, ascending"
     assert page.overflow() <= 0

@@ -1,4 +1,4 @@
-// Sorting, the dimension switch and the battle reader. Texts of models come as HTML that was
+// Sorting, the switches of a board and the battle reader. Texts of models come as HTML that was
 // cleaned when the site was made (`safe` below); everything else is set as text.
 "use strict";
 
@@ -65,26 +65,36 @@
     return up ? order : -order;
   }
 
-  // Dimensions of a board
+  // Dimensions and strata of a board
 
-  function switchable(field) {
-    const radios = [...field.querySelectorAll("input")];
-    const show = (name) => {
-      for (const section of document.querySelectorAll("[data-dimension]")) {
-        section.hidden = section.dataset.dimension !== name;
-      }
+  function switchable(fields) {
+    const sections = [...document.querySelectorAll("[data-dimension]")];
+    const show = (chosen) => {
+      const name = chosen.dimension ?? sections[0].dataset.dimension;
+      const own = sections.filter((each) => each.dataset.dimension === name);
+      const wanted = own.find((each) => each.dataset.stratum === (chosen.stratum ?? ""));
+      for (const section of sections) section.hidden = section !== (wanted || own[0]);
     };
+    const chosen = () => Object.fromEntries(fields.map((field) => {
+      const radio = field.querySelector("input:checked");
+      return [radio.name, radio.value];
+    }));
     const follow = () => {
-      const wanted = state().get("dimension");
-      const radio = radios.find((each) => each.value === wanted) || radios[0];
-      radio.checked = true;
-      show(radio.value);
+      for (const field of fields) {
+        const radios = [...field.querySelectorAll("input")];
+        const wanted = state().get(radios[0].name);
+        (radios.find((each) => each.value === wanted) || radios[0]).checked = true;
+        field.hidden = false;
+      }
+      show(chosen());
     };
-    field.addEventListener("change", (event) => {
-      move(`#${new URLSearchParams({ dimension: event.target.value })}`);
-    });
+    for (const field of fields) {
+      field.addEventListener("change", () => {
+        const known = Object.entries(chosen()).filter(([, value]) => value);
+        move(`#${new URLSearchParams(known)}`);
+      });
+    }
     window.addEventListener("hashchange", () => isState() && follow());
-    field.hidden = false;
     follow();
   }
 
@@ -364,6 +374,7 @@
   }
 
   document.querySelectorAll("[data-sortable]").forEach(sortable);
-  if ($("switch")) switchable($("switch"));
+  const fields = [$("switch"), $("strata")].filter((field) => field);
+  if (fields.length) switchable(fields);
   if (window.arenaKitBattles) reader(window.arenaKitBattles);
 })();
