@@ -35,6 +35,8 @@ _NAME = re.compile(r"[0-9a-f]{64}\.(?:png|jpg|svg)")
 NAMES = re.compile(_NAME.pattern.encode())
 #: A picture costs a token for each square of so many pixels (platform.claude.com, vision, 2026).
 _PATCH = 28
+#: The most bytes (5 MB in base64) and pixels of an edge that services take of a picture.
+_MOST_SENT, _MOST_EDGE = 3_900_000, 8000
 _SVG = "{http://www.w3.org/2000/svg}"
 #: Elements of SVG that draw; none of them runs, embeds or fetches anything.
 _DRAWN = {
@@ -115,11 +117,15 @@ def scaled(name: str, source: Path | bytes, edge: int) -> tuple[str, bytes]:
     """The media type and the content of a picture for a judge, none of its edges longer than
     `edge` pixels; 0 leaves it as it is.
     """
-    content = picture_bytes(name, source)
+    content, limit = picture_bytes(name, source), edge
     with _opened(BytesIO(content), name) as image:
-        if edge and max(image.size) > edge:
-            image.thumbnail((edge, edge))
-            content = _encoded(image, name[65:])
+        if not edge and (max(image.size) > _MOST_EDGE or len(content) > _MOST_SENT):
+            size = f"{len(content):,} bytes and {image.width} × {image.height} pixels"
+            allowed = f"{_MOST_SENT:,} bytes and edges of {_MOST_EDGE} pixels"
+            raise DataError(f"picture {name} has {size}; judges take {allowed}: set image_edge")
+        while edge and (max(image.size) > edge or len(content) > _MOST_SENT):
+            image.thumbnail((limit, limit))
+            content, limit = _encoded(image, name[65:]), limit * 3 // 4
     return MEDIA_TYPES[name[65:]], content
 
 
