@@ -61,10 +61,10 @@ centred on the mean. Elo's own target is its average rating over all samples."""
 #: What a row of the table says, whose intervals it shows, and whether these are held against the
 #: average rating of all samples (what the method itself aims at) instead of the truth.
 METHODS = (
-    ("Bradley–Terry, sandwich by question (default)", "sandwich by question", False),
+    ("Bradley–Terry, jackknife by question (default)", "sandwich by question", False),
     ("the same with half a win added to every pair", "sandwich, prior always", False),
     ("Bradley–Terry, bootstrap by question, percentile", "percentile by question", False),
-    ("Bradley–Terry, sandwich by battle", "sandwich by battle", False),
+    ("Bradley–Terry, jackknife by battle", "sandwich by battle", False),
     ("Bradley–Terry, bootstrap by battle, percentile", "percentile by battle", False),
     ("Permutation Elo, mean ± 1.96 order SEM", "order SEM", False),
     ("the same, against Elo's own target", "order SEM", True),

@@ -35,6 +35,10 @@ _NAME = re.compile(r"[0-9a-f]{64}\.(?:png|jpg|svg)")
 NAMES = re.compile(_NAME.pattern.encode())
 #: A picture costs a token for each square of so many pixels (platform.claude.com, vision, 2026).
 _PATCH = 28
+#: The most bytes (5 MB in base64) and pixels of an edge that services take of a picture.
+_MOST_SENT, _MOST_EDGE = 3_900_000, 8000
+#: The longest edge of a picture on a page, in pixels.
+_SHOWN_EDGE = 1568
 _SVG = "{http://www.w3.org/2000/svg}"
 #: Elements of SVG that draw; none of them runs, embeds or fetches anything.
 _DRAWN = {
@@ -78,13 +82,6 @@ class PictureFiles(Pictures):
         raise DataError(f"picture {name} is missing; expected it in {places[0].parent}")
 
 
-class Unread(Pictures):
-    """Pictures that nobody looks at: none is read."""
-
-    def __call__(self, reference: str) -> str:
-        return reference
-
-
 def write_pictures(folder: Path, texts: Iterable[str | None]) -> None:
     """Write the pictures of conversations to `images/` of a folder."""
     for text in texts:
@@ -103,23 +100,31 @@ def picture_bytes(name: str, source: Path | bytes) -> bytes:
     return content
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def data_url(name: str, source: Path | bytes) -> str:
-    """A picture as an address that holds it, with neither metadata nor its file's name."""
+    """A picture for people as an address that holds it, with neither metadata nor its file's name;
+    a large one is scaled.
+    """
     clean, content = _made_safe(picture_bytes(name, source), name)
+    if not clean.endswith(".svg"):
+        content = scaled(clean, content, _SHOWN_EDGE)[1]
     return f"data:{MEDIA_TYPES[clean[65:]]};base64,{base64.b64encode(content).decode()}"
 
 
-@lru_cache(maxsize=1024)
+@lru_cache(maxsize=128)
 def scaled(name: str, source: Path | bytes, edge: int) -> tuple[str, bytes]:
     """The media type and the content of a picture for a judge, none of its edges longer than
     `edge` pixels; 0 leaves it as it is.
     """
-    content = picture_bytes(name, source)
+    content, limit = picture_bytes(name, source), edge
     with _opened(BytesIO(content), name) as image:
-        if edge and max(image.size) > edge:
-            image.thumbnail((edge, edge))
-            content = _encoded(image, name[65:])
+        if not edge and (max(image.size) > _MOST_EDGE or len(content) > _MOST_SENT):
+            size = f"{len(content):,} bytes and {image.width} × {image.height} pixels"
+            allowed = f"{_MOST_SENT:,} bytes and edges of {_MOST_EDGE} pixels"
+            raise DataError(f"picture {name} has {size}; judges take {allowed}: set image_edge")
+        while edge and (max(image.size) > edge or len(content) > _MOST_SENT):
+            image.thumbnail((limit, limit))
+            content, limit = _encoded(image, name[65:]), limit * 3 // 4
     return MEDIA_TYPES[name[65:]], content
 
 

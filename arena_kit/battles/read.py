@@ -35,7 +35,7 @@ from arena_kit.battles.battle import (
 )
 from arena_kit.battles.cells import Hashes
 from arena_kit.battles.content import Conversation, Kind, Pictures, read_cell, spoken, turns_of
-from arena_kit.battles.images import PictureFiles, Unread
+from arena_kit.battles.images import PictureFiles
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Ints, Labels, Strings
 from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
@@ -591,7 +591,7 @@ def _covariates(
         )
     if rest:
         cells = {text: _values(con, f"coalesce({text}, '')") for text in RESPONSES}
-        said = (_contents(each, name, Unread)[0] for name, each in cells.items())
+        said = (_contents(each, name, Pictures)[0] for name, each in cells.items())
         styles = style_differences(*([text or "" for text in texts] for texts in said))
         given |= {name: styles[name] for name in rest}
     return {name: given[name] for name in names}

@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
-from math import nan
 
 import numpy as np
 from matplotlib.figure import Figure
@@ -17,7 +16,8 @@ from arena_kit.rating.with_judge.hybrid import HybridRatings
 from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting import hybrid
-from arena_kit.reporting.tables import Table, facts, interval_text, percent, probability, ranks_text
+from arena_kit.reporting.board import board_of
+from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
 from arena_kit.reporting.tournament_tables import forecast_rows
 
 
@@ -43,31 +43,13 @@ def caution(placed: Placed) -> str:
 
 def board(placed: Placed, note: str = "") -> Table:
     """The leaderboard of the joint fit, the placed model marked; `note` is about the votes."""
-    shown = placed.shown
-    ranges = claims.rank_ranges(shown)
-    at_once = "Rank ranges hold for all models at once"
-    own = ranks_text(claims.single_rank_ranges(shown)[placed.model])
-    alone = f"{at_once}; for {placed.model} alone: {own}."
-    row = claims.above(shown)[shown.models.index(placed.model)]
-    ahead = dict(zip(shown.models, row, strict=True)) | {placed.model: nan}
-    rows = [
-        {
-            "rank": rank,
-            "model": each.model,
-            "rating": f"{each.rating:.0f}",
-            "95% interval": interval_text(each),
-            "rank range": ranks_text(ranges[each.model]),
-            f"P({placed.model} above)": probability(ahead[each.model]),
-            "battles": each.n_battles,
-            "rated by": "judge" if each.model == placed.model else "people",
-        }
-        for rank, each in enumerate(shown.ratings, 1)
-    ]
-    return Table(
-        rows,
-        "placement",
-        title=f"{placed.model} among models with human votes, {heading(placed)}",
-        marked=placed.joint.order.index(placed.model),
+    shown, model = placed.shown, placed.model
+    own = ranks_text(claims.single_rank_ranges(shown)[model])
+    alone = f"Rank ranges hold for all models at once; for {model} alone: {own}."
+    return replace(
+        board_of({"": shown}).table(),
+        title=f"{model} among models with human votes, {heading(placed)}",
+        marked=shown.order.index(model),
         notes=[caution(placed), alone, *([f"Human votes: {note}."] if note else [])],
     )
 

@@ -1,6 +1,7 @@
 """Pictures of a study. Titles ask the question that the picture answers."""
 
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.power import Effect
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting.board import Board
 from arena_kit.reporting.tables import probability
@@ -169,6 +171,35 @@ def learning_curve(
     ax.set(xlabel="prompts (dotted: expected)", ylabel="median width of intervals",
            xlim=(0, None), ylim=(0, None))  # fmt: skip
     fig.legend_below(figure, columns=1)
+    return figure
+
+
+@fig.plot(
+    "power",
+    "Power to decide each adjacent pair, named beforehand, by number of new prompts, per dimension",
+)
+def power_curves(fits: Mapping[str, Ratings]) -> Figure:
+    """The power of a new study whose claim is the order of two neighbours, the best first."""
+    title = "How many new prompts would decide a claim named beforehand?"
+    figure, axes = fig.panels_of(9, 3.4, len(fits), title)
+    sizes = np.unique(np.geomspace(30, 3000, 30).astype(int)).tolist()
+    for ax, (dimension, rated) in zip(axes, fits.items(), strict=True):
+        order = [row.model for row in rated.ratings if row.placed]
+        share = 1 - (1 - claims.level(claims.looks(rated))) / 2
+        for (above, below), colour in zip(pairwise(order), fig.HUES, strict=False):
+            effect = Effect.of(rated, above, below)
+            name = f"{fig.shown_name(above)} above {fig.shown_name(below)}"
+            chance = [effect.power(n, share) for n in sizes]
+            ax.plot(sizes, chance, color=colour, label=name)
+        ax.axhline(0.8, color=fig.LINE, linewidth=1, zorder=0.5)
+        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.set(xscale="log", xticks=[30, 100, 300, 1000, 3000], ylim=(0, 1.02))
+        ax.set_xticklabels(["30", "100", "300", "1,000", "3,000"])
+        ax.minorticks_off()
+        ax.set_title(dimension, loc="left")
+        if len(order) > 1:
+            ax.legend(fontsize=8, edgecolor="none", framealpha=0.8)
+    fig.label_below(axes, "new prompts (line: 80% power)")
     return figure
 
 

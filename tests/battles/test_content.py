@@ -239,6 +239,34 @@ def test_our_own_files_name_pictures_by_their_hash(tmp_path: Path) -> None:
         picture_bytes(name, prompt.text.pictures[name])
 
 
+@pytest.mark.parametrize(
+    ("size", "edge", "sent", "tokens"),
+    [((300, 200), 1568, (300, 200), 11 * 8), ((3136, 1568), 1568, (1568, 784), 56 * 28),
+     ((300, 200), 0, (300, 200), 11 * 8)],
+)  # fmt: skip
+def test_pictures_are_scaled_to_what_judges_take(
+    size: tuple[int, int], edge: int, sent: tuple[int, int], tokens: int
+) -> None:
+    """The longest edge is the setting's, and a token is a square of 28 pixels."""
+    content = drawn("PNG", size)
+    name = f"{hashlib.sha256(content).hexdigest()}.png"
+    media, shown = images.scaled(name, content, edge)
+    assert (media, Image.open(BytesIO(shown)).size) == ("image/png", sent)
+    assert images.picture_tokens(content, edge) == tokens
+
+
+def test_pictures_of_many_bytes_are_scaled_further(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Until they fit; without a setting that allows it they are refused in a sentence."""
+    noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
+    Image.fromarray(noise).save(out := BytesIO(), "PNG")
+    name = f"{hashlib.sha256(out.getvalue()).hexdigest()}.png"
+    monkeypatch.setattr(images, "_MOST_SENT", 100_000)
+    _, shown = images.scaled(name, out.getvalue(), 400)
+    assert len(shown) <= 100_000
+    with pytest.raises(DataError, match=r"judges take 100,000 bytes and edges .*: set image_edge"):
+        images.scaled(name, out.getvalue(), 0)
+
+
 # Import, record, reader and export
 
 STORE = PictureFiles(Path("x"))

@@ -18,10 +18,11 @@ import duckdb
 import numpy as np
 import pytest
 from click.testing import CliRunner
+from PIL import Image
 
 from arena_kit import Columns, read_battles, write_battles
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.content import Pictures, made_content
+from arena_kit.battles.content import Conversation, Pictures, made_content, spoken
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import LeftOutWarning, read_battle_texts
 from arena_kit.battles.readers.formats import FORMATS, format_of
@@ -640,6 +641,23 @@ def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
     log = read_battles(written(tmp_path / "v.parquet", VOTES_100K), covariates=["length"])
     assert log.covariates is not None
     assert log.covariates["length"].tolist() == [pytest.approx(-1 / 5)]
+
+
+def test_a_chat_is_read_with_what_was_said_before(tmp_path: Path) -> None:
+    """In Open WebUI's tree the prompt is all from the first message on, with its pictures."""
+    Image.new("RGB", (3, 3)).save(tmp_path / "house.png")
+    start = {
+        "s0": {"id": "s0", "role": "user", "content": "Look.", "files": [{"url": "house.png"}]},
+        "s1": {"id": "s1", "parentId": "s0", "role": "assistant", "content": "A house."},
+    }
+    chat = start | CHAT | {"u1": CHAT["u1"] | {"parentId": "s1"}}
+    row = feedback(1, ["y"], snapshot={"chat": {"chat": {"history": {"messages": chat}}}})
+    _, texts = read_battle_texts(written(tmp_path / "feedback.json", [row]))
+    prompt = texts.prompt[0]
+    assert isinstance(prompt, Conversation)
+    assert [message.role for message in prompt.messages] == ["user", "assistant", "user"]
+    assert [part.kind for part in prompt.messages[0].parts] == ["text", "image"]
+    assert (spoken(prompt), texts.response_b[0]) == ("A house.", "No idea.")
 
 
 def test_judges_and_shares_are_as_far_as_they_are_known(tmp_path: Path) -> None:

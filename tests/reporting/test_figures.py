@@ -27,6 +27,7 @@ PLOTS: dict[str, Callable[[], Plot]] = {
     "forest": BOARD.plot,
     "winrates": lambda: tournament_plots.winrates(BATTLES, BOARD),
     "above": BOARD.plot_pairs,
+    "power": lambda: tournament_plots.power_curves(BOARD.fits["bradley_terry"]),
 }
 #: A figure has 100 pixels per inch of a page; a phone of 390 leaves 360 for it.
 PIXELS, ROOM = 100, 360
@@ -74,3 +75,12 @@ def test_a_long_name_is_shortened_in_the_middle() -> None:
     assert len(long) <= 44
     assert long.startswith("begins")
     assert long.endswith("ends")
+
+
+def test_power_grows_with_the_study() -> None:
+    """A line for each of the first six adjacent pairs, which only rises."""
+    for ax in PLOTS["power"]().figure.axes:
+        *lines, level = ax.lines
+        assert len(lines) == min(6, len(NAMES) - 1)
+        assert all(np.all(np.diff(line.get_ydata()) >= 0) for line in lines)
+        assert set(level.get_ydata()) == {0.8}

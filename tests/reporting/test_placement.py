@@ -16,7 +16,7 @@ from arena_kit.rating.with_judge.placement import Placed, Placement
 from arena_kit.reporting import placement
 from arena_kit.reporting.board import board_of
 from arena_kit.reporting.figures import Plot, shown_name
-from arena_kit.reporting.tables import probability, ranks_text
+from arena_kit.reporting.tables import ranks_text
 from tests.samples import HOSTILE, NEW, World, judged, steps, won
 from tests.samples import log_of as log
 
@@ -50,17 +50,10 @@ def test_the_leaderboard_of_a_placement(tmp_path: Path) -> None:
     placed = placed_among("ann", "bob", "cy", NEW)
     shown, joint = placement.board(placed, "cast in 2023"), placed.joint
     ranges = claims.rank_ranges(joint)
-    chance = dict(zip(joint.models, claims.above(joint)[joint.models.index(NEW)], strict=True))
-    assert shown.rows == [
-        {
-            "rank": n, "model": each.model, "rating": f"{each.rating:.0f}",
-            "95% interval": f"{each.ci_low:.0f} to {each.ci_high:.0f}",
-            "rank range": ranks_text(ranges[each.model]),
-            f"P({NEW} above)": "–" if each.model == NEW else probability(chance[each.model]),
-            "battles": each.n_battles, "rated by": "judge" if each.model == NEW else "people",
-        }
-        for n, each in enumerate(joint.ratings, 1)
-    ]  # fmt: skip
+    for row, each in zip(shown.rows, joint.ratings, strict=True):
+        span = f"{each.ci_low:.0f} to {each.ci_high:.0f}"
+        told = [row[name] for name in ("model", "rating", "95% interval", "rank range")]
+        assert told == [each.model, f"{each.rating:.0f}", span, ranks_text(ranges[each.model])]
     assert shown.marked == joint.order.index(NEW)
     alone = ranks_text(claims.single_rank_ranges(joint)[NEW])
     assert f"hold for all models at once; for {NEW} alone: {alone}." in shown.text
@@ -120,7 +113,6 @@ def test_few_verdicts(tmp_path: Path) -> None:
     placed = placed_among("ann", "bob", "cy", NEW, n=8)
     assert placed.joint[NEW].ci_low is None
     assert [row_of(placed)[name] for name in ("95% interval", "rank range")] == ["–", "–"]
-    assert {row[f"P({NEW} above)"] for row in placement.board(placed).rows} == {"–"}
     assert "nan" not in placement.ways(placed).html
     assert "(– on its own," in placement.brief(placed)[0]
     assert drawn(placement.forest(placed), tmp_path).startswith(b"\x89PNG")

@@ -135,13 +135,17 @@ def keep_inputs(record: Record, files: dict[str, Path], how: settings.Keeping = 
 
 
 def _pictures(files: Iterable[Path]) -> dict[str, Path]:
-    """The pictures that files name and that lie beside them, under the names of a record."""
+    """The pictures that files name and that lie beside them, under the names of a record; beside a
+    Parquet file, which is compressed, all of them.
+    """
     found: dict[str, Path] = {}
     for file in files:
         content = gzip.decompress(_read(file)) if file.suffix == ".gz" else _read(file)
-        for name in {match.decode() for match in images.NAMES.findall(content)}:
-            beside = [folder / images.FOLDER / name for folder in (file.parent, *file.parents[1:2])]
-            found |= {f"{images.FOLDER}/{name}": path for path in beside if path.is_file()}
+        named = {*images.NAMES.findall(content)}
+        for folder in (file.parent, *file.parents[1:2]):
+            there = [path for path in (folder / images.FOLDER).glob("*.*") if path.is_file()]
+            wanted = (p for p in there if p.name.encode() in named or file.suffix == ".parquet")
+            found |= {f"{images.FOLDER}/{path.name}": path for path in wanted}
     return found
 
 

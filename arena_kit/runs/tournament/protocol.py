@@ -61,7 +61,10 @@ def fixed(manifest: Mapping[str, Any]) -> dict[str, Any]:
     tournament, parameters = manifest["tournament"], manifest["parameters"]
     judge, analysis = tournament["judge"], manifest["analysis"]
     made = tournament["generate"]
+    turns = {n: each["turn"] for n, each in tournament["dimensions"].items() if each.get("turn")}
+    shown = {"turns": turns, "reasoning": judge.get("reasoning") == "strip" and "strip"}
     return {
+        **{name: value for name, value in shown.items() if value},
         "notebook": manifest["mode"],
         "prompts": manifest["prompt_set"]["sha256"],
         "sampling": {name: parameters.get(name) for name in _SAMPLING}
