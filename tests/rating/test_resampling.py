@@ -14,7 +14,6 @@ from scipy.stats import t as student_t
 
 from arena_kit.rating import compiled, resampling
 from arena_kit.rating.critical_values import normal_score, span_scores, t_score, widening
-from arena_kit.rating.elo.method import _down_to
 from arena_kit.rating.resampling import RESAMPLES, Games, PoissonWeights, split_seed
 from tests import naive
 
@@ -113,9 +112,6 @@ def test_interval_by_hand() -> None:
     )
     left = resampling.denoised(replicates, spread).var(axis=0) / replicates.var(axis=0)
     np.testing.assert_allclose(left, 2 * np.sqrt(2 / 100))
-    holds = {1.0: True, 2.0: False, 4.0: True, 8.0: True, 16.0: False}
-    assert _down_to(holds, 8.0) == 4.0
-    assert _down_to(holds, 16.0) is None
     assert float(widening(9)) == pytest.approx(2.262157 / 1.959964 * np.sqrt(10 / 9), rel=1e-6)
     assert float(widening(np.inf)) == 1.0
 
