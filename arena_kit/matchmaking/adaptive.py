@@ -150,7 +150,7 @@ class AdaptiveRounds:
     margin: NonNegative = 0.0
     first_share: Annotated[float, Field(gt=0, le=1)] = 0.05
     round_share: Annotated[float, Field(gt=0, le=1)] = 0.03
-    hopeless_below: Annotated[float, Field(ge=0, lt=1)] = 0.1
+    hopeless_below: Annotated[float, Field(ge=0, lt=1)] = 0.12
     seed: Annotated[int, Field(ge=0)] = 0
 
     def first(self, table: Table) -> Calls:
