@@ -420,7 +420,8 @@ def _deviation_text(each: Deviation) -> str:
     side = "higher" if each.points > 0 else "lower"
     return (
         f"{each.model} is rated {side} on {each.stratum} than on the other strata: "
-        f"{each.points:+.0f} points (95 % interval {each.low:+.0f} to {each.high:+.0f})."
+        f"{each.points:+.0f} points (simultaneous 95 % interval {each.low:+.0f} to "
+        f"{each.high:+.0f})."
     )
 
 
