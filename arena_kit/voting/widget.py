@@ -192,9 +192,10 @@ def _heading(texts: ArenaTexts, question: str) -> str:
 
 
 def _card(title: str, text: str) -> str:
-    """A text with its title; Markdown becomes safe HTML."""
-    heading = f'<style>.zoom img {{max-width: 100%}}</style><h4 style="margin: 6px 0">{title}</h4>'
-    return f'<section style="{_CARD}">{heading}{safe_html(text)}</section>'
+    """A text with its title; Markdown becomes safe HTML, and pictures fit."""
+    heading = f'<h4 style="margin: 6px 0">{title}</h4>'
+    shown = safe_html(text).replace("<img ", '<img style="max-width: 100%" ')
+    return f'<section style="{_CARD}">{heading}{shown}</section>'
 
 
 def _button(label: str, key: str) -> Any:

@@ -167,8 +167,10 @@ def test_what_errors_explain_is_no_spread() -> None:
     """Equal models have hardly a spread, models far apart nearly that of their ratings."""
     rows = [row for a, b in combinations("abcde", 2) for row in won(a, b, 100, 100)]
     assert claims.spread(BradleyTerry()(log_of(rows))).deviation < 40
+    assert power.true_variance(BradleyTerry()(log_of(rows))) == 0
     rated = BradleyTerry()(log_of(won("a", "b", 400, 100) + won("b", "c", 400, 100)))
     assert claims.spread(rated).deviation == pytest.approx(rated.values().std(ddof=1), rel=0.1)
+    assert power.true_variance(rated) == pytest.approx(rated.values().var(ddof=1), rel=0.1)
 
 
 @pytest.mark.parametrize("setting", SETTINGS[1:2], ids=lambda each: each.title)

@@ -228,9 +228,8 @@ def _growth(
 def variance_now(ratings: Ratings, at: tuple[int, int]) -> float:
     """The variance of a gap, by the standard error that gives its deviate."""
     size, df, score = (abs(float(of(ratings)[at])) for of in (_gap, _freedom, deviates))
-    return (
-        float(size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]) ** 2
-    )
+    error = size / float(t_score(score, df)) if score and size else gap_errors(ratings)[at]
+    return float(error) ** 2
 
 
 def _further(n: int, times: float | None) -> int | None:

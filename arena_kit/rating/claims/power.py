@@ -391,6 +391,14 @@ def gap_variance(matrix: Floats, i: int, j: int) -> float:
     return float(matrix[i, i] + matrix[j, j] - matrix[i, j] - matrix[j, i])
 
 
+def true_variance(ratings: Ratings) -> float:
+    """How far apart models are in truth, as a variance: that of the ratings, less their errors'."""
+    center = np.array([row.rating for row in ratings.ratings])
+    given = [row.extra["se"] for row in ratings.ratings]
+    squared = np.array([each for each in given if each is not None]) ** 2
+    return max(0.0, float(center.var(ddof=1) - squared.mean())) if len(squared) else 0.0
+
+
 def connected(met: Floats) -> bool:
     """Whether a chain of meetings joins all models."""
     return len(np.unique(components(len(met), *np.nonzero(met)))) == 1

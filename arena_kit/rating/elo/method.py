@@ -15,6 +15,7 @@ from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import stretched
 from arena_kit.rating.claims import claims
+from arena_kit.rating.claims.power import true_variance
 from arena_kit.rating.critical_values import normal_cdf, widening
 from arena_kit.rating.elo.replay import EloRule, Engine, engine_for, replay_in_order, replay_orders
 
@@ -209,7 +210,7 @@ def holding(elo: base.Ratings, strengths: base.Ratings) -> Floats:
     rows = [(elo[model], strengths[model]) for model in elo.models]
     figures = [(e.ci_low, e.ci_high, s.rating, s.extra["se"]) for e, s in rows]
     low, high, center, error = np.array(figures, float).T  # None becomes NaN
-    start, spread = center.mean(), claims.spread(strengths).deviation ** 2
+    start, spread = center.mean(), true_variance(strengths)
     kept = spread / (spread + error**2)
     expected, deviation = start + kept * (center - start), np.sqrt(kept) * error
     deviation = np.where(deviation > 0, deviation, np.nan)
