@@ -5,9 +5,10 @@ prune them, and make their site.
 import json
 import os
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import click
 
@@ -18,12 +19,12 @@ from arena_kit.cli import base as cli
 from arena_kit.cli import terminal
 from arena_kit.cli.imports import HowToRead, reading_options
 from arena_kit.cli.rate import METHODS, method_class
-from arena_kit.files import DataError, read_json, write_csv
+from arena_kit.files import DataError, read_json
 from arena_kit.rating.base import RatingError
 from arena_kit.reporting.answer import FILE as ANSWER
 from arena_kit.reporting.board import FILE as BOARD
-from arena_kit.reporting.board import Board, BoardRow, MethodRating, rate
-from arena_kit.runs.record import pruning
+from arena_kit.reporting.board import Board, rate
+from arena_kit.runs.record import exports, pruning
 from arena_kit.runs.record.battles import battles_of, human_votes
 from arena_kit.runs.record.compare import compare_records
 from arena_kit.runs.record.record import find_root, open_record, runs_folder
@@ -32,13 +33,7 @@ from arena_kit.site.overview import overviews, reading, records_in
 from arena_kit.site.reading import reading_of
 
 _SHOWN = ("first", "winner", "winning_entrant", "justification")
-#: Of the table of ratings; None is what the board does not say, and `interval` what made the 95 %
-#: interval, empty where there is none.
-_COLUMNS = (
-    "dimension", "model", "method", "settings", "rating", "ci_low", "ci_high", "interval",
-    "best_rank", "worst_rank", "n_battles",
-)  # fmt: skip
-_WAYS = ("joint", "anchored")  # of placing a model, beside the board that shows it
+_RELATIONSHIPS = get_args(exports.Relationship)
 _runs_dir = cli.runs_folder_option("Folder of the records")
 
 
@@ -158,14 +153,22 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
 
 @runs.command()
 @click.argument("source", type=click.Path(path_type=Path, exists=True))
-@click.option("--to", "target", required=True, type=click.Choice(["fastchat", "csv"]),
+@click.option("--to", "target", required=True,
+              type=click.Choice(["fastchat", "every-eval-ever", "csv"]),
               help="fastchat: battles, as FastChat and arena-rank read them; csv: all ratings in "
-              "one table.")  # fmt: skip
-@click.option("--out", required=True, type=cli.PATH, help="File to write.")
+              "one table; every-eval-ever: a document per model.")  # fmt: skip
+@click.option("--out", required=True, type=cli.PATH,
+              help="File to write; for every-eval-ever, a folder.")  # fmt: skip
 @click.option("--dimension", help="Only this dimension.")
 @click.option("--method", "methods", multiple=True, type=click.Choice(list(METHODS)),
               help="How the battles of a file become ratings; may be repeated (default: "
               "bradley-terry). A record has its own.")  # fmt: skip
+@click.option("--organization", default="",
+              help="For every-eval-ever: who publishes these ratings.")  # fmt: skip
+@click.option("--relationship", type=click.Choice(_RELATIONSHIPS),
+              help="For every-eval-ever: that organization's relation to the models.")  # fmt: skip
+@click.option("--developer", "developers", multiple=True, metavar="[MODEL=]NAME",
+              help="For every-eval-ever: developer of models whose names lack one.")  # fmt: skip
 @reading_options
 def export(
     source: Path,
@@ -173,6 +176,9 @@ def export(
     out: Path,
     dimension: str | None,
     methods: tuple[str, ...],
+    organization: str,
+    relationship: exports.Relationship | None,
+    developers: tuple[str, ...],
     how: HowToRead,
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
@@ -182,9 +188,26 @@ def export(
     if target == "fastchat":
         _export_battles(source, out, dimension, how)
         return
-    rows = _ratings(source, dimension, methods, how)
-    write_csv(out, rows, _COLUMNS)
-    cli.echo(f"{len(rows)} ratings: {out}")
+    if target == "every-eval-ever" and not (organization and relationship):
+        raise DataError(
+            "every-eval-ever needs --organization (who publishes these ratings) and "
+            f"--relationship ({', '.join(_RELATIONSHIPS)}), which records do not have"
+        )
+    rows, provenance = _ratings(source, dimension, methods, how)
+    if relationship is None or target == "csv":
+        exports.write_ratings_csv(out, rows)
+        cli.echo(f"{len(rows)} ratings: {out}")
+        return
+    made_by = {model: name for model, _, name in (each.rpartition("=") for each in developers)}
+    publisher: Any = {"organization": organization, "relationship": relationship}
+    publisher |= {"developers": made_by, "now": datetime.now(UTC)}
+    files = exports.write_documents(out, rows, provenance, **publisher)
+    if n := sum(not exports.developer_of(name, made_by) for name in {row["model"] for row in rows}):
+        cli.echo(
+            f"{n} models have no developer and are filed under unknown; name it with --developer",
+            err=True,
+        )
+    cli.echo(f"{len(files)} documents: {out}")
 
 
 def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
@@ -198,8 +221,8 @@ def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRe
 
 def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
-) -> list[dict[str, Any]]:
-    """The ratings of a record or file."""
+) -> tuple[list[exports.RatingRow], exports.Provenance]:
+    """The ratings of a record or file, and where they come from."""
     if source.is_dir():
         if methods:
             raise DataError(f"{source}: a record has its own ratings; --method is for battle files")
@@ -207,49 +230,17 @@ def _ratings(
         if not (source / BOARD).is_file():
             kind = f"a record of {manifest.get('mode')}, status {manifest.get('status')}"
             raise DataError(f"{source}: {kind}, without ratings")
-        rows = list(_rating_rows(Board.read(source)))
+        rows = list(exports.rating_rows(Board.read(source)))
         kept = [row for row in rows if dimension in (None, row["dimension"])]
         if not kept:
             found = ", ".join(sorted({row["dimension"] for row in rows} - {""})) or "none"
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
-        return kept
+        with reading(source):
+            return kept, exports.record_provenance(source)
     battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
     boards = _boards(battles, methods or ("bradley-terry",))
-    return [row for board in boards for row in _rating_rows(board)]
-
-
-def _rating_rows(board: Board) -> Iterator[dict[str, Any]]:
-    """The ratings of a board by its own method, then by each beside it: a row of `_COLUMNS` per
-    dimension, model and method.
-    """
-    for row in board.ratings:
-        best, worst = row.ranks or (None, None)
-        own = {"best_rank": best, "worst_rank": worst, "n_battles": row.n_battles}
-        yield _rating_row(row, row, board.method, board.settings) | own
-    for name, beside in board.beside.items():
-        method = f"placement-{name}" if name in _WAYS else beside.method
-        for row in board.ratings:
-            if figures := row.beside.get(name):
-                yield _rating_row(row, figures, method, beside.settings)
-
-
-def _rating_row(
-    row: BoardRow, figures: BoardRow | MethodRating, method: str, settings: Mapping[str, Any]
-) -> dict[str, Any]:
-    interval = "bootstrap, clustered by question"
-    if "interval" in settings:  # Bradley–Terry's
-        cluster = str(settings["cluster"]).replace("both", "question and, where known, voter")
-        interval = f"{settings['interval']}, clustered by {cluster}"
-    return dict.fromkeys(_COLUMNS) | {
-        "dimension": row.dimension,
-        "model": row.model,
-        "method": method,
-        "settings": json.dumps(dict(settings), sort_keys=True, allow_nan=False),
-        "rating": figures.rating,
-        "ci_low": figures.ci_low,
-        "ci_high": figures.ci_high,
-        "interval": "" if figures.ci_low is None else interval,
-    }
+    rows = [row for board in boards for row in exports.rating_rows(board)]
+    return rows, exports.file_provenance(source, battles)
 
 
 def _boards(battles: BattleLog, methods: tuple[str, ...]) -> list[Board]:

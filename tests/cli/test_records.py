@@ -166,7 +166,7 @@ def test_odd_manifests_and_links_are_a_sentence(two: Path) -> None:
     for name in ("judge", "rating", "prompt_set", "inputs"):
         odd.write_text(json.dumps(values | {name: [3]}))
         for words in (("show", "one"), ("compare", "one", "two"), ("compare", "two", "one"),
-                      ("export", "one", "--to", "csv", "--out", "x")):  # fmt: skip
+                      ("export", "one", "--to", "every-eval-ever", "--out", "x")):  # fmt: skip
             done = CliRunner().invoke(main, ["runs", *words])
             assert done.exit_code in (0, 2), (name, words, done.exception)
     odd.write_text(json.dumps(values))
