@@ -116,7 +116,7 @@ def _digests(transport: Transport, seed: int) -> dict[str, str]:
     judge = judge_of(JUDGES[transport], "http://127.0.0.1:9")
     asked = material(seed).requests(PAIRS)
     chat = transport == "chat"
-    bodies = [judge._body(r) if chat else judge._params(r.system, r.user) for r in asked]
+    bodies = [judge._body(r) if chat else judge._params(r) for r in asked]
     ids = (r.presentation.request_id for r in asked)
     return dict(zip(map(digest_of, bodies), ids, strict=True))
 
