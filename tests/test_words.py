@@ -1,7 +1,6 @@
 """The vocabulary of design/vocabulary.md: phrases that it retired do not come back."""
 
 import ast
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
