@@ -130,10 +130,10 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Fig
     """Rank of every entrant at every K, entrants in the order of the board."""
     names = list(next(iter(next(iter(sweep.values())).values())).order)
     title = "Does the order depend on K?"
-    figure, axes, shown = fig.on_first_screen(len(names), len(sweep), title, names)
+    figure, axes = fig.panels_of(9, 1.6 + 0.5 * len(names), len(sweep), title, labels=names)
     for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
         ks = list(by_k)
-        order = _ordered(by_k[max(by_k)].models, board, dimension)[:shown]
+        order = _ordered(by_k[max(by_k)].models, board, dimension)
         ranks = np.array([[by_k[k].order.index(m) + 1 for k in ks] for m in order])
         ax.imshow(ranks, cmap="Blues_r", vmin=0, vmax=len(order) + 1.5, aspect="auto")
         for (i, j), rank in np.ndenumerate(ranks):
@@ -143,8 +143,28 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Fig
             fig.cell(ax, j, i + 0.28, rating, fontsize=7.5, color=color)
         ax.set_xticks(range(len(ks)), [f"{k:g}" for k in ks])
         ax.spines[:].set_visible(False)
-        fig.name_rows(ax, order, title=dimension)
-    fig.label_below(axes, "K (cell: rank, below it the rating)")
+        fig.name_rows(ax, order, title=dimension, xlabel="K (cell: rank, below it the rating)")
+    return figure
+
+
+@fig.plot("k_ranks", "Rank of every entrant at every K of the sweep, per dimension")
+def k_ranks(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
+    """Rank of every entrant over K, a line each; lines that cross change places."""
+    names = list(next(iter(next(iter(sweep.values())).values())).order)
+    title = "Does the order depend on K?"
+    figure, axes, shown = fig.on_first_screen(len(names), len(sweep), title, names)
+    for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
+        first = next(iter(by_k.values())).order
+        for n, model in enumerate(first):
+            ranks = [rated.order.index(model) + 1 for rated in by_k.values()]
+            ax.plot(ranks, "o-", color=fig.HUES[n % len(fig.HUES)], linewidth=2.4, markersize=6)
+        ax.set_yticks(range(1, shown + 1), [fig.shown_name(model) for model in first[:shown]])
+        ax.set_xticks(range(len(by_k)), [f"{k:g}" for k in by_k])
+        ax.set(title=dimension, ylim=(shown + 0.5, 0.5), xlim=(-0.3, len(by_k) - 0.7))
+        last = ax.secondary_yaxis("right")
+        last.set_yticks(range(1, shown + 1))
+        last.spines[:].set_visible(False)
+    fig.label_below(axes, "K (right: rank)")
     return figure
 
 

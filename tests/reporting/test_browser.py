@@ -165,7 +165,7 @@ FIRST_SCREENS: dict[str, tuple[dict[str, Any], str, str]] = {
     "pilot": (SMALL, "Rating of every entrant", "Judge:"),
     "headline": (SMALL, "Rating of every entrant", "not separable"),
     "adaptive": (SMALL, "Rating of every entrant", "Judge: "),
-    "k_sweep": (SMALL, "Rank and rating of every entrant", "Judge: "),
+    "k_sweep": (SMALL, "Rank of every entrant at every K", "Judge: "),
     "placement": ({}, "Rating of every model", "Judge error: "),
     "policy_validity": ({}, "Confidence bands of the models", "adjacent pairs in the top 10"),
     "judge_report": (SMALL, "Agreement with human votes", "Agreement with human votes: "),

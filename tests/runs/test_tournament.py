@@ -276,7 +276,7 @@ def test_a_report_without_one_battle_is_drawn(workspace: Path) -> None:
     sweep = sweep_elo(none, plan)
     for drawn in (
         board.plot(), board.plot_pairs(), tournament_plots.winrates(none, board),
-        tournament_plots.permutation_spread(board),
+        tournament_plots.permutation_spread(board), tournament_plots.k_ranks(sweep.ratings),
         tournament_plots.k_heatmap(sweep.ratings, board), tournament_plots.rank_probabilities({}),
     ):  # fmt: skip
         (text,) = [each.get_text() for each in drawn.figure.texts]
