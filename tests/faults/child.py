@@ -18,6 +18,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
+from pydantic_core import SchemaError
+
 from arena_kit.files import DataError, LockedError
 from arena_kit.judging.asking import batches as batching
 from arena_kit.judging.asking.judge_pairs import judge_pairs
@@ -265,6 +267,8 @@ def _look_over(ledger: Any, judge: PaidJudge) -> None:
 
 
 def _code(error: BaseException) -> Code:
+    if isinstance(error, SchemaError) and "KeyboardInterrupt" in str(error):
+        return Code.INTERRUPTED  # while the SDK built a model: pydantic_core puts it into a text
     codes = {LockedError: Code.LOCKED, PausedError: Code.PAUSED, ServiceError: Code.SERVICE}
     codes |= {KeyboardInterrupt: Code.INTERRUPTED}
     return next((code for kind, code in codes.items() if isinstance(error, kind)), Code.BROKEN)
