@@ -389,7 +389,7 @@ class _Pooled:
         known[s] *= times
         _, noise, bias = _shrunk(known, self.at, self.shrinks)
         own = self.basis @ (noise[s] + spread * bias[s]) @ self.basis.T
-        return _of_gaps(own[None])[0]
+        return np.asarray(_of_gaps(own[None])[0])
 
     def p_equal(self) -> float:
         """The probability of strata that differ as much, where ratings are the same in all."""

@@ -64,8 +64,8 @@ def test_rounds() -> None:
 
 
 def test_rounds_are_spread_over_strata() -> None:
-    """Of 20 prompts that two models meet on, each stratum has its share up to 3 (chance alone misses
-    it by up to 6); one stratum is drawn as none is.
+    """Of 20 prompts that two models meet on, each stratum has its share up to 3 (chance alone
+    misses it by up to 6); one stratum is drawn as none is.
     """
     strata = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [100, 60, 40]))
     for seed in range(5):
