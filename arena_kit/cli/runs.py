@@ -73,10 +73,8 @@ def run(
     from_record: Path | None,
     overrides: Overrides,
     offline: bool,
-    runs_dir: Path | None,
-    ask_again: str | None,
     check: bool,
-    as_json: bool,
+    **options: Any,
 ) -> None:
     """Run notebook NAME (listed below) into a new record.
 
@@ -85,18 +83,14 @@ def run(
     record is kept), 2 wrong usage or input, 3 refused (cost cap, missing verdicts offline,
     locked, no credit).
     """
-    run = NotebookRun.resolve(
-        name,
-        find_root(),
-        params_file=params_file,
-        from_record=from_record,
-        overrides=dict(overrides) | ({"offline": "true"} if offline else {}),
-    )
+    changes = dict(overrides) | ({"offline": "true"} if offline else {})
+    sources: Any = {"params_file": params_file, "from_record": from_record}
+    run = NotebookRun.resolve(name, find_root(), **sources, overrides=changes)
     if check:
         terminal.show_table(facts(run.check(), name="check"))
         cli.echo(f"{name}: parameters, data and judge are ready; nothing was sent")
         return
-    finish(run, as_json=as_json, runs_dir=runs_dir, ask_again=ask_again)
+    finish(run, **options)
 
 
 @cli.main.command()
@@ -111,7 +105,7 @@ def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: b
     missing requests are sent. Exit codes as for run.
     """
     run = NotebookRun.of_record(record, find_root(), dict(overrides))
-    finish(run, as_json=as_json, resumed=record, ask_again=ask_again)
+    finish(run, as_json=as_json, ask_again=ask_again)
 
 
 def finish(
@@ -252,14 +246,12 @@ _JUDGES = ["baseline", "anthropic", "openai_compatible"]
 @cli.json_option("rejudge.json instead of sentences")
 def rejudge(
     record: Path,
-    judge: str,
-    judge_model: str,
-    max_cost_usd: str,
     only_unsure: bool,
     overrides: Overrides,
     forecast: bool,
     runs_dir: Path | None,
     as_json: bool,
+    **judge: str,
 ) -> None:
     """Judge the pairs of a run RECORD with another judge, on the inputs that it kept.
 
@@ -267,10 +259,8 @@ def rejudge(
     correlation, decided orders that remain, position bias of both judges. Ledger, forecast and
     cost limit apply as for any run; exit codes as for run.
     """
-    given = {"judge": judge, "judge.rejudge": "unsure" if only_unsure else "all"}
-    given |= {"judge_model": judge_model} if judge_model else {}
-    given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}
-    given |= dict(overrides)
+    given = {"judge.rejudge": "unsure" if only_unsure else "all"} | dict(overrides)
+    given = {name: value for name, value in judge.items() if value} | given
     name = notebook_for(record)
     run = NotebookRun.resolve(name, find_root(), from_record=record, overrides=given)
     if forecast:

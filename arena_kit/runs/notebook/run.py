@@ -55,12 +55,15 @@ class RunFailedError(ArenaError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class NotebookRun:
-    """A notebook and its parameters: those `given` to it, and all of them, valid."""
+    """A notebook and its parameters: those `given` to it, and all of them, valid; `resumed` is the
+    record that it goes on with.
+    """
 
     notebook: Path
     root: Path
     given: dict[str, Any]
     params: Any
+    resumed: Path | None = None
 
     @classmethod
     def resolve(
@@ -70,15 +73,27 @@ class NotebookRun:
         *,
         params_file: Path | None = None,
         from_record: Path | None = None,
+        resumed: Path | None = None,
         overrides: Mapping[str, str] | None = None,
     ) -> NotebookRun:
         """Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
         unknown and ill-typed ones are refused. With `from_record` they are those that repeat the
-        record's verdicts on the inputs that it kept, unless a file or `overrides` say otherwise.
+        record's verdicts on the inputs that it kept, unless a file or `overrides` say otherwise;
+        with `resumed` they are the record's own.
         """
         notebook = _notebook(name, root)
-        given, source = _given(notebook, params_file, from_record, root)
-        return cls._of(notebook, root, given, source, overrides or {})
+        defaults = notebook_defaults(notebook)
+        if resumed is None:
+            given, source = _given(notebook, params_file, from_record, root)
+        else:
+            given, source = _recorded(notebook, recorded_parameters(resumed), resumed)
+        changes = {key: _typed(key, text, defaults) for key, text in (overrides or {}).items()}
+        values = _merged(given, changes)
+        for key in sorted(values.keys() - defaults.keys()):
+            where, listed = "-p" if key in changes else source, ", ".join(sorted(defaults))
+            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
+        params = settings.resolve_parameters(name, defaults | values)
+        return cls(notebook=notebook, root=root, given=values, params=params, resumed=resumed)
 
     @classmethod
     def of_record(cls, path: Path, root: Path, overrides: Mapping[str, str]) -> NotebookRun:
@@ -89,27 +104,7 @@ class NotebookRun:
         if mode == "generate":
             raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
         refuse_foreign(path, root)
-        notebook = _notebook(str(mode), root)
-        given = _declared(notebook, recorded_parameters(path))
-        return cls._of(notebook, root, given, f"{path}/manifest.json", overrides)
-
-    @classmethod
-    def _of(
-        cls,
-        notebook: Path,
-        root: Path,
-        given: Mapping[str, Any],
-        source: str,
-        overrides: Mapping[str, str],
-    ) -> NotebookRun:
-        name, defaults = notebook.stem, notebook_defaults(notebook)
-        changes = {key: _typed(key, text, defaults) for key, text in overrides.items()}
-        values = _merged(given, changes)
-        for key in sorted(values.keys() - defaults.keys()):
-            where, listed = "-p" if key in changes else source, ", ".join(sorted(defaults))
-            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
-        params = settings.resolve_parameters(name, defaults | values)
-        return cls(notebook=notebook, root=root, given=values, params=params)
+        return cls.resolve(str(mode), root, resumed=path, overrides=overrides)
 
     @property
     def name(self) -> str:
@@ -142,12 +137,11 @@ class NotebookRun:
         self,
         *,
         runs_dir: Path | None = None,
-        resumed: Path | None = None,
         ask_again: str | None = None,
         say: Callable[[str], None] = print,
         progress: bool = True,
     ) -> Record:
-        """Execute the notebook into a new record, or into the `resumed` one, which did not finish,
+        """Execute the notebook into a new record, or into the resumed one, which did not finish,
         and render its report: what was paid for is in the ledger, and batches that went on are
         collected. Requests with the final status `ask_again` are asked again; how many and for how
         much is said first.
@@ -156,7 +150,7 @@ class NotebookRun:
             if (plan := self.plan()) is None:
                 raise DataError(f"{self.name} calls no judge, so there is no request to repeat")
             plan.ask_again(Status(ask_again), say)
-        record = Record.reopen(resumed) if resumed else None
+        record = Record.reopen(self.resumed) if self.resumed else None
         try:
             self.check(progress=progress)
         except BaseException:
@@ -199,10 +193,13 @@ def notebook_defaults(notebook: Path) -> dict[str, Any]:
     return {}
 
 
-def _declared(notebook: Path, values: Mapping[str, Any]) -> dict[str, Any]:
-    """Those of some parameters that a notebook declares."""
+def _recorded(
+    notebook: Path, values: Mapping[str, Any], record: Path
+) -> tuple[dict[str, Any], str]:
+    """Those of a record's parameters that a notebook declares, and where they come from."""
     known = notebook_defaults(notebook)
-    return {name: value for name, value in values.items() if name in known}
+    declared = {name: value for name, value in values.items() if name in known}
+    return declared, f"{record}/manifest.json"
 
 
 def _merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -236,9 +233,9 @@ def _given(
     if from_record is not None:
         if settings.parameters_of(notebook.stem) is not settings.RunParams:
             raise DataError(f"{notebook.stem} calls no judge, so it cannot repeat verdicts")
-        replayed = _declared(notebook, replay_parameters(from_record))
+        replayed, source = _recorded(notebook, replay_parameters(from_record), from_record)
         if params_file is None:
-            return replayed, f"{from_record}/manifest.json"
+            return replayed, source
     file = params_file or Path("params") / f"{notebook.stem}.yaml"
     file = file if file.is_file() else root / file
     return _merged(replayed, read_yaml(file)), str(file)

@@ -30,7 +30,7 @@ from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, resolve_parameters
 from arena_kit.runs.tournament.judge import Judgments, full_measurement, judge, recorded_measures
 from arena_kit.runs.tournament.plan import Plan, read_plan
-from arena_kit.runs.tournament.publish import caveats, run_facts, write_record
+from arena_kit.runs.tournament.publish import caveats, publish, run_facts
 
 if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
@@ -193,9 +193,10 @@ def publish_judges(
     record, asked = comparison.record, comparison.judgments
     with record.failing():
         found = answer or comparison.answer()
-        if asked is not None:
-            write_record(rate(to_battles(asked), **asked.plan.rating), asked, answer=found)
         files = {FILE: comparison.as_dict(), ANSWER_FILE: found.as_dict()}
+        board = rate(to_battles(asked), **asked.plan.rating) if asked else None
+    if asked and board:
+        return publish(board, asked, answer=found, figures=figures, files=files)
     return record.publish(files, figures)
 
 
