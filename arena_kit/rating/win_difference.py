@@ -74,8 +74,10 @@ def _jackknife(
     key = np.tile(clusters, 2).astype(np.int64) * n + sides
     cells, of_side = np.unique(key, return_inverse=True)  # of a cluster and a model
     off = weight * (np.append(net, -net) - value[sides])
-    games, off = (np.bincount(of_side, each) for each in (weight, off))
+    games, total = (np.bincount(of_side, each).astype(float) for each in (weight, off))
     left = log.per_model()[cells % n] - games
-    moved = np.divide(off, left, where=left > 0, out=np.zeros_like(off))
-    variance, groups = (np.bincount(cells % n, each, n) for each in (moved**2, games > 0))
+    moved = np.divide(total, left, where=left > 0, out=np.zeros_like(left)) ** 2
+    variance, groups = (
+        np.bincount(cells % n, each, n).astype(float) for each in (moved, games > 0)
+    )
     return variance * (groups - 1) / np.maximum(groups, 1), groups - 1
