@@ -17,7 +17,7 @@ from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.board import board_of
-from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
+from arena_kit.reporting.tables import Table, facts, percent, ranks_text, span
 from arena_kit.reporting.tournament_tables import forecast_rows
 
 
@@ -50,7 +50,7 @@ def board(placed: Placed, note: str = "") -> Table:
         board_of({"": shown}).table(),
         title=f"{model} among models with human votes, {heading(placed)}",
         marked=shown.order.index(model),
-        notes=[caution(placed), alone, *([f"Human votes: {note}."] if note else [])],
+        notes=[caution(placed), alone, note and f"Human votes: {note}."],
     )
 
 
@@ -62,7 +62,7 @@ def brief(placed: Placed) -> list[str]:
     place = f"rank {shown.order.index(model) + 1} of {len(shown.models)}"
     off = f"{error.sd:.0f} points (SD) from people's ratings" if error else "unknown"
     ranked = f"{ranks_text(alone)} on its own, {ranks_text(ranks)} for all models at once"
-    rated = f"rating {row.rating:.0f} (95% interval {interval_text(row)})"
+    rated = f"rating {row.rating:.0f} (95% interval {span(row.ci_low, row.ci_high)})"
     return [f"{model}: estimated {place} ({ranked}), {rated}.", f"Judge error: {off}."]
 
 
@@ -126,7 +126,7 @@ def _place(ratings: Ratings, model: str) -> str:
     """The rating, its interval, and the rank range of this model alone."""
     ranks = ranks_text(claims.single_rank_ranges(ratings)[model])
     row = ratings[model]
-    return f"{row.rating:.0f} ({interval_text(row)}), rank {ranks} on its own"
+    return f"{row.rating:.0f} ({span(row.ci_low, row.ci_high)}), rank {ranks} on its own"
 
 
 _SUMS = {
@@ -242,8 +242,8 @@ def _way(
     return {
         "placed by": how,
         "rating": f"{row.rating:.0f}",
-        "95% interval": interval_text(row),
-        "evidence alone": interval_text(evidence) if evidence else None,
+        "95% interval": span(row.ci_low, row.ci_high),
+        "evidence alone": span(evidence.ci_low, evidence.ci_high) if evidence else None,
         "rank on its own": ranks_text(ranks),
         "battles": row.n_battles,
     }
