@@ -106,17 +106,6 @@ class RepeatedWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """What was read from a file: its battles, the format it is in and, where asked for, columns of
-    what was said in each battle.
-    """
-
-    log: BattleLog
-    format: Format
-    texts: Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class BattleTexts:
     """Texts of the battles of one log, row by row; None where a file leaves one out.
 
@@ -166,7 +155,7 @@ def read_battles(
     """
     columns = columns or Columns()
     columns = columns if winner == "winner" else replace(columns, winner=winner)
-    return read_file(Path(path), format_of(Path(path), format, columns), covariates, strata).log
+    return read_file(Path(path), format_of(Path(path), format, columns), covariates, strata)[0]
 
 
 def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
@@ -176,14 +165,14 @@ def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
     columns prompt, response_a, response_b and, where present, language and turns.
     """
     path = Path(path)
-    reading = read_file(path, format_of(path), texts=True)
-    said, n = reading.texts, len(reading.log)
+    log, said = read_file(path, format_of(path), texts=True)
+    n = len(log)
     if missing := [name for name in ("prompt", *RESPONSES) if n and name not in said]:
         raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
     nothing = np.full(n, None, object)
     texts = {name: said.get(name, nothing) for name in ("prompt", *RESPONSES, "language")}
     turns = [turn or 0 for turn in said.get("turns", nothing)]
-    return reading.log, BattleTexts(**texts, turns=np.array(turns, np.int32))
+    return log, BattleTexts(**texts, turns=np.array(turns, np.int32))
 
 
 def read_file(
@@ -193,8 +182,10 @@ def read_file(
     strata: Sequence[str] = (),
     *,
     texts: bool = False,
-) -> Reading:
-    """The battles of a file in this format; rows that are left out are warned about."""
+) -> tuple[BattleLog, dict[str, NDArray[Any]]]:
+    """The battles of a file in this format and, where asked for, columns of what was said in each;
+    rows that are left out are warned about.
+    """
     chosen = _chosen(fmt, covariates, texts=texts) | {_BY + s: column_name(s) for s in strata}
     with connection() as con:
         left_out = _laid_out(con, path, fmt, chosen)
@@ -203,7 +194,7 @@ def read_file(
         said = _said(con, fmt.texts, path) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
-    return Reading(log, fmt, said)
+    return log, said
 
 
 def _strata(con: Connection, axes: Sequence[str], path: Path) -> dict[str, Labels]:
@@ -369,7 +360,14 @@ def checked_log(con: Connection) -> BattleLog:
     if np.any(same := a == b):
         row = int(np.argmax(same))
         raise RowError(row, f"both models are {sides.names[a[row]]!r}; correct or remove it")
-    columns |= {name: read(con) for name, read in _NUMBERS.items() if name in filled}
+    if "timestamp" in filled:
+        columns["timestamp"] = _timestamps(con)
+    if "weight" in filled:
+        weights = _numbers(con, "weight", f"{{0}} > 0 AND {{0}} <= {MAX_WEIGHT}", A_WEIGHT, 1)
+        columns["weight"] = weights if np.any(weights != 1.0) else None
+    if "share_a" in filled:
+        share = "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan
+        columns["share_a"] = _numbers(con, "share_a", *share)
     if "inconsistent" in filled:
         columns["inconsistent"] = _inconsistent(con, outcome)
     return BattleLog(models=tuple(sides.names), a=a, b=b, outcome=outcome, **columns)
@@ -513,18 +511,6 @@ def _timestamps(con: Connection) -> NDArray[np.datetime64]:
     if np.any(micros == nowhere):
         _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
     return micros.astype("datetime64[us]")
-
-
-def _weights(con: Connection) -> NDArray[np.float64] | None:
-    weights = _numbers(con, "weight", f"{{0}} > 0 AND {{0}} <= {MAX_WEIGHT}", A_WEIGHT, 1)
-    return weights if np.any(weights != 1.0) else None
-
-
-def _shares(con: Connection) -> NDArray[np.float64]:
-    return _numbers(con, "share_a", "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan)
-
-
-_NUMBERS = {"timestamp": _timestamps, "weight": _weights, "share_a": _shares}
 
 
 def _numbers(

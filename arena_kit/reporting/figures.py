@@ -150,11 +150,6 @@ def matrices_of(
     return figure, axes, side
 
 
-def row_height(n: int) -> float:
-    """Inches of each of so many rows with a name and a mark."""
-    return 0.32 if n <= 8 else 0.26
-
-
 def interval_bar(
     ax: Axes, row: Interval, y: float, color: str = ACCENT, mark: str = "o", label: str = ""
 ) -> None:

@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, dollars
 from arena_kit.rating.base import Rating, Ratings
@@ -18,7 +16,7 @@ from arena_kit.reporting import figures as fig
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.board import board_of
 from arena_kit.reporting.tables import Table, facts, percent, ranks_text, span
-from arena_kit.reporting.tournament_tables import forecast_rows
+from arena_kit.reporting.tournament_tables import forecast_rows, pairwise_winrates
 
 
 def heading(placed: Placed) -> str:
@@ -155,30 +153,26 @@ def forecast(parts: Mapping[str, Forecast]) -> Table:
 
 def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
     """The model's record against each opponent by the judge; what of the verdicts was unusable."""
-    names = np.array(judged.models, object)
-    left, right = names[judged.a], names[judged.b]
-    flags, tied = judged.flags(), ~judged.decisive()
-    first = np.where(judged.outcome == A_WINS, left, right)
     rows = []
-    for opponent in sorted({*left[right == model], *right[left == model]}):
-        here = ((left == opponent) & (right == model)) | ((left == model) & (right == opponent))
-        rows.append(
-            {
-                "opponent": opponent,
-                "judged battles": int(here.sum()),
-                "won": int((here & ~tied & (first == model)).sum()),
-                "tied": int((here & tied & ~flags).sum()),
-                "lost": int((here & ~tied & (first == opponent)).sum()),
-                "inconsistent": int((here & flags).sum()),
-            }
-        )
-    others = int(((left != model) & (right != model)).sum())
+    for pair in pairwise_winrates(replace(judged, dimension=None)):
+        sides, wins = (pair["entrant_a"], pair["entrant_b"]), (pair["a_wins"], pair["b_wins"])
+        if model in sides:
+            own = sides.index(model)
+            rows.append(
+                {
+                    "opponent": sides[1 - own],
+                    "judged battles": sum(wins) + pair["ties"],
+                    "won": wins[own],
+                    "tied": pair["settled_ties"],
+                    "lost": wins[1 - own],
+                    "inconsistent": pair["inconsistent"],
+                }
+            )
+    others = len(judged) - sum(row["judged battles"] for row in rows)
     kept = ", ".join(f"{n:,} {status}" for status, n in statuses.items() if n)
-    notes = [f"{others:,} more battles were judged among the other models."] if others else []
-    return Table(
-        rows, "met", notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
-        empty=f"No battle of {model} was judged.",
-    )  # fmt: skip
+    more = f"{others:,} more battles were judged among the other models." if others else ""
+    notes = [more, kept and f"Verdicts by status: {kept}."]
+    return Table(rows, "met", notes=notes, empty=f"No battle of {model} was judged.")
 
 
 def calibration(placed: Placed) -> Table:

@@ -17,7 +17,7 @@ from arena_kit.judging.pairs.prompts import Prompt, Response
 from arena_kit.judging.quality.measures import served_warning
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
-from arena_kit.rating.base import Ratings, kinds
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo.method import Stability
 from arena_kit.reporting.board import Board, Dimension
@@ -309,17 +309,15 @@ def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
     and inconsistent ones.
     """
     rows = []
-    for dimension, log in battles.by_dimension().items():
-        swap, masks = log.a > log.b, kinds(log)
+    for dimension, log in battles.sides_in_order().by_dimension().items():
         counted = {
-            "a_wins": log.outcome == np.where(swap, B_WINS, A_WINS),
-            "b_wins": log.outcome == np.where(swap, A_WINS, B_WINS),
-            "ties": (settled := masks["tie"] | masks["both_bad"]) | masks["inconsistent"],
-            "inconsistent": masks["inconsistent"],
-            "settled_ties": settled,
+            "a_wins": log.outcome == A_WINS,
+            "b_wins": log.outcome == B_WINS,
+            "ties": ~log.decisive(),
+            "inconsistent": log.flags(),
+            "settled_ties": ~log.decisive() & ~log.flags(),
         }
-        sides = np.sort([log.a, log.b], axis=0)
-        pairs, which = np.unique(sides, axis=1, return_inverse=True)
+        pairs, which = np.unique([log.a, log.b], axis=1, return_inverse=True)
         totals = {name: np.bincount(which.ravel(), mask) for name, mask in counted.items()}
         rows += [
             {"dimension": dimension, "entrant_a": log.models[i], "entrant_b": log.models[j]}
