@@ -57,9 +57,10 @@ class ReturnedBallot(Strict):
         """Whether the page that was made here sealed just these votes."""
         about = (self.ballot, self.content, self.copy_id, self.voter)
         rows = [
-            (v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}", v.comment) for v in self.votes
+            (v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}", v.comment, v.dimension)
+            for v in self.votes
         ]
-        cells = (cell for row in rows for cell in row)
+        cells = (cell for row in rows for cell in (row if row[-1] else row[:-1]))
         page_key = _seal(key, self.ballot, self.content).encode()
         return hmac.compare_digest(self.seal, _signature(page_key, *about, *cells))
 
@@ -140,7 +141,7 @@ def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:
             f"{path}: its votes do not fit its seal: the file or the page was changed, or the "
             "ballot was made with another store"
         )
-    tickets = [vote.ticket for vote in returned.votes]
+    tickets = [(vote.ticket, vote.dimension) for vote in returned.votes]
     if len({*tickets}) < len(tickets):
         raise DataError(f"{path}: has two votes on one pair; allowed is one on each")
     voter = voter_id(returned.voter) or returned.copy_id

@@ -339,13 +339,13 @@ def test_the_texts_of_a_workspace(workspace: Path) -> None:
     arena = LiveArena.open(workspace / "votes.sqlite", root=workspace)
     assert arena.issue(session="s").prompt in found.prompts.values()
     arena.close()
-    on, gold = found.on("factuality"), {key for key, p in found.bank.items() if p.gold_answer}
-    assert on.question == "Which response is more accurate, measured against the gold answer?"
+    on, gold = found.on(["factuality"]), {key for key, p in found.bank.items() if p.gold_answer}
+    assert on.question() == "Which response is more accurate, measured against the gold answer?"
     assert {prompt for _, prompt in on.responses} == gold < {*found.prompts}
     assert on.reference("rec-001").startswith("Allopurinol inhibits xanthine oxidase")
     cell = ("rec-001", "aspen", "birch")
     assert on.digest_now(*cell) != found.digest_now(*cell)
-    assert (found.question, found.reference("rec-001")) == ("Which response is better?", "")
+    assert (found.question(), found.reference("rec-001")) == ("Which response is better?", "")
     here, there, (a, b, *_) = arena_texts(), arena_texts(more="!"), MODELS
     cells = [("q-0", a, b), ("q-0", b, a), ("q-1", a, b)]
     assert len({each.digest_now(*cell) for each in (here, there) for cell in cells}) == 6
