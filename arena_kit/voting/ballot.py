@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 
 from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
-from arena_kit.voting.page import ballot_page, shown_pair
+from arena_kit.voting.page import ballot_page
 from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError, VoterName
 from arena_kit.voting.texts import ArenaTexts
 
@@ -128,9 +128,8 @@ def make_ballot(
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
     except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
-    rows = [shown_pair(each) for each in shown]
     seal = partial(_seal, key, ballot)
-    return ballot_page(ballot, seal, rows, live.texts, question).html
+    return ballot_page(ballot, seal, shown, live.texts, question).html
 
 
 def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:

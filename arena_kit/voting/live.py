@@ -386,13 +386,13 @@ class LiveArena:
         self._check_open(ticket, answer.digest)
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
-        by = _CONFLICT if differs else _REPEATS if self._is_repeat(turn, root, answer, voter) else ""
+        by = (
+            _CONFLICT if differs else _REPEATS if self._is_repeat(turn, root, answer, voter) else ""
+        )
         seconds, comment = answer.seconds, answer.comment
         return self._add(turn, ticket, voter, session, choice, seconds, "ballot", comment, by)
 
-    def _is_repeat(
-        self, turn: Transaction, root: Ticket, answer: BallotVote, voter: str
-    ) -> bool:
+    def _is_repeat(self, turn: Transaction, root: Ticket, answer: BallotVote, voter: str) -> bool:
         """Whether a voter just saw a matchup elsewhere; what holds for the first dimension that it
         is asked on holds for the others, so a skip of one of several is a repeat, too.
         """

@@ -98,7 +98,9 @@ class ArenaTexts:
         kinds = {rubric.reference: "" for rubric in self.rubrics_on(self.asked(prompt))}
         of = {kind: str(getattr(self.bank.get(prompt), kind, "") or "") for kind in kinds}
         several = self.reference_title == _SEVERAL
-        shown = [f"**{_REFERENCES[k]}.** {text}" if several else text for k, text in of.items() if text]
+        shown = [
+            f"**{_REFERENCES[k]}.** {text}" if several else text for k, text in of.items() if text
+        ]
         return "\n\n".join(shown)
 
     @property
