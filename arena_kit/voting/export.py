@@ -43,7 +43,7 @@ def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
 
 
 def conflicting(store: VoteStore) -> list[list[StoredVote]]:
-    """Votes of one voter on the same matchup and dimension of a ballot that differ, in their order."""
+    """Votes of one voter on a matchup and dimension of a ballot that differ, in their order."""
     groups: dict[tuple[str, str, str | None], list[StoredVote]] = {}
     for vote in (each for each in store.votes() if each.source == "ballot"):
         matchup = vote.ticket.copy_of or vote.ticket.ticket

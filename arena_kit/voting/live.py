@@ -386,9 +386,8 @@ class LiveArena:
         self._check_open(ticket, answer.digest)
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
-        by = (
-            _CONFLICT if differs else _REPEATS if self._is_repeat(turn, root, answer, voter) else ""
-        )
+        again = not differs and self._is_repeat(turn, root, answer, voter)
+        by = _CONFLICT if differs else _REPEATS if again else ""
         seconds, comment = answer.seconds, answer.comment
         return self._add(turn, ticket, voter, session, choice, seconds, "ballot", comment, by)
 
@@ -521,8 +520,8 @@ class Replayed:
     """Scheduler and ratings as the store has them, and the tickets that wait for their vote.
 
     A comparison on several dimensions counts once for each voter, by the dimension that was voted
-    on first. `counted` are the votes that count here, in their order; `skips` and `removed` say how many do not.
-    `told` are the voters, models and prompts of responses whose model a voter was told.
+    on first. `counted` are the votes that count here, in their order; `skips` and `removed` say how
+    many do not. `told` are the voters, models and prompts of responses whose model a voter was told.
     Whatever is done here before the store has committed it is undone with `roll_back`.
     """
 

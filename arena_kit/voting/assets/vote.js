@@ -153,9 +153,9 @@
       dots.forEach((dot, n) => {
         const choices = cells[n].map((cell) => voteOn(cell)?.choice).filter(Boolean);
         const whole = choices.length === cells[n].length;
-        const state = !choices.length ? "" : !whole ? "partly" : choices.every((choice) => choice === "SKIP") ? "skipped" : "voted";
+        const kind = !choices.length ? "" : !whole ? "partly" : choices.every((choice) => choice === "SKIP") ? "skipped" : "voted";
         const told = data.dimensions ? `${choices.length} of ${cells[n].length} dimensions` : words[choices[0]];
-        dot.className = `dot ${state}`;
+        dot.className = `dot ${kind}`;
         dot.setAttribute("aria-label", `Pair ${n + 1}: ${choices.length ? told : "open"}`);
         if (n === state.at) dot.setAttribute("aria-current", "step");
         else dot.removeAttribute("aria-current");
