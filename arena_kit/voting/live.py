@@ -521,7 +521,7 @@ class Replayed:
 
     A comparison on several dimensions counts once for each voter, by the dimension that was voted
     on first. `counted` are the votes that count here, in their order; `skips` and `removed` say how
-    many do not. `told` are the voters, models and prompts of responses whose model a voter was told.
+    many do not. `told` are the voters, models and prompts of responses whose model was revealed.
     Whatever is done here before the store has committed it is undone with `roll_back`.
     """
 

@@ -32,9 +32,9 @@ class ArenaTexts:
 
     `models` are those that may be matched. `providers` says whose a model is, where that is
     known; `private` are models that are matched but published nowhere else, `withdrawn` such as
-    are matched no more. Ballots are balanced over the prompts' strata on the `axes`. On `dimensions`
-    (`on`) voters have what their judge has: the rubrics, and beside a prompt its reference answer
-    where one of them says so.
+    are matched no more. Ballots are balanced over the prompts' strata on the `axes`. On
+    `dimensions` (`on`) voters have what their judge has: the rubrics, and beside a prompt its
+    reference answer where one of them says so.
     """
 
     name: str
@@ -98,10 +98,8 @@ class ArenaTexts:
         kinds = {rubric.reference: "" for rubric in self.rubrics_on(self.asked(prompt))}
         of = {kind: str(getattr(self.bank.get(prompt), kind, "") or "") for kind in kinds}
         several = self.reference_title == _SEVERAL
-        shown = [
-            f"**{_REFERENCES[k]}.** {text}" if several else text for k, text in of.items() if text
-        ]
-        return "\n\n".join(shown)
+        head = {kind: f"**{_REFERENCES[kind]}.** " if several else "" for kind in of if of[kind]}
+        return "\n\n".join(title + of[kind] for kind, title in head.items())
 
     @property
     def reference_title(self) -> str:
