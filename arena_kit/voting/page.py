@@ -42,6 +42,7 @@ CHOICES: tuple[_Choice, ...] = (
 _SEVERAL: tuple[_Choice, ...] = (
     _Choice("", "Next pair", "and leave out the dimensions that are open", ("Enter",), "Enter"),
     _Choice("", "Guidelines", "open or close those of the dimension", ("G",), "G"),
+    _Choice("", "Back", "to the dimension or pair before, to vote otherwise", ("Z",), "Z"),
 )
 _BACK = _Choice("", "Back", "to the pair before, to vote otherwise", ("Z",), "Z")
 _UNDO = _Choice("", "Undo", "take the last vote back and vote again", ("Z",), "Z")
@@ -82,7 +83,7 @@ def ballot_page(
     about, choices = _instructions(texts, question, len(pairs)), (*CHOICES, _BACK)
     if len(texts.dimensions) > 1:
         asked = {name: (_title(name), texts.question(name)) for name in texts.dimensions}
-        data["dimensions"], choices = asked, (*CHOICES, *_SEVERAL, _BACK)
+        data["dimensions"], choices = asked, (*CHOICES, *_SEVERAL)
         for row, pair in zip(data["pairs"], pairs, strict=True):
             row["dimensions"] = pair.dimensions
     content = hashlib.sha256(literal(data).encode()).hexdigest()

@@ -21,7 +21,7 @@ from arena_kit.runs.settings.files import read_rubrics
 
 QUESTION = "Which response is better?"
 _REFERENCES = {"gold_answer": "Reference answer", "expected_behavior": "Expected behaviour"}
-_SEVERAL = "Reference"  # the title where prompts have several kinds
+_SEVERAL = "For reference"  # the title where prompts have several kinds
 _WORDS_PER_MINUTE = 238  # of silent reading (Brysbaert 2019, doi 10.1016/j.jml.2019.104047)
 _DECIDING = 5.0  # seconds after reading
 

@@ -183,6 +183,7 @@
       if (!data.dimensions) return;
       $("asks").textContent = data.dimensions[cell.dimension][1];
       for (const rubric of rubrics) rubric.hidden = rubric.dataset.dimension !== cell.dimension;
+      // The steps are made anew, and the current one is in sight.
       $("steps").replaceChildren(...cells[state.at].map((each, n) => {
         const step = Object.assign(document.createElement("button"), { type: "button", textContent: title(each) });
         const choice = voteOn(each)?.choice;
@@ -192,6 +193,7 @@
         step.addEventListener("click", () => ask(n));
         return step;
       }));
+      $("steps").children[on].scrollIntoView({ block: "nearest", inline: "center" });
     }
 
     // Back to the dimension before, or to the last one of the pair before.
