@@ -284,10 +284,11 @@ class Transaction:
         return self._last_vote(db.votes.c.ticket == ticket)
 
     def vote_of(self, voter: str, root: str) -> StoredVote | None:
-        """The latest vote of a voter on a ticket of a ballot, or on a copy of it."""
+        """The first vote of a voter on a ticket of a ballot, or on a copy of it."""
         copies = select(db.tickets.c.ticket).where(db.tickets.c.copy_of == root)
         mine = (db.votes.c.ticket == root) | db.votes.c.ticket.in_(copies)
-        return self._last_vote((db.votes.c.voter == voter) & mine)
+        first = select(func.min(db.votes.c.number)).where(db.votes.c.voter == voter, mine)
+        return self._last_vote(db.votes.c.number == first.scalar_subquery())
 
     def last_vote(self, session: str) -> StoredVote | None:
         """The latest vote of a session, None where there is none."""

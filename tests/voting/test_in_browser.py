@@ -242,7 +242,7 @@ def test_several_dimensions_in_one_pass(page: Browser, tmp_path: Path, width: in
     page.click("#dots :nth-child(3)")
     page.click("#steps :nth-child(2)")
     page.click(".of-b")
-    assert asked() == ("Pair 3 of 4", f"{first[0]}", first[1])
+    assert asked() == ("Pair 3 of 4", *first)
     page.click(".of-a")
     assert asked() == ("Pair 4 of 4", *first)
     labels = page.run("[...document.querySelectorAll('.dot')].map((e) => e.ariaLabel)")
