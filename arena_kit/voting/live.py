@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from arena_kit.files import write_text
+from arena_kit.files import DataError, write_text
 from arena_kit.judging.verdicts.records import rare_garbage_collection
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
@@ -193,7 +193,7 @@ class LiveArena:
         if len(self.texts.dimensions) > 1:
             named = ", ".join(self.texts.dimensions)
             message = f"a live page asks about one dimension, not about several ({named})"
-            raise RefusalError(409, "several_dimensions", f"{message}: make ballots")
+            raise DataError(f"{message}: make ballots")
 
     def issue_ballot(
         self,
