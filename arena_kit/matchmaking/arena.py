@@ -23,7 +23,7 @@ from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, jo
 from arena_kit.policy.ratings import glicko2_of, update_elo, votes_in_order
 from arena_kit.policy.rules import ranked
 from arena_kit.rating.bradley_terry.method import one_thread
-from arena_kit.rating.glicko2.method import GlickoState, replay_order
+from arena_kit.rating.glicko2 import GlickoState, replay_order
 
 
 class _Waiting(NamedTuple):

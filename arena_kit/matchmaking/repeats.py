@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Repeats
 from arena_kit.policy.coverage import Pair
-from arena_kit.rating.glicko2.method import replay_order
+from arena_kit.rating.glicko2 import replay_order
 
 
 class Meetings:
