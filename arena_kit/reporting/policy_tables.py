@@ -8,8 +8,7 @@ import numpy as np
 
 from arena_kit.policy.constants import Phase
 from arena_kit.policy.exposure import settled_rd, stable_rd
-from arena_kit.policy.order import Verdict
-from arena_kit.policy.rules import Badge
+from arena_kit.policy.rules import Badge, Verdict
 from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting import board as schema
 from arena_kit.reporting.board import ABOUT, Board, BoardRow, MethodRating

@@ -26,8 +26,7 @@ from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import ReviewParams
-from arena_kit.validity.shifts import Floats
-from arena_kit.validity.voters import VoterTests, voter_tests
+from arena_kit.validity.voters import Floats, VoterTests, voter_tests
 
 if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
