@@ -21,13 +21,6 @@ from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy import rules
 from arena_kit.policy.constants import Phase, Policy, PromptScores
 from arena_kit.policy.coverage import Coverage, ExposureFairness
-from arena_kit.policy.order import (
-    OrderStatus,
-    PairOrder,
-    neighbour_orders,
-    order_status,
-    votes_per_week,
-)
 from arena_kit.policy.ratings import epoch_of, rated
 from arena_kit.rating.base import RatingError, Ratings, expected_share, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
@@ -66,12 +59,12 @@ class Leaderboard:
 
     rows: tuple[LeaderboardRow, ...]
     status: rules.PublicationStatus
-    order_decided: OrderStatus
+    order_decided: rules.OrderStatus
     band: tuple[str, ...]
     checks: tuple[rules.QualityFloor, ...]
     fairness: tuple[ExposureFairness, ...]
     movement: str
-    adjacent: tuple[PairOrder, ...] = field(repr=False)
+    adjacent: tuple[rules.PairOrder, ...] = field(repr=False)
     battles: BattleLog = field(repr=False)
     coverage: Coverage = field(repr=False)
     history: GlickoHistory = field(repr=False)
@@ -198,11 +191,9 @@ def leaderboard(
     standings = rules.ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(arena.scheduler.exposure_due(states))
-    pace = votes_per_week(battles)
-    metrics = _metrics(
-        policy,
-        standings,
-        rules.ranked_neighbours(policy, standings, strengths, pace),
+    pace = rules.votes_per_week(battles)
+    neighbours = rules.ranked_neighbours(policy, standings, strengths, pace)
+    columns: tuple[Mapping[str, Mapping[str, Any]], ...] = (
         {model: {"volatility": state.volatility} for model, state in states.items()},
         {model: {"pair_coverage": score} for model, score in coverage.pair_scores(order).items()},
         records(battles),
@@ -212,18 +203,23 @@ def leaderboard(
         _named("raw", prompt_scores(battles, policy.prompt_scores)),
         _named("adjusted", prompt_scores(battles, policy.prompt_scores, strengths)),
     )
+    metrics = [
+        _rules(policy, standing, neighbours.get(standing.model, ()))
+        | {name: value for each in columns for name, value in each.get(standing.model, {}).items()}
+        for standing in standings
+    ]
     movement = _movement(epoch_of(policy), earlier)
     status = rules.publication_status(policy, standings, coverage.pair)
     top = status.top or order[: policy.publication.top]
     return Leaderboard(
         rows=_published(policy, metrics, earlier.ranks if earlier and not movement else {}),
         status=status,
-        order_decided=order_status(policy, top, strengths, pace),
+        order_decided=rules.order_status(policy, top, strengths, pace),
         band=rules.contender_band(policy, standings),
         checks=rules.quality_checks(policy, standings),
         fairness=fairness,
         movement=movement,
-        adjacent=neighbour_orders(policy, order, strengths, pace),
+        adjacent=rules.neighbour_orders(policy, order, strengths, pace),
         battles=battles,
         coverage=coverage,
         history=history,
@@ -297,7 +293,7 @@ class LeaderboardRow:
 
 
 def _published(
-    policy: Policy, metrics: Sequence[Mapping[str, Any]], before: Mapping[str, int]
+    policy: Policy, metrics: list[dict[str, Any]], before: Mapping[str, int]
 ) -> tuple[LeaderboardRow, ...]:
     """A row per model in the published order (5.2, 12); `metrics` are by conservative score.
 
@@ -305,6 +301,7 @@ def _published(
     that are not provisional. `before` has the official ranks that may be compared: a model that
     had none then, or has none now, did not move.
     """
+    metrics = [{"conservative_rank": n} | each for n, each in enumerate(metrics, 1)]
     if policy.phase.orders_by == "legacy_elo":
         metrics = sorted(metrics, key=lambda each: each["legacy_rank"])
     official, everybody, rows = count(1), policy.phase < Phase.MIGRATION, []
@@ -316,26 +313,8 @@ def _published(
     return tuple(rows)
 
 
-def _metrics(
-    policy: Policy,
-    standings: Sequence[rules.Standing],
-    neighbours: Mapping[str, Sequence[PairOrder]],
-    *columns: Mapping[str, Mapping[str, Any]],
-) -> list[dict[str, Any]]:
-    """What is known of every model, best conservative score first: `columns` have some metrics
-    of each, by its name.
-    """
-    rows = []
-    for n, standing in enumerate(standings, 1):
-        own = _rules(policy, standing, neighbours.get(standing.model, ()))
-        for column in columns:
-            own |= column.get(standing.model, {})
-        rows.append({"conservative_rank": n} | own)
-    return rows
-
-
 def _rules(
-    policy: Policy, standing: rules.Standing, neighbours: Sequence[PairOrder]
+    policy: Policy, standing: rules.Standing, neighbours: Sequence[rules.PairOrder]
 ) -> dict[str, Any]:
     """What the rules say of a model."""
     badge, badge_reasons = rules.stability_badge(policy, standing, neighbours)

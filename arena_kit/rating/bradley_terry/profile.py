@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import Evidence
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, constrained, fitted
-from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Floats, Pairs, constrained, fitted
 from arena_kit.rating.critical_values import normal_score, t_score
 
 _HARDLY = 1e-3  # wins that either side of a divided pair gets, so that a peak exists
@@ -143,7 +142,9 @@ class Profile:
         contrast = np.zeros(len(self.fit.theta))
         contrast[others] -= 1 / len(others)
         contrast[model] += 1
-        design = max(self.floor[model], self._ratio(contrast))
+        short = contrast[: len(self.spread)]
+        ratio = short @ self.spread @ short / (contrast @ self.inverse @ contrast)
+        design = max(self.floor[model], float(ratio))
         limit = design * float(t_score(NORMAL_95, self.freedom[model, model])) ** 2
         bounded = self.reach[model, others].all(), self.reach[others, model].all()
         low, high = (
@@ -173,10 +174,6 @@ class Profile:
         plain = self._between(self.inverse)
         ratio = np.divide(self._between(self.spread), plain, where=plain > 0, out=0 * plain)
         return np.maximum(np.maximum(self.floor[:, None], self.floor[None, :]), ratio)
-
-    def _ratio(self, contrast: Floats) -> float:
-        short = contrast[: len(self.spread)]
-        return float(short @ self.spread @ short / (contrast @ self.inverse @ contrast))
 
     def _between(self, covariance: Floats) -> Floats:
         """The variance of every gap."""
