@@ -252,7 +252,7 @@ class Transaction:
         return dict(json.loads(last[0].policy).get(_VOTERS, {})) if last else {}
 
     def _last_opening(self) -> Sequence[Row[Any]]:
-        return self._rows(db.openings, max(0, self._arena().openings - 1))
+        return self._rows(db.openings, max(0, self.arena.openings - 1)) if self.arena else []
 
     def check(self) -> int:
         """Verify every row, and the pages of a SQLite file; says how many votes there are."""

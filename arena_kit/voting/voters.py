@@ -41,7 +41,7 @@ def read_voters(path: Path, texts: ArenaTexts) -> list[InvitedVoter]:
         raise DataError(f"{path}: expected a column voter and a row for each of them")
     if taken := sorted({*attributes} & _TAKEN):
         raise DataError(f"{path}: the column {taken[0]!r} is one of battles files; rename it")
-    _check_names(path, table)
+    _check_names(table)
     voters = []
     for n, cells in enumerate(table.rows):
         row = dict(zip(table.columns, cells, strict=True))
@@ -51,7 +51,7 @@ def read_voters(path: Path, texts: ArenaTexts) -> list[InvitedVoter]:
     return voters
 
 
-def _check_names(path: Path, table: Table) -> None:
+def _check_names(table: Table) -> None:
     """Refuse a row without a name that a page takes, and a second row of one voter."""
     rows: dict[str, int] = {}
     column = table.columns.index("voter")
