@@ -92,8 +92,8 @@ def votes() -> None:
 @click.option("--ballots", type=click.IntRange(1, 1000), default=1, show_default=True,
               help="How many ballots, for a voter each.")  # fmt: skip
 @click.option("--voters", type=FILE, metavar="TABLE",
-              help="A ballot for each row of a table (CSV): voter, attributes (specialty), and under "
-              "the name of an axis of strata (subject) those asked about.")  # fmt: skip
+              help="A ballot for each row of a table (CSV): voter, attributes (specialty), and the "
+              "strata to be asked about under their axis (subject).")  # fmt: skip
 @click.option("--out", type=PATH, default="ballots", show_default=True,
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
