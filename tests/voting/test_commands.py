@@ -260,7 +260,7 @@ def test_a_plan_of_voters(workspace: Path) -> None:
     ("voter,source\nAnn,vignete\n", "plan.csv:2 source: no prompt has source 'vignete'; known: c"),
     ("voter\nAnn\nBob\nann \n", "plan.csv:4 voter: 'ann' is a voter of plan.csv:2 voter, too"),
     ("voter,a\n,b\n", "plan.csv:2 voter: expected a name of 1 to 60 letters"),
-    ("voter,source,subject\nAnn,,\nBob,curated,anatomy\n", "30 pairs for Bob cannot be filled: two"),
+    ("voter,source,subject\nAnn,,\nBob,curated,anatomy\n", "30 pairs for Bob cannot be filled: "),
 ])  # fmt: skip
 def test_a_plan_that_cannot_be_is_refused(workspace: Path, plan: str, why: str) -> None:
     """A wrong plan is refused in a sentence before any ballot is made."""
