@@ -167,9 +167,9 @@ def jackknifed(parts: Floats, statistic: Callable[[Floats], Floats], *, n: int) 
         without = statistic(total[None] - parts) if clusters > 1 else np.empty(0)
     if not np.isfinite(value):
         return Estimate(value=None, n=n)
-    if clusters < 2:
-        return Estimate(value=value, n=n)
     without = without[np.isfinite(without)]
+    if len(without) < 2:
+        return Estimate(value=value, n=n)
     se = sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
     half = t_quantile(clusters - 1) * se
     return Estimate(value=value, low=max(-1.0, value - half), high=min(1.0, value + half), n=n)

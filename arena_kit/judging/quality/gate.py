@@ -108,13 +108,6 @@ class Gate:
     unmeasured: tuple[str, ...] = ()
 
     @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why the judge is no better than its level; empty for a trusted one."""
-        if self.level is Level.TRUSTED:
-            return ()
-        return tuple(f.reason for f in self.findings if f.level is self.level)
-
-    @property
     def brief(self) -> str:
         """What to do with the judge's verdicts and the first reasons, in ten words or so."""
         worst = [_worst(each) for each in _reasons(self).values()]

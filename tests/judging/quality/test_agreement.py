@@ -12,10 +12,17 @@ import pytest
 
 from arena_kit import BattleLog, DataError, JudgeQuality, read_battles, read_gate
 from arena_kit.battles.log import Labels
-from arena_kit.judging.quality.agreement import agreement, alpha, between, matched, people, verdicts
+from arena_kit.judging.quality.agreement import (
+    agreement,
+    alpha,
+    between,
+    matched,
+    panel,
+    people,
+    verdicts,
+)
 from arena_kit.judging.quality.estimates import NOTHING, Estimate, find, share_of, wilson
 from arena_kit.judging.quality.gate import Level
-from arena_kit.judging.quality.panel import panel
 from tests.samples import ROOT, log_of
 
 #: Four observers on twelve units, from Krippendorff (2011), "Computing Krippendorff's
