@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, repeat
 from secrets import token_hex
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -158,7 +158,8 @@ class Scheduler:
             for proposal in lanes.PROPOSE[lane](table):
                 prompt = self._prompt_for(lane, table, proposal, session)
                 if prompt is not None:
-                    matchup = self._matchup(lane, proposal, prompt, turns[:tried], session)
+                    through = {"lane": lane, "fallen_through": turns[:tried]}
+                    matchup = self._matchup(proposal, prompt, session=session, **through)
                     pair = ordered(proposal.first, proposal.second)
                     self._wait(matchup, pair, prompt, table.band)
                     return matchup
@@ -344,10 +345,8 @@ class Scheduler:
         i, j = proposal.first, proposal.second
         pair = ordered(i, j)
         allowed = table.can[i] & table.can[j]
-        for prompt in self._meetings.used_up(pair, int(table.shared[i, j])):
-            allowed[prompt] = False
-        for prompt in self._sessions.seen(session, pair):
-            allowed[prompt] = False
+        used_up = self._meetings.used_up(pair, int(table.shared[i, j]))
+        allowed[[*used_up, *self._sessions.seen(session, pair)]] = False
         options = allowed.nonzero()[0]
         if not len(options):
             return None
@@ -355,14 +354,7 @@ class Scheduler:
             return lanes.explored_prompt(table, proposal, options)
         return lanes.best_prompt(table, proposal, options, self._tally.on_prompts(pair))
 
-    def _matchup(
-        self,
-        lane: Lane,
-        proposal: lanes.Proposal,
-        prompt: int,
-        through: tuple[Lane, ...],
-        session: str | None,
-    ) -> Matchup:
+    def _matchup(self, proposal: lanes.Proposal, prompt: int, **more: Any) -> Matchup:
         """The pair on sides drawn evenly (11).
 
         Its id is a random token that no generator repeats: whoever votes can tell nothing from
@@ -370,17 +362,10 @@ class Scheduler:
         """
         sides = proposal.first, proposal.second
         a, b = sides if self.rng.random() < 0.5 else sides[::-1]
-        names = self._names
         return Matchup(
-            matchup_id=token_hex(16),
-            model_a=names[a],
-            model_b=names[b],
-            prompt=self._prompt_names[prompt],
-            lane=lane,
-            reason=proposal.reason,
-            fallen_through=through,
-            session=session,
-        )
+            matchup_id=token_hex(16), model_a=self._names[a], model_b=self._names[b],
+            prompt=self._prompt_names[prompt], reason=proposal.reason, **more,
+        )  # fmt: skip
 
 
 def _known(numbers: Mapping[str, int], name: str, what: str) -> int:

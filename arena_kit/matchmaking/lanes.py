@@ -1,5 +1,6 @@
 """The lanes: each proposes pairs to match next, best first (6.1 to 6.4)."""
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
@@ -231,13 +232,9 @@ def propose_contender(table: Table) -> Iterator[Proposal]:
     yield from _below_floor(table)
     band, rule = table.band, table.policy.contenders
     for anchor in table.drawn(np.clip(1 + table.want[band], *_ANCHOR), band):
-        draw = table.rng.random()
-        if draw < rule.nearest:
-            kinds = [_neighbours, _close_contenders, _challengers]
-        elif draw < rule.nearest + rule.other:
-            kinds = [_close_contenders, _neighbours, _challengers]
-        else:
-            kinds = [_challengers, _neighbours, _close_contenders]
+        usual = (_neighbours, _close_contenders, _challengers)
+        first = bisect((rule.nearest, rule.nearest + rule.other), table.rng.random())
+        kinds = [usual[first], *(kind for kind in usual if kind is not usual[first])]
         place = table.order.tolist().index(anchor)
         for kind in kinds:
             relation, rivals = kind(table, place)

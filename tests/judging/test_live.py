@@ -293,7 +293,7 @@ def test_missing_usage_is_booked_by_forecast(bench: Bench, usage: bytes) -> None
     """Each answer of a priced model is booked as unknown, and the cap is held against that."""
     bench.emulator.app.tamper = lambda request, body: body.replace(b'"usage":', usage)
     judge, ledger = bench.judge("chat", concurrency=1), bench.ledger
-    money: Any = {"estimator": Estimator.local(), "expected_tokens": 100, "cap_usd": 1.0}
+    money: Any = {"estimator": Estimator(), "expected_tokens": 100, "cap_usd": 1.0}
     budget = Budget(judge=judge, ledger=ledger, **money)
     requests = MATERIAL.requests(PAIRS)
     forecast = budget.forecast(requests).usd_no_hits
