@@ -14,9 +14,9 @@ from arena_kit.battles.write import write_battles as write_battles
 # Ratings and boards
 from arena_kit.reporting.board import Board as Board
 from arena_kit.rating.bradley_terry.method import BradleyTerry as BradleyTerry
-from arena_kit.rating.glicko2.method import Glicko2 as Glicko2
+from arena_kit.rating.glicko2 import Glicko2 as Glicko2
 from arena_kit.rating.with_judge.hybrid import Hybrid as Hybrid
-from arena_kit.rating.elo.method import PermutationElo as PermutationElo
+from arena_kit.rating.elo import PermutationElo as PermutationElo
 from arena_kit.rating.base import RatingError as RatingError
 from arena_kit.rating.claims import claims as claims
 from arena_kit.rating.claims.power import fragility as fragility

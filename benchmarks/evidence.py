@@ -24,8 +24,8 @@ from intervals import sample as world
 
 from arena_kit import BattleLog, BradleyTerry, PermutationElo
 from arena_kit.battles.log import Labels
-from arena_kit.rating.elo import method as elo
-from arena_kit.rating.elo.method import holding, k_sweep
+from arena_kit.rating import elo
+from arena_kit.rating.elo import holding, k_sweep
 
 KS = (4.0, 8.0, 16.0, 32.0)
 SEED = 32

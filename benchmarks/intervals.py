@@ -35,12 +35,11 @@ from numpy.typing import NDArray
 from arena_kit import BattleLog, BradleyTerry, PermutationElo
 from arena_kit.battles.battle import A_WINS, B_WINS, TIE
 from arena_kit.battles.log import Labels
+from arena_kit.rating import elo, glicko2
 from arena_kit.rating.base import NORMAL_95, Ratings
 from arena_kit.rating.bradley_terry import bootstrap as refits
-from arena_kit.rating.elo import replay as elo_replay
-from arena_kit.rating.elo.method import k_sweep
-from arena_kit.rating.glicko2 import replay as glicko2_replay
-from arena_kit.rating.glicko2.method import Glicko2
+from arena_kit.rating.elo import k_sweep
+from arena_kit.rating.glicko2 import Glicko2
 
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int32]
@@ -312,7 +311,7 @@ def print_orders(samples: list[dict[str, Floats]]) -> None:
 
 def prepare_worker() -> None:
     """Compiled code from the first battle on, and one thread each: the same results, sooner."""
-    for module in (elo_replay, glicko2_replay, refits):
+    for module in (elo, glicko2, refits):
         module.COMPILED_FROM = 0
     os.cpu_count = lambda: 1
 

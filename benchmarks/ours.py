@@ -159,7 +159,7 @@ def bradley_terry_frame(**settings: Any) -> Callable[..., Call]:
 
 def glicko2(folder: Path) -> Call:
     """One update per vote, without resamples."""
-    from arena_kit.rating.glicko2.method import Glicko2
+    from arena_kit.rating.glicko2 import Glicko2
 
     log = columns(folder, "votes")
     return lambda: Glicko2(evidence_replicates=0)(_log(log))

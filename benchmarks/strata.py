@@ -2,6 +2,7 @@
 
     .venv/bin/python benchmarks/strata.py                  # coverage and width, 400 studies a row
     .venv/bin/python benchmarks/strata.py odd              # one cell that differs
+    .venv/bin/python benchmarks/strata.py forecasts        # do promised prompts decide first place?
     .venv/bin/python benchmarks/strata.py mtbench DATA     # held-out log loss on MT-bench's experts
 
 Eight strata; on each prompt of a stratum all pairs of models meet once. A model's rating in a
@@ -12,7 +13,9 @@ scores of all pairs, without any code of the package.
 
 import argparse
 import json
+from collections.abc import Sequence
 from itertools import product
+from math import ceil
 from math import log as ln
 from pathlib import Path
 
@@ -30,6 +33,7 @@ Floats = NDArray[np.float64]
 UNIT = 400 / ln(10)
 SKILL, PROMPT = 100.0, 150.0
 STRATA = 8
+MOST = 20  # times a stratum's prompts up to which forecasts are followed
 #: Models, prompts per stratum, spread in points.
 ROWS = [(m, q, spread) for m, q in ((6, 10), (10, 30)) for spread in (0, 30, 40, 80)]
 
@@ -59,27 +63,38 @@ def study(
     strata: int = STRATA,
 ) -> tuple[BattleLog, Floats]:
     """The battles of one study, and the true rating of each model in each stratum."""
-    skill = rng.normal(0, SKILL, models) if skill is None else skill
-    rating = skill + rng.normal(0, spread, (strata, models))
+    rating = levels(rng, models, spread, skill, strata)
     rating[0, 0] += odd
+    return judged(rng, rating, [prompts] * strata), np.array([population(r) for r in rating])
+
+
+def levels(
+    rng: np.random.Generator, models: int, spread: float, skill: Floats | None, strata: int
+) -> Floats:
+    """What each model can do in each stratum."""
+    skill = rng.normal(0, SKILL, models) if skill is None else skill
+    return np.asarray(skill + rng.normal(0, spread, (strata, models)))
+
+
+def judged(
+    rng: np.random.Generator, rating: Floats, prompts: Sequence[int], name: str = "q"
+) -> BattleLog:
+    """The battles of so many prompts in each stratum."""
+    strata, models = rating.shape
     first, second = np.triu_indices(models, 1)
-    n = strata * prompts
     stratum = np.repeat(np.arange(strata), prompts)
+    n, each = len(stratum), len(first)
     suits = rating[stratum] + rng.normal(0, PROMPT, (n, models))
     gap = suits[:, first] - suits[:, second]
     won = rng.random(gap.shape) < 1 / (1 + np.exp(-gap / UNIT))
-    each = len(first)
-    names = tuple(f"m{i:02}" for i in range(models))
-    question = Labels.of(f"q{i:05}" for i in np.repeat(np.arange(n), each))
-    log = BattleLog(
-        models=names,
+    return BattleLog(
+        models=tuple(f"m{i:02}" for i in range(models)),
         a=np.tile(first, n).astype(np.int32),
         b=np.tile(second, n).astype(np.int32),
         outcome=np.where(won.ravel(), A_WINS, B_WINS).astype(np.int8),
-        question_id=question,
+        question_id=Labels.of(f"{name}{i:05}" for i in np.repeat(np.arange(n), each)),
         strata={"subject": Labels.of(f"s{s}" for s in np.repeat(stratum, each))},
     )
-    return log, np.array([population(each) for each in rating])
 
 
 def separate(log: BattleLog) -> float:
@@ -154,6 +169,27 @@ def odd_cell(studies: int, seed: int) -> None:
               f"{alone:20.1f} {held:16.1f} {others:15.1f}", flush=True)  # fmt: skip
 
 
+def forecasts(studies: int, seed: int) -> None:
+    """How often the prompts that are said to decide first place in a stratum with 50 % power do."""
+    print("models prompts spread  forecasts  median prompts  decided %")
+    for models, prompts, spread in ROWS:
+        rng = np.random.default_rng([seed, models, prompts, spread])
+        sizes, held = [], []
+        for _ in range(studies):
+            rating = levels(rng, models, spread, None, STRATA)
+            log = judged(rng, rating, [prompts] * STRATA)
+            found = by_stratum(log, "subject")
+            if not 0 < found.more[0] <= MOST * prompts:
+                continue
+            first, second = np.argsort(-found.rating[0])[:2]
+            sizes.append(ceil(found.more[0]))
+            more = judged(rng, rating, [sizes[-1]] + [0] * (STRATA - 1), "more")
+            then = by_stratum(BattleLog.joined(log, more), "subject").decided[0]
+            held.append(100 * (then[first, second] or then[second, first]))
+        print(f"{models:6} {prompts:7} {spread:6} {len(sizes):10} {np.median(sizes):15.0f} "
+              f"{np.mean(held):10.1f}", flush=True)  # fmt: skip
+
+
 def held_out(data: Path, seed: int, folds: int = 10) -> None:
     """Log loss of pooled, separate and common boards on questions that were left out."""
     folder = data / "mtbench_human_gpt4"
@@ -193,7 +229,8 @@ def main() -> None:
     if given.what == "mtbench":
         held_out(given.data, given.seed)
     else:
-        {"coverage": coverage, "odd": odd_cell}[given.what](given.studies, given.seed)
+        tables = {"coverage": coverage, "odd": odd_cell, "forecasts": forecasts}
+        tables[given.what](given.studies, given.seed)
 
 
 if __name__ == "__main__":

@@ -21,8 +21,8 @@ from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, rate
 
 if TYPE_CHECKING:
-    from arena_kit.rating.elo.method import PermutationElo
-    from arena_kit.rating.glicko2.method import Glicko2
+    from arena_kit.rating.elo import PermutationElo
+    from arena_kit.rating.glicko2 import Glicko2
 
     Method = PermutationElo | BradleyTerry | Glicko2
 #: Methods and their classes, which are imported when they are used.

@@ -88,13 +88,15 @@ class Table:
     first one, the model that comes first by name is shown first.
 
     `possible` marks the calls that can be made, `made` those that were; `shares` has what each
-    gave the model that comes first by name (1, 0 or a part of a win), NaN for no verdict.
+    gave the model that comes first by name (1, 0 or a part of a win), NaN for no verdict; `strata`
+    has a number for the stratum of each prompt.
     """
 
     models: tuple[str, ...]
     possible: Calls
     made: Calls
     shares: Floats
+    strata: Ints | None = None
 
     @property
     def pairs(self) -> list[tuple[int, int]]:
@@ -233,14 +235,14 @@ class AdaptiveRounds:
 
     def _calls(self, table: Table, counts: Ints) -> Calls:
         """So many calls of each pair of models, on new prompts and in a second order: on the
-        prompts on which the two were shown least, either order in turn.
+        prompts on which the two were shown least, spread over strata, either order in turn.
         """
         chosen, left, shown = np.zeros_like(table.made), table.left, table.by_model(table.made)
         rng, pairs = np.random.default_rng([self.seed, int(table.made.sum())]), table.pairs
         for kind, row in np.argwhere(counts):
             prompts = np.flatnonzero(left[kind, row])
             often = shown[np.ix_(pairs[row], prompts)].sum(axis=0)
-            prompts = prompts[np.lexsort((rng.random(len(prompts)), often))]
+            prompts = prompts[np.lexsort((_evenly(rng, table.strata, prompts), often))]
             single = table.made[row][table.made[row].sum(axis=1) == 1].sum(axis=0)
             lead = single[0] - single[1] or rng.choice([-1, 1])
             order = _either(table.possible[row, prompts] & ~table.made[row, prompts], lead)
@@ -249,6 +251,21 @@ class AdaptiveRounds:
             chosen[row, prompts[taken], order[taken]] = True
             shown[np.ix_(pairs[row], prompts[taken])] += 1
         return chosen
+
+
+def _evenly(rng: np.random.Generator, strata: Ints | None, prompts: Ints) -> Floats:
+    """Random numbers whose order takes prompts of each stratum in proportion."""
+    drawn = rng.random(len(prompts))
+    if strata is None:
+        return drawn
+    order = np.lexsort((drawn, strata[prompts]))
+    _, first, which, sizes = np.unique(
+        strata[prompts][order], return_index=True, return_inverse=True, return_counts=True
+    )
+    place = np.arange(len(prompts)) - first[which]
+    out = np.empty(len(prompts))
+    out[order] = (place + drawn[order]) / sizes[which]
+    return out
 
 
 def _either(free: Calls, lead: int) -> Ints:

@@ -3,7 +3,7 @@
 from bisect import bisect
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import accumulate, repeat
+from itertools import accumulate, product, repeat
 from secrets import token_hex
 from typing import Any, NamedTuple
 
@@ -23,7 +23,7 @@ from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, jo
 from arena_kit.policy.ratings import glicko2_of, update_elo, votes_in_order
 from arena_kit.policy.rules import ranked
 from arena_kit.rating.bradley_terry.method import one_thread
-from arena_kit.rating.glicko2.method import GlickoState, replay_order
+from arena_kit.rating.glicko2 import GlickoState, replay_order
 
 
 class _Waiting(NamedTuple):
@@ -141,9 +141,14 @@ class Scheduler:
         self._survey()
 
     def next_matchup(
-        self, ratings: Mapping[str, GlickoState], *, session: str | None = None
+        self,
+        ratings: Mapping[str, GlickoState],
+        *,
+        session: str | None = None,
+        prompts: Sequence[Collection[str]] | None = None,
     ) -> Matchup:
-        """The next matchup, which waits for its vote from now on.
+        """The next matchup, which waits for its vote from now on; where groups of `prompts` are
+        given, on one of the first group that has a pair to serve.
 
         A model that has no rating yet is taken as new. The lane is drawn by weight; when it
         has no pair to serve, the next one is tried, and after the last the first. Before the
@@ -151,10 +156,11 @@ class Scheduler:
         """
         if self._cause:
             raise MatchmakingError(f"no matchup can be served: {self._cause}")
-        table = self._updated(ratings)
+        table, groups = self._updated(ratings), self._groups(prompts)
+        table.among = np.logical_or.reduce(groups)
         drawn = bisect(self._limits, self.rng.random())
         turns = self._lanes[drawn:] + self._lanes[:drawn]
-        for tried, lane in enumerate(turns):
+        for table.only, (tried, lane) in product(groups, enumerate(turns)):
             for proposal in lanes.PROPOSE[lane](table):
                 prompt = self._prompt_for(lane, table, proposal, session)
                 if prompt is not None:
@@ -323,6 +329,15 @@ class Scheduler:
         table.due, table.want = due, want / self.policy.exposure.tolerance
         return table
 
+    def _groups(self, prompts: Sequence[Collection[str]] | None) -> list[Bools]:
+        """Which prompts each group has; without groups all prompts are one."""
+        if prompts is None:
+            return [np.ones(len(self._prompt_names), bool)]
+        groups = [np.zeros(len(self._prompt_names), bool) for _ in prompts]
+        for group, names in zip(groups, prompts, strict=True):
+            group[[_known(self._tally.prompts, name, "prompt") for name in names]] = True
+        return groups
+
     def _states(self, ratings: Mapping[str, GlickoState]) -> tuple[Floats, Floats]:
         """Rating and RD of every model; one without is new."""
         states = [ratings.get(name, self.policy.glicko) for name in self._names]
@@ -344,8 +359,9 @@ class Scheduler:
             return proposal.prompt
         i, j = proposal.first, proposal.second
         pair = ordered(i, j)
-        allowed = table.can[i] & table.can[j]
-        used_up = self._meetings.used_up(pair, int(table.shared[i, j]))
+        both = table.can[i] & table.can[j] & table.among
+        allowed = both & table.only
+        used_up = self._meetings.used_up(pair, int(both.sum()), table.among)
         allowed[[*used_up, *self._sessions.seen(session, pair)]] = False
         options = allowed.nonzero()[0]
         if not len(options):
@@ -441,9 +457,11 @@ class Arena:
         """Where every model stands; one without a vote that counts where new ones begin."""
         return self._glicko2.states
 
-    def next_matchup(self, session: str | None = None) -> Matchup:
-        """The next matchup, which waits for its vote from now on."""
-        return self.scheduler.next_matchup(self.ratings, session=session)
+    def next_matchup(
+        self, session: str | None = None, prompts: Sequence[Collection[str]] | None = None
+    ) -> Matchup:
+        """The next matchup, which waits for its vote from now on; see `Scheduler.next_matchup`."""
+        return self.scheduler.next_matchup(self.ratings, session=session, prompts=prompts)
 
     def vote(self, matchup_id: str, outcome: Outcome) -> Matchup:
         """Count the vote on a matchup, and rate its models."""

@@ -143,6 +143,8 @@ class Table:
         What each model lacks on prompts, and which orders of the top are open.
     due
         Times that each model is due in the rolling window.
+    among, only
+        Which prompts may be asked in this draw, and which of them are tried now.
     want
         How far the exposure lies below its due, in tolerances: above 1 a model is below the
         lower bound, under -1 it is above the upper one (7.1).
@@ -158,6 +160,8 @@ class Table:
     open_neighbours: OpenNeighbours
     gaps: PromptGaps
     rng: np.random.Generator = field(init=False)
+    among: Bools = field(init=False)
+    only: Bools = field(init=False)
     rating: Floats = field(init=False)
     rd: Floats = field(init=False)
     order: NDArray[np.intp] = field(init=False)
@@ -349,7 +353,10 @@ def propose_baseline(table: Table) -> Iterator[Proposal]:
     """The scheme before the lanes (2): a prompt at random, then two models, the less shown the
     likelier.
     """
-    prompt = int(table.asked[table.rng.integers(len(table.asked))])
+    asked = table.asked[table.only[table.asked]]
+    if not len(asked):
+        return
+    prompt = int(asked[table.rng.integers(len(asked))])
     among = table.can[:, prompt].nonzero()[0]
     shown = table.tally.shown
     first, second = table.drawn(1 / (shown[among] + 1.0), among)[:2]

@@ -5,11 +5,12 @@ from collections.abc import Iterator
 from math import ceil
 
 import numpy as np
+from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import Repeats
 from arena_kit.policy.coverage import Pair
-from arena_kit.rating.glicko2.method import replay_order
+from arena_kit.rating.glicko2 import replay_order
 
 
 class Meetings:
@@ -37,14 +38,18 @@ class Meetings:
             done = self._done[pair] = deque(maxlen=self._rule.meetings - 1)
         done.append(prompt)
 
-    def used_up(self, pair: Pair, n_prompts: int) -> set[int]:
-        """Prompts that the pair may not meet on now.
+    def used_up(
+        self, pair: Pair, n_prompts: int, among: NDArray[np.bool_] | None = None
+    ) -> set[int]:
+        """Prompts that the pair may not meet on now, where it has so many in all; meetings on
+        prompts that are not `among` these do not count.
 
         Together with the meetings before, the next one may be at most the `same_prompt`th
         on its prompt, whichever of the open ones are cancelled. A pair with so few prompts
         that this would end its meetings repeats each as seldom as it can.
         """
         met = [*self._done.get(pair, ()), *self._open.get(pair, ())]
+        met = [prompt for prompt in met if among is None or prompt < 0 or among[prompt]]
         allowed = max(self._rule.same_prompt, ceil(self._rule.meetings / max(1, n_prompts)))
         often = self._often(met, allowed)
         if len(often) < n_prompts:

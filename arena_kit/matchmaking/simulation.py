@@ -33,7 +33,7 @@ from arena_kit.policy.order import PairOrder, Verdict, order_status
 from arena_kit.policy.ratings import strengths
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.claims import claims
-from arena_kit.rating.glicko2.replay import SCALE
+from arena_kit.rating.glicko2 import SCALE
 
 Floats = NDArray[np.float64]
 

@@ -27,7 +27,7 @@ from arena_kit.policy.exposure import (
     aimed_votes,
 )
 from arena_kit.policy.rules import PairCoverage, Standing
-from arena_kit.rating.glicko2.method import GlickoState, replay_order
+from arena_kit.rating.glicko2 import GlickoState, replay_order
 
 #: Why weighted battles are refused.
 NOT_SINGLE = "coverage counts single votes and cannot use weights or pair counts"

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.policy.constants import DECIDES, Glicko, Policy
-from arena_kit.rating.glicko2.replay import SCALE
+from arena_kit.rating.glicko2 import SCALE
 
 Bools = NDArray[np.bool_]
 Counts = NDArray[np.int64]

@@ -12,7 +12,7 @@ from arena_kit.policy.constants import LOOKS, LegacyElo, Policy
 from arena_kit.rating.base import Ratings, components, expected_share, scores
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.glicko2.method import Glicko2, GlickoHistory, replay_order
+from arena_kit.rating.glicko2 import Glicko2, GlickoHistory, replay_order
 
 
 def epoch_of(policy: Policy) -> str:

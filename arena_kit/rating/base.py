@@ -287,19 +287,15 @@ def together(keys: NDArray[Any]) -> NDArray[np.intp]:
     return np.argsort(keys.astype(np.uint16) if few else keys, kind="stable")  # of few: radix sort
 
 
-def why_no_interval(
-    log: BattleLog, score: NDArray[np.float64], least: int, seen: NDArray[np.intp] | None = None
-) -> list[str]:
+def why_no_interval(log: BattleLog, score: NDArray[np.float64]) -> list[str]:
     """For each model why resampling cannot say how sure its rating is; empty where it can.
 
-    A model must be seen on at least so many questions (`seen`, else those of the log). And a
-    resample holds no outcome that was not there: who lost every battle loses all of each resample,
-    which looks like certainty and is none; the same goes for a group of models that lost every
-    battle with the others.
+    A model must be seen on enough questions. And a resample holds no outcome that was not there:
+    who lost every battle loses all of each resample, which looks like certainty and is none; the
+    same goes for a group of models that lost every battle with the others.
     """
     a, b, n = log.a, log.b, len(log.models)
-    if seen is None:
-        seen = questions_seen(a, b, log.clusters(), n)
+    seen = questions_seen(a, b, log.clusters(), n)
     low, high = np.full(n, np.inf), np.full(n, -np.inf)
     for side, value in ((a, score), (b, 1 - score)):
         np.fmin.at(low, side, value)
@@ -309,21 +305,15 @@ def why_no_interval(
     group = strong_groups(n, winner, loser)
     sizes = np.bincount(group)
     apart = (group != sizes.argmax()) | (sizes.max() < 2)
-    return [
-        _no_interval(*each, least)
-        for each in zip(seen.tolist(), low.tolist(), high.tolist(), apart.tolist(), strict=True)
-    ]
-
-
-def _no_interval(seen: int, low: float, high: float, apart: bool, least: int) -> str:
-    if seen < least:
-        return f"it was seen on {seen} questions, {least} needed"
-    if low == high:
-        ended = {0.0: "lost", 1.0: "won"}
-        if low in ended:
-            return f"it {ended[low]} every battle that counts"
-        return "every battle of it that counts ended alike"
-    return "between it and the others every battle was won by the same side" if apart else ""
+    reasons = {
+        "it lost every battle that counts": high == 0,
+        "it won every battle that counts": low == 1,
+        "every battle of it that counts ended alike": low == high,
+        "between it and the others every battle was won by the same side": apart,
+    }
+    few = [f"it was seen on {n} questions, {MIN_QUESTIONS} needed" for n in seen.tolist()]
+    conditions = [seen < MIN_QUESTIONS, *reasons.values()]
+    return [str(why) for why in np.select(conditions, [np.array(few), *reasons], "")]
 
 
 def expected_share(gap: Number) -> Number:

@@ -8,7 +8,7 @@ variance 0.99997.
 """
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, Self, TypeVar
@@ -20,6 +20,7 @@ from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
 
 Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
+Ints = NDArray[np.int32]
 Bits = TypeVar("Bits", np.uint64, Hashes)
 
 GAMMA = np.uint64(0x9E3779B97F4A7C15)
@@ -124,29 +125,34 @@ def _multinomial(seed: np.uint64, n: int) -> NDArray[np.intp]:
 class Games:
     """Games to replay: who met whom and what the first side scored (1, 0.5 or 0)."""
 
-    a: NDArray[np.int32]
-    b: NDArray[np.int32]
+    a: Ints
+    b: Ints
     score: Floats
     n_models: int
 
 
-def evidence_sets(
-    games: Games, clusters: NDArray[np.int32], n: int, *, seed: int
-) -> Iterator[tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]]:
-    """Chunks of resamples: the games of each in a padded row, how many they are, and which models
-    it rates.
+def replicates(
+    games: Games,
+    clusters: Ints,
+    n: int,
+    replayed: Callable[[Ints, Ints, int], Floats],
+    *,
+    seed: int,
+    kinds: int = 1,
+) -> Floats:
+    """Ratings of `n` resamples by several `kinds` of replay, shaped (kinds, resamples, models); NaN
+    where a model has none.
 
-    Where a replay ends depends on how many games it has, so that a resample has as many clusters as
-    there are, drawn by hash with replacement: Poisson numbers, given their sum. A model is rated
-    where it was drawn, and only if it was seen on enough questions to say how sure its rating is;
-    without such a model there are no chunks.
+    `replayed` rates some resamples, given the games of each in a padded row, how many they are, and
+    the number of the first. Where a replay ends depends on how many games it has, so that a
+    resample has as many clusters as there are, drawn by hash with replacement: Poisson numbers,
+    given their sum. A model is rated where it was drawn, and only if it was seen on enough
+    questions to say how sure its rating is; without such a model there are no resamples.
     """
     enough = questions_seen(games.a, games.b, clusters, games.n_models) >= MIN_QUESTIONS
-    if not enough.any():
-        return
     seeds, n_clusters = split_seed(seed, n, RESAMPLES), int(clusters.max()) + 1
-    width = max(1, _CHUNK // len(clusters))
-    for first in range(0, n, width):
+    rated, width = [np.empty((kinds, 0, games.n_models))], max(1, _CHUNK // len(clusters))
+    for first in range(0, n if enough.any() else 0, width):
         times = np.stack([_multinomial(each, n_clusters) for each in seeds[first : first + width]])
         times = times[:, clusters]
         sizes = times.sum(axis=1, dtype=np.int32)
@@ -155,7 +161,8 @@ def evidence_sets(
         for row, met, size, drawn in zip(sets, seen, sizes, times, strict=True):
             row[:size] = battles = np.repeat(np.arange(len(drawn)), drawn)
             met[games.a[battles]] = met[games.b[battles]] = True
-        yield sets, sizes, seen & enough
+        rated.append(np.where(seen & enough, replayed(sets, sizes, first), np.nan))
+    return np.concatenate(rated, axis=1)
 
 
 def denoised(replicates: Floats, noise: Floats) -> Floats:

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from math import ceil, inf, sqrt
 from math import log as ln
 from typing import Any, NamedTuple
 
@@ -25,7 +26,8 @@ from scipy.special import chdtrc, ndtr, ndtri
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, RatingError, scores, transitive_closure
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.claims.claims import level
+from arena_kit.rating.claims.claims import level, two_digits
+from arena_kit.rating.claims.forecast import Spread, growth
 from arena_kit.rating.critical_values import span_scores
 from arena_kit.rating.with_judge.fay_herriot import mixture_quantile
 
@@ -61,7 +63,9 @@ class Strata:
     boards at once. `deviations` stand out from noise, for all cells at once; both need ten
     questions in the stratum. `p_equal` is the probability of strata that differ so much where all
     ratings are the same in each; `spread` is the standard deviation of a model's rating between
-    strata in points, with its 95 % interval. In each stratum the mean of all models is the center.
+    strata in points, with its 95 % interval. `more` has the further prompts of each stratum that
+    decide its first place with a power of 50 %: 0 where it is decided, infinite where that is not
+    within reach. In each stratum the mean of all models is the center.
     """
 
     axis: str
@@ -78,6 +82,7 @@ class Strata:
     deviations: tuple[Deviation, ...]
     p_equal: float
     spread: tuple[float, float, float]
+    more: tuple[float, ...]
 
     def sentences(self) -> tuple[str, ...]:
         """What may be said about the strata, the answer first."""
@@ -87,13 +92,25 @@ class Strata:
         else:
             ends = f"95 % interval {low:.0f}–{high:.0f}"
             first = f"By {self.axis}, ratings differ: SD {middle:.0f} points ({ends})."
-        return (first, *map(_deviation_text, self.deviations))
+        return (first, *map(_deviation_text, self.deviations), self._forecast())
+
+    def _forecast(self) -> str:
+        """On how many strata first place is decided, and what the nearest other one needs."""
+        text = f"First place is decided on {self.more.count(0)} of {len(self.names)} strata"
+        needed, nearest = min(((n, s) for s, n in enumerate(self.more) if n), default=(inf, 0))
+        if needed < inf:
+            n, name = two_digits(ceil(needed)), self.names[nearest]
+            text += f"; the next, {name}, needs about {n:,} further prompts for 50 % power"
+        elif any(self.more):
+            text += "; the others are not within reach"
+        return f"{text}."
 
     def as_dict(self) -> dict[str, Any]:
         """Plain values, for JSON."""
         boards = {
             name: {
                 "n_questions": self.n_questions[s],
+                "more_prompts": ceil(self.more[s]) if self.more[s] < inf else None,
                 "ratings": [self._cell(s, m) for m in np.argsort(-self.rating[s]).tolist()],
                 "decided": [
                     [self.models[i], self.models[j]] for i, j in np.argwhere(self.decided[s])
@@ -134,6 +151,8 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
     pooled = counts.pooled()
     enough = np.array(counts.n_questions) >= MIN_QUESTIONS
     low, high = (pooled.quantile(share) for share in (0.025, 0.975))
+    sure = 1 - (1 - level(method.looks)) / len(names)
+    decided = pooled.decided(sure) & enough[:, None, None]
     return Strata(
         axis=axis,
         center=method.center,
@@ -145,12 +164,16 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
         alone=np.where(counts.games > 0, method.center + unit * pooled.alone, np.nan),
         n_battles=counts.games,
         n_questions=counts.n_questions,
-        decided=pooled.decided(level(method.looks)) & enough[:, None, None],
+        decided=decided,
         deviations=_deviations(
             pooled, (counts.games > 0) & enough[:, None], names, log.models, unit
         ),
         p_equal=pooled.p_equal(),
         spread=pooled.spread(unit),
+        more=tuple(
+            n * (pooled.times(s, decided[s], sure, MIN_QUESTIONS / n) - 1)
+            for s, n in enumerate(counts.n_questions)
+        ),
     )
 
 
@@ -280,8 +303,9 @@ class _Counts:
 
 @dataclass(frozen=True, slots=True)
 class _Pooled:
-    """Contrasts of each stratum (`at`, precision `known`), their shrunk strengths (`mean`), whose
-    error has the covariance `noise` + τ²·`bias`, and the posterior `weight` of each τ² in `grid`.
+    """Contrasts of each stratum (`at`, precision `known`), their strengths (`mean`) that shrink as
+    if τ² were `shrinks`, whose error has the covariance `noise` + τ²·`bias`, and the posterior
+    `weight` of each τ² in `grid`.
     """
 
     basis: Floats
@@ -289,6 +313,7 @@ class _Pooled:
     at: Floats
     grid: Floats
     weight: Floats
+    shrinks: float
     mean: Floats
     noise: Floats
     bias: Floats
@@ -301,9 +326,10 @@ class _Pooled:
         log_weight = np.array([_evidence(known, at, t) for t in grid])
         weight = np.exp(log_weight - log_weight.max())
         weight /= weight.sum()
-        mean, *error = _shrunk(known, at, max(float(weight @ grid), _LEAST * noise))
+        shrinks = max(float(weight @ grid), _LEAST * noise)
+        mean, *error = _shrunk(known, at, shrinks)
         own, bias = (basis @ part @ basis.T for part in error)
-        return cls(basis, known, at, grid, weight, mean @ basis.T, own, bias)
+        return cls(basis, known, at, grid, weight, shrinks, mean @ basis.T, own, bias)
 
     @property
     def alone(self) -> Floats:
@@ -324,18 +350,46 @@ class _Pooled:
         return unit * middle, unit * low, unit * high
 
     def decided(self, level: float) -> Bools:
-        """Where the row's model is above the column's, for all boards at once."""
+        """Where the row's model is above the column's, on each board at this level."""
         gap = self.mean[:, :, None] - self.mean[:, None, :]
         noise, bias = (_of_gaps(each) for each in (self.noise, self.bias))
         error = (np.sqrt(np.maximum(noise + t * bias, np.finfo(float).tiny)) for t in self.grid)
         above = sum(w * ndtr(gap / each) for w, each in zip(self.weight, error, strict=True))
-        n, size = self.mean.shape
+        size = self.mean.shape[1]
         rank = np.argsort(np.argsort(-self.mean, axis=1), axis=1)
         span = np.abs(rank[:, :, None] - rank[:, None, :])
-        bar = ndtr(np.array(span_scores(size, 1 - (1 - level) / n)))[span]
+        bar = ndtr(np.array(span_scores(size, level)))[span]
         clear = (above > bar) & (span > 0)
         reach = [transitive_closure(size, *np.nonzero(each)) for each in clear]
         return np.asarray((np.array(reach) > 0) & (span > 0))
+
+    def times(self, s: int, decided: Bools, level: float, least: float) -> float:
+        """How many times the prompts of a stratum, at least so many, decide its first place with a
+        power of 50 %.
+        """
+        first, second = np.argsort(-self.mean[s])[:2].tolist()
+        if decided[first, second]:
+            return 1.0
+        errors = np.sqrt(self._gap_variance(s, 1))
+        likely, now = Spread.of(self.mean[s], errors, 1), float(errors[first, second]) ** 2
+        middle, gap = self.mean[s, [first, second]].mean(), np.ptp(self.mean[s, [first, second]])
+        bars = span_scores(self.mean.shape[1], level)
+
+        def chance(times: float) -> float:
+            then = float(self._gap_variance(s, times)[first, second])
+            bar = likely.bar(float(middle), now, sqrt(then), 1 - then / now, bars)
+            beyond = likely.beyond(float(gap), now, then, then / now, bar * sqrt(then))
+            return beyond if times >= least else 0.0
+
+        return growth(chance, 0.5) or inf
+
+    def _gap_variance(self, s: int, times: float) -> Floats:
+        """The variance of each gap in a stratum once it has so many times its prompts."""
+        known, spread = self.known.copy(), float(self.weight @ self.grid)
+        known[s] *= times
+        _, noise, bias = _shrunk(known, self.at, self.shrinks)
+        own = self.basis @ (noise[s] + spread * bias[s]) @ self.basis.T
+        return np.asarray(_of_gaps(own[None])[0])
 
     def p_equal(self) -> float:
         """The probability of strata that differ as much, where ratings are the same in all."""

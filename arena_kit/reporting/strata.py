@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
+from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting.board import Board
 from arena_kit.reporting.figures import (
     INK,
@@ -28,6 +29,8 @@ POOLED = (
     "Ratings of a stratum shrink towards the overall rating (partial pooling). Alone: the rating "
     "without pooling, where it differs from that on the other strata beyond noise."
 )
+FURTHER = "further prompts"
+_FURTHER = "Further prompts: so many in a stratum decide its first place with 50 % power."
 #: Panels of small multiples, at most.
 _PANELS = 24
 
@@ -50,16 +53,18 @@ def strata_table(board: Board, axis: str = "") -> Table:
             for name in names
         }
         first: dict[str, Any] = {"dimension": dimension} if several else {}
+        boards = each["boards"].items()
         if len(names) > len(models):
-            sizes = {name: part["n_questions"] for name, part in each["boards"].items()}
             rows += [
                 first
-                | {each["axis"]: name, "prompts": sizes[name]}
+                | {each["axis"]: name, "prompts": part["n_questions"]}
                 | {model: cells[model, name] for model in models}
-                for name in sizes
+                | {FURTHER: _further(part)}
+                for name, part in boards
             ]
         else:
             rows += [first | {"model": m} | {n: cells[m, n] for n in names} for m in models]
+            rows += [first | {"model": FURTHER} | {name: _further(part) for name, part in boards}]
         lead = f"{dimension}: " if several else ""
         notes += [lead + " ".join(each["sentences"])]
     return Table(
@@ -67,9 +72,15 @@ def strata_table(board: Board, axis: str = "") -> Table:
         name="strata",
         group="dimension" if several else "",
         nowrap=["model"],
-        notes=[*notes, POOLED] if rows else [],
+        notes=[*notes, POOLED, _FURTHER] if rows else [],
         empty="No prompt has a stratum.",
     )
+
+
+def _further(part: Mapping[str, Any]) -> str:
+    """How many further prompts decide the first place of a stratum."""
+    n = part["more_prompts"]
+    return "not within reach" if n is None else f"{two_digits(n):,}" if n else "decided"
 
 
 def _axes(board: Board, axis: str) -> list[tuple[str, dict[str, Any]]]:

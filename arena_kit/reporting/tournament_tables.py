@@ -19,7 +19,7 @@ from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Ver
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings, kinds
 from arena_kit.rating.claims import claims
-from arena_kit.rating.elo.method import Stability
+from arena_kit.rating.elo import Stability
 from arena_kit.reporting.board import Board, Dimension
 from arena_kit.reporting.html import rendered
 from arena_kit.reporting.tables import Shown, Table, facts, number, percent

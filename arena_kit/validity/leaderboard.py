@@ -33,7 +33,7 @@ from arena_kit.rating.base import RatingError, Ratings, expected_share, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import Fragile, fragility
-from arena_kit.rating.glicko2.method import GlickoHistory
+from arena_kit.rating.glicko2 import GlickoHistory
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -16,7 +16,7 @@ from arena_kit.battles.battle import A_WINS, BOTH_BAD, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import expected_share, known
 from arena_kit.rating.claims import claims
-from arena_kit.rating.glicko2.method import replay_order
+from arena_kit.rating.glicko2 import replay_order
 from arena_kit.validity.leaderboard import Floats, Leaderboard, rating_of, vote_sides
 from arena_kit.validity.weekly import Row, numbered, untimed, week_numbers
 

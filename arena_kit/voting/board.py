@@ -18,7 +18,7 @@ from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, ExposureFairness
 from arena_kit.policy.rules import PublicationStatus, publication_status
 from arena_kit.rating.base import RatingError
-from arena_kit.rating.glicko2.method import GlickoState
+from arena_kit.rating.glicko2 import GlickoState
 from arena_kit.reporting.policy_tables import to_board
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
 from arena_kit.voting.export import battle_log

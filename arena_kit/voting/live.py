@@ -5,7 +5,7 @@ Everything is in the store; an arena that is opened again goes on where it stopp
 
 import hashlib
 import secrets
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import ceil, isfinite
@@ -38,7 +38,7 @@ from arena_kit.voting.records import (
     read_choice,
 )
 from arena_kit.voting.store import UNDONE, Transaction, VoteStore, now
-from arena_kit.voting.texts import ArenaTexts
+from arena_kit.voting.texts import ArenaTexts, BalancedDraw
 
 History = list[tuple[Ticket, StoredVote | None]]
 
@@ -187,13 +187,27 @@ class LiveArena:
                 ticket = self._hand_out(turn, session, voter, self.limits.lasts)
             return self._shown(ticket, turn.count_by(voter))
 
-    def issue_ballot(self, n: int, *, session: str, lasts: float | None = None) -> list[Shown]:
+    def issue_ballot(
+        self,
+        n: int,
+        *,
+        session: str,
+        lasts: float | None = None,
+        prompts: Collection[str] | None = None,
+    ) -> list[Shown]:
         """Several matchups at once for voters who are not known yet, none of them twice within the
-        policy's gap; they wait for so many seconds, by default as long as it takes.
+        policy's gap, balanced over the prompts' strata (see `BalancedDraw`); they wait for so many
+        seconds, by default as long as it takes.
         """
         session = _id(session, "session")
         with self._turn() as turn:
-            tickets = [self._hand_out(turn, session, None, lasts) for _ in range(n)]
+            asked = [each.prompt for each in self.arena.scheduler.pending]
+            asked += [vote.ticket.prompt for vote in self._replayed.counted]
+            balance = BalancedDraw(self.texts, prompts, asked)
+            tickets = []
+            for _ in range(n):
+                tickets.append(self._hand_out(turn, session, None, lasts, balance.least_first()))
+                balance.add(tickets[-1].prompt)
             return [self._shown(ticket, 0) for ticket in tickets]
 
     def cast(
@@ -305,12 +319,17 @@ class LiveArena:
                 raise
 
     def _hand_out(
-        self, turn: Transaction, session: str, voter: str | None, lasts: float | None
+        self,
+        turn: Transaction,
+        session: str,
+        voter: str | None,
+        lasts: float | None,
+        prompts: Sequence[Collection[str]] | None = None,
     ) -> Ticket:
         """Draw a matchup and keep it."""
         number, issued = turn.next_ticket, now()
         try:
-            matchup = self._replayed.draw(number, voter or session)
+            matchup = self._replayed.draw(number, voter or session, prompts)
         except MatchmakingError as error:
             raise RefusalError(404, "nothing_left", str(error)) from None
         ticket = Ticket(
@@ -503,10 +522,12 @@ class Replayed:
         if self._ahead:
             self._seen = None
 
-    def draw(self, number: int, voter: str) -> Matchup:
+    def draw(
+        self, number: int, voter: str, prompts: Sequence[Collection[str]] | None = None
+    ) -> Matchup:
         """A matchup for a voter; what is drawn depends on seed and number of the ticket."""
         self.arena.scheduler.rng = np.random.default_rng([self._seed, number])
-        matchup = self.arena.next_matchup(voter)
+        matchup = self.arena.next_matchup(voter, prompts)
         self._ahead = True
         return matchup
 

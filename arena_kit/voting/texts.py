@@ -2,7 +2,8 @@
 
 import hashlib
 import json
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -30,8 +31,9 @@ class ArenaTexts:
 
     `models` are those that may be matched. `providers` says whose a model is, where that is
     known; `private` are models that are matched but published nowhere else, `withdrawn` such as
-    are matched no more. On a dimension (`on`) voters have what its judge has: the `rubric`, and
-    beside a prompt its reference answer where the rubric says so.
+    are matched no more. Ballots are balanced over the prompts' strata on the `axes`. On a dimension
+    (`on`) voters have what its judge has: the `rubric`, and beside a prompt its reference answer
+    where the rubric says so.
     """
 
     name: str
@@ -41,6 +43,7 @@ class ArenaTexts:
     providers: Mapping[str, str] = field(default_factory=dict)
     private: tuple[str, ...] = ()
     withdrawn: tuple[str, ...] = ()
+    axes: tuple[str, ...] = ()
     bank: Mapping[str, Prompt] = field(default_factory=dict, repr=False)
     rubrics: Mapping[str, Rubric] = field(default_factory=dict, repr=False)
     rubric: Rubric | None = field(default=None, repr=False)
@@ -61,6 +64,7 @@ class ArenaTexts:
             providers=file.arena.providers,
             private=tuple(file.arena.private),
             withdrawn=tuple(file.arena.withdrawn),
+            axes=tuple(file.report.strata),
             bank={prompt.prompt_id: prompt for prompt in bank},
             rubrics=read_rubrics(file.dimensions, files.rubrics),
         )
@@ -133,6 +137,11 @@ class ArenaTexts:
         available[i[known], j[known]] = True
         return available
 
+    def strata(self, prompt: str) -> tuple[str | None, ...]:
+        """The stratum of a prompt on each axis."""
+        asked = self.bank.get(prompt)
+        return tuple(asked.stratum(axis) if asked else None for axis in self.axes)
+
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:
         """The prompt and the responses of two models, None where one of them is gone."""
         if prompt not in self.prompts or not {left, right} <= {*self.models}:
@@ -155,3 +164,37 @@ class ArenaTexts:
             return None
         beside = (self.rubric.text, self.reference(prompt)) if self.rubric else ()
         return hashlib.sha256(json.dumps(texts + beside).encode()).hexdigest()
+
+
+class BalancedDraw:
+    """Which prompts a ballot draws from next, so that strata get equal shares, up to one.
+
+    The first axis comes first: its stratum that the ballot has drawn least, then that of the second
+    axis among its prompts, and so on; of equal ones the stratum that was drawn least `before`. Only
+    these `prompts` are drawn, and only where two models responded.
+    """
+
+    def __init__(
+        self, texts: ArenaTexts, prompts: Collection[str] | None, before: Iterable[str]
+    ) -> None:
+        self._texts = texts
+        self._here: Counter[tuple[int, str | None]] = Counter()
+        self._before = Counter(place for prompt in before for place in self._places(prompt))
+        self._cells: dict[tuple[tuple[int, str | None], ...], list[str]] = {}
+        for prompt, n in zip(texts.prompts, texts.available().sum(axis=0), strict=True):
+            if n >= 2 and (prompts is None or prompt in prompts):
+                self._cells.setdefault(self._places(prompt), []).append(prompt)
+
+    def add(self, prompt: str) -> None:
+        """Count a prompt that was drawn."""
+        self._here.update(self._places(prompt))
+        self._before.update(self._places(prompt))
+
+    def least_first(self) -> list[list[str]]:
+        """The prompts of one combination of strata after the other, the one that is due first."""
+        counts = (self._here, self._before)
+        due = sorted(self._cells, key=lambda cell: [n[place] for n in counts for place in cell])
+        return [self._cells[cell] for cell in due]
+
+    def _places(self, prompt: str) -> tuple[tuple[int, str | None], ...]:
+        return tuple(enumerate(self._texts.strata(prompt)))

@@ -63,6 +63,22 @@ def test_rounds() -> None:
     assert not np.array_equal(same[0], AdaptiveRounds(seed=6).first(table(100)))
 
 
+def test_rounds_are_spread_over_strata() -> None:
+    """Of 20 prompts that two models meet on, each stratum has its share up to 3 (chance alone
+    misses it by up to 6); one stratum is drawn as none is.
+    """
+    strata = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [100, 60, 40]))
+    for seed in range(5):
+        rounds = AdaptiveRounds(first_share=0.1, seed=seed)
+        made = rounds.first(replace(table(200), strata=strata)).any(axis=2)
+        counts = np.array([np.bincount(strata[row], minlength=3) for row in made])
+        assert np.abs(counts - [10, 6, 4]).max() <= 3
+    first = [
+        AdaptiveRounds().first(replace(table(99), strata=s)) for s in (None, np.zeros(99, int))
+    ]
+    assert np.array_equal(*first)
+
+
 @pytest.mark.parametrize(
     ("orders", "second"), [((1.0, 1.0), False), ((1.0, 0.5), False), ((1.0, 0.0), True)]
 )

@@ -13,7 +13,7 @@ from arena_kit.matchmaking.decide import Cast, OpenNeighbours
 from arena_kit.matchmaking.matchup import Lane, Matchup
 from arena_kit.policy.constants import Decide, Exposure, Policy, Publication
 from arena_kit.policy.exposure import aimed_votes
-from arena_kit.rating.glicko2.method import GlickoState
+from arena_kit.rating.glicko2 import GlickoState
 
 WON, LOST, TIED, BAD = range(4)
 DECIDES = 2.807  # the two-sided 99.5 % point of the normal distribution

@@ -23,7 +23,7 @@ from arena_kit.policy.constants import Contenders, Exposure, LaneWeights, Phase,
 from arena_kit.policy.coverage import Coverage
 from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.policy.rules import Standing, contender_band
-from arena_kit.rating.glicko2.method import GlickoState
+from arena_kit.rating.glicko2 import GlickoState
 from tests.samples import CASES
 
 A, B, TIE, BAD = Outcome

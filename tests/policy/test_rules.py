@@ -16,7 +16,7 @@ from arena_kit.policy.exposure import feasibility, settled_rd
 from arena_kit.policy.order import PairOrder, Verdict, neighbour_orders, order_status
 from arena_kit.policy.rules import Badge, PairCoverage, PublicationLabel, Standing, ranked
 from arena_kit.rating.claims import claims
-from arena_kit.rating.glicko2.method import Glicko2
+from arena_kit.rating.glicko2 import Glicko2
 from arena_kit.runs.settings.files import read_policy
 from tests.samples import ROOT, rated_by_hand, timed, votes_on
 

@@ -8,8 +8,8 @@ from scipy.stats import norm
 
 from arena_kit import BradleyTerry, PermutationElo
 from arena_kit.rating.base import Rating, Ratings
-from arena_kit.rating.elo.method import caution, holding, k_sweep
-from arena_kit.rating.elo.replay import COMPILED_FROM, EloRule, engine_for, replay_orders
+from arena_kit.rating.compiled import numba_pays
+from arena_kit.rating.elo import COMPILED_FROM, caution, holding, k_sweep, replay_orders
 from arena_kit.rating.resampling import ORDERS, Games, split_seed
 from benchmarks.intervals import Scenario, ends, sample, truth
 from tests import naive
@@ -42,7 +42,7 @@ def test_engines(compiled: bool, case: tuple[GameList, int], k: float, seed: int
     """Each engine plays exactly the naive shuffles and agrees with the naive loop to 1e-9."""
     games, n_models = case
     seeds = split_seed(seed, 5, ORDERS)
-    rules = [EloRule(k=k, initial=1400.0, scale=400.0), EloRule(k=k / 2, initial=0.0, scale=200.0)]
+    rules = [PermutationElo(k=k), PermutationElo(k=k / 2, initial=0.0, scale=200.0)]
     found = replay_orders(as_games(games, n_models), rules, seeds, compiled=compiled)
     for n, rule in enumerate(rules):
         for row, each in enumerate(seeds.tolist()):
@@ -63,7 +63,7 @@ def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> Non
     for n, row in enumerate(rows):
         sets[n, : len(row)] = row
     seeds = split_seed(seed, 3 * len(rows), ORDERS)
-    rule = EloRule(k=16.0, initial=1400.0, scale=400.0)
+    rule = PermutationElo(k=16.0, initial=1400.0, scale=400.0)
     both = [
         replay_orders(
             as_games(games, n_models), [rule], seeds, sets=sets, sizes=sizes, compiled=compiled
@@ -79,7 +79,10 @@ def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> Non
 
 def test_large_work_is_compiled() -> None:
     """From the stated amount of work on the compiled engine runs; below it, never."""
-    assert [engine_for(COMPILED_FROM - 1), engine_for(COMPILED_FROM)] == ["numpy", "numba"]
+    assert [numba_pays(n, COMPILED_FROM) for n in (COMPILED_FROM - 1, COMPILED_FROM)] == [
+        False,
+        True,
+    ]
 
 
 FEW = Scenario(number=0, title="15 questions", questions=15)

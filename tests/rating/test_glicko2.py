@@ -11,9 +11,17 @@ from hypothesis import strategies as st
 
 from arena_kit import Battle, BattleLog, Outcome, RatingError
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.glicko2 import replay as glicko2_replay
-from arena_kit.rating.glicko2.method import Glicko2, GlickoState
-from arena_kit.rating.glicko2.replay import SCALE, Limits, States, replay, replay_sets
+from arena_kit.rating.glicko2 import (
+    SCALE,
+    Glicko2,
+    GlickoState,
+    Limits,
+    States,
+    evidence,
+    replay,
+    replay_sets,
+    settled,
+)  # fmt: skip
 from arena_kit.rating.resampling import Games
 from tests import naive
 from tests.samples import battle, ring
@@ -90,8 +98,8 @@ def test_glickman() -> None:
 def test_wild_settings(rd: float, volatility: float, tau: float, gap: float, score: float) -> None:
     """Where Newton's steps go astray the new volatility still is a root of the paper's f."""
     var, s = (rd / SCALE) ** 2, volatility**2
-    info, pull = glicko2_replay.evidence(gap / SCALE, 0.9, score)
-    _, x, new = glicko2_replay.settled(var, log(s), s, info, pull, tau)
+    info, pull = evidence(gap / SCALE, 0.9, score)
+    _, x, new = settled(var, log(s), s, info, pull, tau)
     assert new == pytest.approx(exp(x), rel=1e-9)
 
     def f(x: float) -> float:

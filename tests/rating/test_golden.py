@@ -16,8 +16,8 @@ from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy.constants import LegacyElo, Policy
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.elo.method import PermutationElo
-from arena_kit.rating.glicko2.method import Glicko2
+from arena_kit.rating.elo import PermutationElo
+from arena_kit.rating.glicko2 import Glicko2
 
 CASES = Path(__file__).parent.parent / "cases"
 RATED = json.loads((CASES / "ratings.json").read_text(encoding="utf-8"))

@@ -7,7 +7,7 @@ import pytest
 
 from arena_kit import BradleyTerry, PermutationElo, RatingError
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.glicko2.method import Glicko2
+from arena_kit.rating.glicko2 import Glicko2
 from tests.samples import log_of
 
 ELO, GLICKO = PermutationElo(n_perms=2, evidence_replicates=0), Glicko2(evidence_replicates=0)

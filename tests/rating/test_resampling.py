@@ -3,6 +3,7 @@
 import logging
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -80,10 +81,16 @@ def sets_of(clusters: NDArray[np.int32], n: int) -> list[list[int]]:
         score=np.ones(len(clusters)),
         n_models=3,
     )
-    out = []
-    for sets, sizes, rated in resampling.evidence_sets(games, clusters, n, seed=5):
-        assert (rated == [True, True, False]).all()
-        out += [row[:size].tolist() for row, size in zip(sets, sizes, strict=True)]
+    out: list[list[int]] = []
+
+    def replayed(sets: NDArray[np.int32], sizes: NDArray[np.int32], first: int) -> NDArray[Any]:
+        assert first == len(out)
+        out.extend(row[:size].tolist() for row, size in zip(sets, sizes, strict=True))
+        return np.ones((1, len(sets), 3))
+
+    rated = resampling.replicates(games, clusters, n, replayed, seed=5)
+    assert rated.shape == (1, len(out), 3)
+    assert (np.isfinite(rated) == [True, True, False]).all()
     return out
 
 

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import arena_kit as ak
-from arena_kit import Battle, BattleLog, BradleyTerry
+from arena_kit import Battle, BattleLog, BradleyTerry, claims
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.strata import _shrunk, by_stratum
@@ -63,6 +63,20 @@ def test_strata_that_agree_are_pooled() -> None:
     assert not found.deviations
     assert found.p_equal > 0.05
     assert "do not differ beyond noise" in found.sentences()[0]
+
+
+def test_further_prompts_are_those_of_a_stratum_by_itself() -> None:
+    """Where strata share nothing, what first place needs in one of two (97.5 %) lies between what
+    its own board needs for one look (95 %) and for twelve (98.5 %); the decided one needs nothing.
+    """
+    log = battles({"x": 200, "y": 400}, {"x": 35, "y": 900}, seed=3)
+    found = by_stratum(log, "subject")
+    x = log.select((log.strata or {})["subject"].values() == "x")
+    once, often = (claims.neighbours(BradleyTerry(looks=n)(x))[0].prompts or 0 for n in (1, 12))
+    assert 0 < 0.8 * once <= found.more[0] <= 1.2 * often
+    assert found.more[1] == 0
+    shown = strata_table(ak.rate(log)).rows[-1]
+    assert (shown["model"], shown["y"]) == ("further prompts", "decided")
 
 
 def test_two_prompts_make_no_claim() -> None:

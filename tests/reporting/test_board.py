@@ -13,7 +13,7 @@ from scipy.stats import t as student_t
 import arena_kit as ak
 from arena_kit import Battle, BattleLog, Board, BradleyTerry, DataError, Glicko2, Outcome, rate
 from arena_kit.rating.claims import claims
-from arena_kit.rating.elo.method import k_sweep
+from arena_kit.rating.elo import k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import probability
 from tests.samples import CASES, log_of, won

@@ -8,7 +8,7 @@ import pytest
 from arena_kit import PermutationElo, rate
 from arena_kit.battles.log import Labels
 from arena_kit.policy.constants import Phase, Policy
-from arena_kit.rating.elo.method import k_sweep
+from arena_kit.rating.elo import k_sweep
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting import placement, policy_plots, policy_tables, tournament_plots
 from arena_kit.reporting.answer import disagreements, order

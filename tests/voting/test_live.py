@@ -1,6 +1,7 @@
 """The live arena: blind before the vote, durable after it, and its board equals a replay."""
 
 import random
+from collections import Counter
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -13,6 +14,7 @@ import pytest
 
 from arena_kit import Arena, BattleLog, RatingError, leaderboard, read_battles, write_battles
 from arena_kit.files import DataError
+from arena_kit.judging.pairs.prompts import Prompt
 from arena_kit.policy.constants import Exposure, Policy, Repeats
 from arena_kit.voting.board import UNNAMED, LiveBoard
 from arena_kit.voting.export import conflicting, exported
@@ -163,6 +165,33 @@ def test_11_a_second_ballot_repeats_nothing(address: str, gap: int, left_out: in
     board, again = arena.board(), live_arena(address, TWO_PROMPTS, policy).board()
     assert (len(board.votes), board.removed) == (48 - 2 * left_out, 2 * left_out)
     assert (again.ratings, again.removed) == (board.ratings, board.removed)
+
+
+def test_ballots_are_balanced_over_strata(tmp_path: Path) -> None:
+    """Strata of 2, 6 and 16 prompts get 4, 3 and 3 of 10 pairs each, in turn, so that ballots are
+    equal together; within them a second axis is; a ballot on some prompts has those alone; where
+    a stratum is used up, the others go on.
+    """
+    texts = arena_texts(MODELS[:3], prompts=24)
+    bank = {
+        name: Prompt(prompt_id=name, text="?", source="abbbcccccccc"[n // 2], subject="xy"[n % 2])
+        for n, name in enumerate(texts.prompts)
+    }
+    arena = live_arena(tmp_path / "v.sqlite", replace(texts, bank=bank, axes=("source", "subject")))
+    together: Counter[str] = Counter()
+    for n in range(3):
+        prompts = [each.prompt.split()[2][:-1] for each in arena.issue_ballot(10, session=f"b-{n}")]
+        for axis in ("source", "subject"):
+            shares = Counter(bank[prompt].stratum(axis) for prompt in prompts)
+            assert max(shares.values()) - min(shares.values()) <= 1, shares
+        together.update(bank[prompt].source for prompt in prompts)
+    assert together == {"a": 10, "b": 10, "c": 10}
+    some = [name for name in bank if bank[name].source == "a"]
+    asked = arena.issue_ballot(6, session="b-3", prompts=some)
+    assert {each.prompt for each in asked} == {texts.prompts[name] for name in some}
+    small = live_arena(tmp_path / "w.sqlite", arena.texts).issue_ballot(40, session="b-4")
+    sources = Counter(bank[each.prompt.split()[2][:-1]].source for each in small)
+    assert sources == {"a": 6, "b": 17, "c": 17}
 
 
 def test_processes_and_restarts_share_a_store(address: str) -> None:

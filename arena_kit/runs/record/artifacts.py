@@ -12,7 +12,7 @@ from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.rating.base import Ratings, known
 from arena_kit.rating.claims import claims
-from arena_kit.rating.elo.method import Stability
+from arena_kit.rating.elo import Stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.board import Board, Dimension
 

@@ -34,7 +34,7 @@ from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.verdicts.rendering import Reference, Rubric
 from arena_kit.policy.constants import Policy
 from arena_kit.rating.bradley_terry.method import BothBad, BradleyTerry, Inconsistent
-from arena_kit.rating.elo.method import MAX_PERMS, PermutationElo
+from arena_kit.rating.elo import MAX_PERMS, PermutationElo
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.runs.settings.workspace import source_folder
 

@@ -31,12 +31,15 @@ class _Dimension:
     rounds: tuple[Round, ...] = ()
 
     @classmethod
-    def of(cls, pairs: Sequence[Pair], entrants: Sequence[str]) -> _Dimension:
-        models = tuple(sorted(entrants))
+    def of(cls, pairs: Sequence[Pair], plan: Plan) -> _Dimension:
+        models = tuple(sorted(plan.tournament.entrants))
         prompts = dict.fromkeys(pair.prompt_id for pair in pairs)
         column = {prompt: i for i, prompt in enumerate(prompts)}
         possible = np.zeros((len(models) * (len(models) - 1) // 2, len(prompts), 2), bool)
-        table = Table(models, possible, possible.copy(), np.full(possible.shape, np.nan))
+        axes = plan.strata.values()
+        labels = [str([axis.get(prompt) for axis in axes]) for prompt in prompts]
+        strata = np.unique(labels, return_inverse=True)[1]
+        table = Table(models, possible, possible.copy(), np.full(possible.shape, np.nan), strata)
         row = {(models[i], models[j]): n for n, (i, j) in enumerate(table.pairs)}
         cells = {p: (row[p.entrant_a, p.entrant_b], column[p.prompt_id]) for p in pairs}
         for cell in cells.values():
@@ -121,10 +124,7 @@ class Rounds:
         shared = params.shared_with(AdaptiveRounds)
         method = AdaptiveRounds(**shared, margin=plan.tournament.report.margin)
         dimensions = {
-            name: _Dimension.of(
-                [pair for pair in plan.pairing.pairs if pair.dimension == name],
-                plan.tournament.entrants,
-            )
+            name: _Dimension.of([p for p in plan.pairing.pairs if p.dimension == name], plan)
             for name in plan.tournament.dimensions
         }
         return cls(

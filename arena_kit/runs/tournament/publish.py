@@ -16,7 +16,7 @@ from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.rating.base import RatingError, Ratings
-from arena_kit.rating.elo.method import PermutationElo, Stability, k_sweep, neighbour_stability
+from arena_kit.rating.elo import PermutationElo, Stability, k_sweep, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import (

@@ -1,25 +1,35 @@
-"""Elo averaged over many shuffled orders, with an interval that the evidence supports."""
+"""Elo averaged over many shuffled orders, with an interval that the evidence supports.
 
-from collections.abc import Iterable, Mapping
+Two engines replay the battles in all orders at once. NumPy moves all replays forward in lockstep
+and needs no compiler; above `COMPILED_FROM` updates a Numba kernel takes over where Numba is
+installed (design/engines.md). Both draw the same orders from the same counters, so a result does
+not depend on the number of threads, and on the engine only by rounding (1e-9): a result names its
+own.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
-from math import inf, isfinite
-from typing import Literal, NamedTuple
+from math import exp, factorial, inf, isfinite
+from typing import Any, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
+from arena_kit.fanout import fan_out, shares
 from arena_kit.rating import base, resampling
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import stretched
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import true_variance
+from arena_kit.rating.compiled import Kernel, numba_pays
 from arena_kit.rating.critical_values import normal_cdf, widening
-from arena_kit.rating.elo.replay import EloRule, Engine, engine_for, replay_in_order, replay_orders
+from arena_kit.rating.resampling import GAMMA, Games, mix, random_bits
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
 Treatment = Literal["drop", "half"]
 
 #: A million orders know the mean to a thousandth of one order's spread; more only take memory.
@@ -30,6 +40,14 @@ MAX_EVIDENCE_REPLAYS = 10_000_000
 _MIN_COVERAGE, _MIN_COVERAGE_OF_ONE = 0.93, 0.5
 #: Elo points that stand for one of Bradley–Terry, from which a replay counts as arrived.
 _CONVERGED = 0.97
+#: Elo updates from which compiled code pays for its start (below it NumPy is quicker).
+COMPILED_FROM = 10_000_000
+
+_BLOCK = 4_000_000  # games laid out at once
+_LANES = 4  # replays side by side: while one waits for a division, the others compute
+_S32 = np.uint64(32)
+_SMALL = 0.25  # steps up to this size take the series of exp to its 11th power, exact there
+_C2, _C3, _C4, _C5, _C6, _C7, _C8, _C9, _C10, _C11 = (1 / factorial(n) for n in range(2, 12))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -110,67 +128,50 @@ def k_sweep(
     base.check_kept(battles, log, dropped)
     base.check_unweighted(log, "permutation-elo")
     games = resampling.Games(a=log.a, b=log.b, score=base.scores(log), n_models=len(log.models))
-    rules = [EloRule(k=m.k, initial=m.initial, scale=m.scale) for m in methods]
-    replays = method.n_perms + method.evidence_replicates * method.evidence_orders
-    engine = engine_for(len(log) * replays) if method.shuffle else "numpy"
+    n, orders = method.evidence_replicates, method.evidence_orders
+    work = len(log) * (method.n_perms + n * orders)
+    compiled = method.shuffle and numba_pays(work, COMPILED_FROM)
     if method.shuffle:
         seeds = resampling.split_seed(method.seed, method.n_perms, resampling.ORDERS)
-        traces = replay_orders(games, rules, seeds, compiled=engine == "numba")
+        traces = replay_orders(games, methods, seeds, compiled=compiled)
     else:
-        traces = np.stack([replay_in_order(games, rule) for rule in rules])
-    order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
-    replicates = resampling.denoised(
-        _replicates(method, games, rules, log.clusters(), engine),
-        order_variance / method.evidence_orders,
+        every = np.arange(len(log), dtype=np.int32)[:, None]
+        traces = _play(games, methods, every, np.array([len(log)], np.int32))
+    resampled_orders = resampling.split_seed(method.seed, n * orders, resampling.RESAMPLED_ORDERS)
+
+    def means(sets: Ints, sizes: Ints, first: int) -> Floats:
+        seeds = resampled_orders[first * orders : (first + len(sets)) * orders]
+        each = replay_orders(games, methods, seeds, sets=sets, sizes=sizes, compiled=compiled)
+        shape = (len(methods), len(sets), orders, games.n_models)
+        return np.asarray(each.reshape(shape).mean(axis=2))
+
+    draws = resampling.replicates(
+        games, log.clusters(), n, means, seed=method.seed, kinds=len(methods)
     )
-    if log.voter is not None and replicates.shape[1]:
-        replicates = _two_way(log, replicates, traces.mean(axis=1))
-    reasons = [""] * len(log.models)
-    if method.evidence_replicates:
-        reasons = base.why_no_interval(log, games.score, base.MIN_QUESTIONS)
+    order_variance = traces.var(axis=1, ddof=1) if traces.shape[1] > 1 else 0.0 * traces[:, 0]
+    draws = resampling.denoised(draws, order_variance / orders)
+    if log.voter is not None and draws.shape[1]:
+        draws = _two_way(log, draws, traces.mean(axis=1))
+    reasons = base.why_no_interval(log, games.score) if n else [""] * len(log.models)
     rated = {
         each.k: base.Ratings(
             method="permutation-elo",
             settings=asdict(each),
-            ratings=_ranked(log, traces[n], replicates[n], reasons),
+            ratings=_ranked(log, traces[i], draws[i], reasons),
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
-            engine=engine,
-            traces=traces[n],
-            replicates=replicates[n],
+            engine="numba" if compiled else "numpy",
+            traces=traces[i],
+            replicates=draws[i],
         )
-        for n, each in enumerate(methods)
+        for i, each in enumerate(methods)
     }
-    if not method.evidence_replicates:
+    if not n:
         return rated
     same = BradleyTerry(scale=method.scale, center=method.initial, inconsistent="tie")(log)
     notes = {k: caution(ratings, same) for k, ratings in rated.items()}
     return {k: replace(each, notes=(notes[k],) if notes[k] else ()) for k, each in rated.items()}
-
-
-def _replicates(
-    method: PermutationElo,
-    games: resampling.Games,
-    rules: list[EloRule],
-    clusters: NDArray[np.int32],
-    engine: Engine,
-) -> Floats:
-    """Mean ratings of each resample, shaped (rules, resamples, models); NaN where it has none."""
-    n, orders = method.evidence_replicates, method.evidence_orders
-    out = [np.empty((len(rules), 0, games.n_models))]
-    seeds = resampling.split_seed(method.seed, n * orders, resampling.RESAMPLED_ORDERS)
-    done = 0
-    for sets, sizes, rated in resampling.evidence_sets(games, clusters, n, seed=method.seed):
-        some = seeds[done * orders : (done + len(sets)) * orders]
-        ratings = replay_orders(
-            games, rules, some, sets=sets, sizes=sizes, compiled=engine == "numba"
-        )
-        shape = (len(rules), len(sets), orders, games.n_models)
-        means = ratings.reshape(shape).mean(axis=2)
-        out.append(np.where(rated, means, np.nan))
-        done += len(sets)
-    return np.concatenate(out, axis=1)
 
 
 def _two_way(log: BattleLog, replicates: Floats, mean: Floats) -> Floats:
@@ -273,3 +274,156 @@ def neighbour_stability(sweep: Mapping[float, base.Ratings], k: float) -> list[S
         at_each_k = [[float(each[at(above), at(below)]) for each in four] for at, four in gaps]
         followed.append(Stability(above, below, tuple(sweep), *zip(*at_each_k, strict=True)))
     return followed
+
+
+def replay_orders(
+    games: Games,
+    methods: Sequence[PermutationElo],
+    seeds: NDArray[np.uint64],
+    *,
+    sets: Ints | None = None,
+    sizes: Ints | None = None,
+    compiled: bool,
+) -> Floats:
+    """Final ratings, shaped (methods, seeds, models); every method sees the same orders.
+
+    Replay r shuffles its games with seed r and plays them. By default its games are all
+    of them; with `sets` they are the first `sizes[i]` entries of row i of `sets` (indices
+    into `games`, repeats allowed), where row i serves an equal share of the replays.
+    """
+    if sets is None or sizes is None:
+        sets = np.arange(len(games.a), dtype=np.int32)[None, :]
+        sizes = np.array([len(games.a)], np.int32)
+    row_of = np.arange(len(seeds)) // (len(seeds) // len(sets))
+    a, b, score, cell = _cells(games)
+    played = cell[sets]
+
+    def share(some: slice) -> Floats:
+        rows = row_of[some]
+        if not compiled:
+            index = _shuffled(sets[rows].T, seeds[some], sizes[rows])
+            return _play(games, methods, index, sizes[rows])
+        q = np.ones((len(methods), len(rows), games.n_models))
+        order = np.empty((_LANES, sets.shape[1]), np.uint32)
+        for ratings, rule in zip(q, methods, strict=True):
+            step = rule.k * np.log(10.0) / rule.scale
+            replay(a, b, step * score, played, sizes, rows, seeds[some], step, order, ratings)
+            ratings[:] = rule.initial + rule.scale / np.log(10.0) * np.log(ratings)
+        return q
+
+    if compiled:
+        return np.concatenate([*fan_out(share, shares(len(seeds)))], axis=1)
+    width = max(64, _BLOCK // max(1, sets.shape[1]))
+    blocks = [slice(start, start + width) for start in range(0, len(seeds), width)]
+    return np.concatenate([*fan_out(share, blocks, by="here")], axis=1)
+
+
+def _shuffled(index: Ints, seeds: NDArray[np.uint64], sizes: Ints) -> Ints:
+    """Fisher-Yates down each column of `index`, over its first `sizes` entries."""
+    index = index.copy()
+    column = np.arange(len(seeds))
+    for i in range(int(sizes.max(initial=0)) - 1, 0, -1):
+        bits = random_bits(seeds, np.array([i], np.uint64))
+        j = ((bits >> _S32) * np.uint64(i + 1)) >> _S32
+        j = np.where(i < sizes, j, np.uint64(i)).astype(np.intp)
+        index[i], index[j, column] = index[j, column], index[i].copy()
+    return index
+
+
+def _play(games: Games, methods: Sequence[PermutationElo], index: Ints, sizes: Ints) -> Floats:
+    """Play the games of each column of `index` in order, all columns side by side."""
+    n = index.shape[1]
+    lane = np.arange(n) * games.n_models
+    firsts, seconds = games.a[index] + lane, games.b[index] + lane
+    scores = games.score[index]
+    over = np.arange(len(index))[:, None] >= sizes  # padding behind the shorter lanes
+    ragged = np.any(over, axis=1).tolist()
+    out = np.empty((len(methods), n * games.n_models))
+    for ratings, rule in zip(out, methods, strict=True):
+        ratings[:] = rule.initial
+        scale = np.log(10.0) / rule.scale
+        for step, (first, second, score) in enumerate(zip(firsts, seconds, scores, strict=True)):
+            a, b = ratings[first], ratings[second]
+            change = rule.k * (score - 1.0 / (1.0 + np.exp((b - a) * scale)))
+            if ragged[step]:
+                change[over[step]] = 0.0
+            ratings[first] = a + change
+            ratings[second] = b - change
+    return out.reshape(len(methods), n, games.n_models)
+
+
+def _cells(
+    games: Games,
+) -> tuple[NDArray[np.uint32], NDArray[np.uint32], Floats, NDArray[np.uint32]]:
+    """Both sides and the score of each cell (sides and score), and the cell of each game: there are
+    few, so that a replay finds them in the nearest cache.
+    """
+    score, ended = np.unique(games.score, return_inverse=True)
+    key = (games.a.astype(np.int64) * games.n_models + games.b) * len(score) + ended
+    cells, of_game = np.unique(key, return_inverse=True)
+    pair, ended = np.divmod(cells, len(score))
+    a, b = np.divmod(pair, games.n_models)
+    return a.astype(np.uint32), b.astype(np.uint32), score[ended], of_game.astype(np.uint32)
+
+
+def _moved(first: float, second: float, gain: float, step: float) -> tuple[float, float]:
+    """Both strengths after a game; `gain` is the first side's score times the step."""
+    x = gain - step * (first / (first + second))
+    if step < _SMALL:
+        y = x * x
+        even = 1 + y * (_C2 + y * (_C4 + y * (_C6 + y * (_C8 + y * _C10))))
+        odd = x * (1 + y * (_C3 + y * (_C5 + y * (_C7 + y * (_C9 + y * _C11)))))
+        return first * (even + odd), second * (even - odd)
+    return first * exp(x), second * exp(-x)
+
+
+def _shuffle(seed: np.uint64, cells: Any, size: int, order: Any) -> None:
+    """Lay the games out in a row and shuffle them (Fisher-Yates)."""
+    for n in range(size):
+        order[n] = cells[n]
+    for n in range(size - 1, 0, -1):
+        bits = mix(seed + np.uint64(n) * GAMMA) >> _S32
+        m = (bits * np.uint64(np.uint32(n + 1))) >> _S32
+        order[n], order[m] = order[m], order[n]
+
+
+def _replay(
+    a: Any, b: Any, gain: Any, sets: Any, sizes: Any, row_of: Any, seeds: Any, step: Any,
+    order: Any, q: Any,
+) -> None:  # fmt: skip
+    """Replay one shuffled order per seed, from strengths `q`, a row per seed, which change.
+
+    Strengths q = 10^(rating/scale) stand in for ratings while playing: the expected score is then
+    one division, and a step multiplies q by exp of something small. `a`, `b` and `gain` are of each
+    cell, `sets` has the cells of the games in each row; `order` is room to work in.
+    """
+    last = len(seeds) - 1
+    o0, o1, o2, o3 = order[0], order[1], order[2], order[3]
+    for first in range(0, len(seeds), 4):
+        lanes = min(4, len(seeds) - first)
+        fewest = sizes[row_of[first]] if lanes == 4 else 0
+        for lane in range(lanes):
+            row = row_of[first + lane]
+            fewest = min(fewest, sizes[row])
+            _shuffle(seeds[first + lane], sets[row], sizes[row], order[lane])
+        q0, q1 = q[first], q[min(first + 1, last)]
+        q2, q3 = q[min(first + 2, last)], q[min(first + 3, last)]
+        for n in range(fewest):
+            k0, k1, k2, k3 = o0[n], o1[n], o2[n], o3[n]  # all are read before any is written
+            i0, i1, i2, i3 = a[k0], a[k1], a[k2], a[k3]
+            j0, j1, j2, j3 = b[k0], b[k1], b[k2], b[k3]
+            x0, x1, x2, x3 = q0[i0], q1[i1], q2[i2], q3[i3]
+            y0, y1, y2, y3 = q0[j0], q1[j1], q2[j2], q3[j3]
+            q0[i0], q0[j0] = _moved(x0, y0, gain[k0], step)
+            q1[i1], q1[j1] = _moved(x1, y1, gain[k1], step)
+            q2[i2], q2[j2] = _moved(x2, y2, gain[k2], step)
+            q3[i3], q3[j3] = _moved(x3, y3, gain[k3], step)
+        for lane in range(lanes):
+            mine = q[first + lane]
+            for n in range(fewest, sizes[row_of[first + lane]]):
+                k = order[lane, n]
+                i, j = a[k], b[k]
+                mine[i], mine[j] = _moved(mine[i], mine[j], gain[k], step)
+
+
+replay = Kernel(_replay, "contract", parts=(mix, _moved, _shuffle))

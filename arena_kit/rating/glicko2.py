@@ -1,33 +1,58 @@
-"""Glicko-2: ratings that follow the votes as they come, each with a deviation and a volatility."""
+"""Glicko-2: ratings that follow the votes as they come, each with a deviation and a volatility.
+
+Python runs the steps on lists; above `COMPILED_FROM` votes the very same functions run compiled,
+where Numba is installed, so both do the same operations in the same order. Periods are few, and
+not compiled.
+
+Replays are in Glicko-2's own scale: `mu` is the distance from the start rating and `var` is RD
+squared, both in units of `SCALE` points; `s` is the volatility squared, `log_s` its logarithm, and
+`damp` the paper's g(RD). The paper's v and delta appear as `info` = 1/v and `pull` = delta/v, which
+stay finite however one-sided a game is.
+"""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict, dataclass, field
-from math import inf, isfinite, isnan, sqrt
-from typing import Literal
+from functools import partial
+from itertools import groupby
+from math import copysign, exp, inf, isfinite, isnan, log, pi, sqrt
+from typing import Any, Literal, NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.battles.log import BattleLog, Strings
+from arena_kit.fanout import By, fan_out, shares
 from arena_kit.rating import base
-from arena_kit.rating.glicko2.replay import (
-    SCALE,
-    Limits,
-    States,
-    columns,
-    replay,
-    replay_sets,
-    replay_votes,
-)
-from arena_kit.rating.resampling import Games, evidence_sets, interval
+from arena_kit.rating.compiled import Kernel, numba_pays
+from arena_kit.rating.resampling import Games, interval, replicates
 
 Floats = NDArray[np.float64]
+Ints = NDArray[np.int32]
 
 _DAY = 86_400_000_000  # microseconds
+#: Votes from which compiled code pays for its start (below it plain Python is quicker).
+COMPILED_FROM = 100_000
+#: Rating points in one unit of Glicko-2's own scale.
+SCALE = 400 / log(10)
+DAMPING = 3 / (pi * pi)
+_FARTHEST = 100.0  # log odds, about 17,000 points: beyond it a game says nothing new
+_HIGHEST = 700.0  # log of a variance that exp can still take, above every root
+_SETTLED = 1e-7  # a Newton step this short is off by its square
+_MOST_STEPS = 100
+
+Numbers: TypeAlias = list[float] | Floats
+#: Which votes in which order, first models, second models, scores (NaN moves nothing).
+Votes: TypeAlias = tuple[Ints | list[int], Ints | list[int], Ints | list[int], Numbers]
+#: How far volatility may move at a time (tau), and the least and most that var may be.
+Limits: TypeAlias = tuple[float, float, float]
+#: mu, var, damp, log_s and s of each model.
+State: TypeAlias = tuple[Numbers, Numbers, Numbers, Numbers, Numbers]
+#: mu, var and s of both sides after each vote, or three times nothing.
+Trace: TypeAlias = tuple[Numbers, Numbers, Numbers]
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,22 +158,25 @@ class Glicko2:
         log, dropped = self.kept(battles)
         self._check(battles, log, dropped)
         games, period = _games(log), self._periods(log)
-        final = self.in_points(
-            replay(games, self.start(games.n_models), self.limits(), period=period)
-        )
-        replicates = self._replicates(log, games, period)
-        reasons = [""] * games.n_models
-        if self.evidence_replicates:
-            reasons = base.why_no_interval(log, games.score, base.MIN_QUESTIONS)
+        start, limits = self.start(games.n_models), self.limits()
+        final = self.in_points(replay(games, start, limits, period=period))
+
+        def rated(sets: Ints, sizes: Ints, _: int) -> Floats:
+            mu = replay_sets(games, start, limits, sets, sizes, period=period)
+            return self.initial + SCALE * mu[None]
+
+        n = self.evidence_replicates
+        draws = replicates(games, log.clusters(), n, rated, seed=self.seed)[0]
+        reasons = base.why_no_interval(log, games.score) if n else [""] * games.n_models
         return base.Ratings(
             method="glicko2",
             settings=asdict(self),
-            ratings=_ranked(log, final, replicates, reasons),
+            ratings=_ranked(log, final, draws, reasons),
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
             traces=final[0][None, :],
-            replicates=replicates,
+            replicates=draws,
         )
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
@@ -215,19 +243,6 @@ class Glicko2:
         first = times[log.outcome != BOTH_BAD].min().astype("datetime64[D]")
         passed: NDArray[np.int64] = (times - first).astype(np.int64)
         return passed // max(1, round(self.period_days * _DAY))
-
-    def _replicates(self, log: BattleLog, games: Games, period: NDArray[np.int64] | None) -> Floats:
-        """Ratings of each resample, a row each; NaN where it has none."""
-        out = [np.empty((0, games.n_models))]
-        if not self.evidence_replicates:
-            return out[0]
-        start, limits = self.start(games.n_models), self.limits()
-        for sets, sizes, rated in evidence_sets(
-            games, log.clusters(), self.evidence_replicates, seed=self.seed
-        ):
-            mu = replay_sets(games, start, limits, sets, sizes, period=period)
-            out.append(np.where(rated, self.initial + SCALE * mu, np.nan))
-        return np.concatenate(out)
 
 
 class RunningGlicko2:
@@ -304,3 +319,221 @@ def _ranked(
     se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
     extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
     return base.ranked(log.models, rating, (low, high), log.per_model(), extra, reasons)
+
+
+def damping(var: float) -> float:
+    """How much of a game's evidence remains when the opponent's rating is this uncertain."""
+    return 1.0 / sqrt(1.0 + DAMPING * var)
+
+
+def evidence(gap: float, damp: float, score: float) -> tuple[float, float]:
+    """Information and pull of one game against an opponent `gap` below, who has this `damp`."""
+    log_odds = -damp * gap
+    if not -_FARTHEST < log_odds < _FARTHEST:
+        log_odds = copysign(_FARTHEST, log_odds)
+    odds = exp(log_odds)
+    expected = 1.0 / (1.0 + odds)
+    return damp * damp * expected * expected * odds, damp * (score - expected)
+
+
+def settled(
+    var: float, log_s: float, s: float, info: float, pull: float, tau: float
+) -> tuple[float, float, float]:
+    """New `var`, `log_s` and `s` after a period with this much information and pull.
+
+    The new `log_s` is the root of the paper's f, found with Newton's method from the old one
+    inside a bracket: f is positive at its lower end and negative at its upper. A step that
+    leaves the bracket, or is not half as long as the one before, goes to its middle instead.
+    """
+    stiffness = 1.0 / (tau * tau)
+    low, high = log_s - 0.5 * tau * tau, _HIGHEST
+    x, last = log_s, inf
+    for _ in range(_MOST_STEPS):
+        r = 1.0 / (1.0 + info * (var + s))
+        falls = s * info * r
+        rises = s * (pull * r) * (pull * r)
+        tilt = 0.5 * (rises - falls)
+        f = tilt - (x - log_s) * stiffness
+        slope = stiffness - tilt + falls * (rises - 0.5 * falls)
+        step = f / slope if slope > 0.0 else inf
+        if abs(step) < _SETTLED:
+            x += step
+            s += s * step
+            break
+        if f > 0.0:
+            low = x
+        else:
+            high = x
+        if not low < x + step < high or 2.0 * abs(step) > last:
+            step = 0.5 * (low + high) - x
+        last = abs(step)
+        x += step
+        s = exp(x)
+    spread = var + s
+    return spread / (1.0 + info * spread), x, s
+
+
+def move(k: int, info: float, pull: float, limits: Limits, state: State) -> None:
+    """Settle model k after a period with this much information and pull."""
+    tau, least, most = limits
+    mu, var, damp, log_s, s = state
+    settled_var, log_s[k], s[k] = settled(var[k], log_s[k], s[k], info, pull, tau)
+    mu[k] += settled_var * pull
+    var[k] = min(most, max(least, settled_var))
+    damp[k] = damping(var[k])
+
+
+def replay_votes(votes: Votes, limits: Limits, state: State, trace: Trace) -> None:
+    """Play votes one after another, changing `state`: each moves both models from where they
+    stood before it.
+    """
+    order, a, b, score = votes
+    mu, var, damp, _, s = state
+    traced_mu, traced_var, traced_s = trace
+    for n in range(len(order)):
+        i, j, won = a[order[n]], b[order[n]], score[order[n]]
+        if won >= 0.0:
+            gap = mu[i] - mu[j]
+            info_i, pull_i = evidence(gap, damp[j], won)
+            info_j, pull_j = evidence(-gap, damp[i], 1.0 - won)
+            move(i, info_i, pull_i, limits, state)
+            move(j, info_j, pull_j, limits, state)
+        if len(traced_mu):
+            at = 2 * n
+            traced_mu[at], traced_var[at], traced_s[at] = mu[i], var[i], s[i]
+            traced_mu[at + 1], traced_var[at + 1], traced_s[at + 1] = mu[j], var[j], s[j]
+
+
+def replay_periods(
+    votes: Votes, period: list[int], limits: Limits, state: State, trace: Trace
+) -> None:
+    """Play votes in rating periods, changing `state`: all votes of a period count together.
+
+    `period` numbers the period of each vote, rising along the order. From its first game on,
+    a model's RD grows by its volatility in every period without one.
+    """
+    order, a, b, score = votes
+    mu, var, damp, _, s = state
+    since = [-1] * len(var)  # the period at whose onset a model's state stands
+
+    def grown(k: int, now: int) -> float:
+        """The variance of a model at the onset of a period."""
+        idle = now - since[k] if since[k] >= 0 else 0
+        return min(limits[2], var[k] + idle * s[k])
+
+    now = -1
+    for now, places in groupby(range(len(order)), lambda n: period[order[n]]):
+        numbers = list(places)
+        sides = [(a[order[n]], b[order[n]], score[order[n]]) for n in numbers]
+        info, pull = defaultdict[int, float](float), defaultdict[int, float](float)
+        for k in {k for i, j, won in sides if won >= 0 for k in (i, j)}:
+            var[k] = grown(k, now)
+            damp[k] = damping(var[k])
+        for i, j, won in (each for each in sides if each[2] >= 0):
+            for k, other, got in ((i, j, won), (j, i, 1.0 - won)):
+                more_info, more_pull = evidence(mu[k] - mu[other], damp[other], got)
+                info[k] += more_info
+                pull[k] += more_pull
+        for k in info:
+            move(k, info[k], pull[k], limits, state)
+            since[k] = now + 1
+        for n, (i, j, _) in zip(numbers, sides, strict=True) if len(trace[0]) else ():
+            for at, k in ((2 * n, i), (2 * n + 1, j)):
+                trace[0][at], trace[1][at], trace[2][at] = mu[k], grown(k, now + 1), s[k]
+    for k in range(len(var)):
+        var[k] = grown(k, now + 1)
+
+
+_votes_kernel = Kernel(replay_votes, parts=(damping, evidence, settled, move))
+
+
+class States(NamedTuple):
+    """Where models stand, one entry of each array per model (or per side of a vote)."""
+
+    mu: Floats
+    var: Floats
+    s: Floats
+
+
+def replay(
+    games: Games,
+    start: States,
+    limits: Limits,
+    *,
+    period: NDArray[np.int64] | None = None,
+    traced: bool = False,
+    compiled: bool | None = None,
+) -> States:
+    """Where every model stands after the games, played in the order given; or, `traced`, where both
+    sides of every game stand after it (or after its period), shaped (games, 2).
+
+    With `period` (a number per game, rising) they are played in rating periods. `compiled`
+    forces one engine; None picks by the amount of work.
+    """
+    n = len(games.a)
+    play = _engine(games, start, limits, period, compiled=_compiled(n, period, compiled))
+    return play(np.arange(n, dtype=np.int32), traced=traced)
+
+
+def replay_sets(
+    games: Games,
+    start: States,
+    limits: Limits,
+    sets: Ints,
+    sizes: Ints,
+    *,
+    period: NDArray[np.int64] | None = None,
+    compiled: bool | None = None,
+) -> Floats:
+    """Final `mu` of each resample, shaped (resamples, models).
+
+    The games of resample i are the first `sizes[i]` entries of row i of `sets`, played in the
+    order of `games`.
+    """
+    compiled = _compiled(int(sizes.sum(dtype=np.int64)), period, compiled)
+
+    def share(some: slice) -> Floats:
+        play = _engine(games, start, limits, period, compiled=compiled)
+        rows = zip(sets[some], sizes[some], strict=True)
+        return np.stack([play(row[:size]).mu for row, size in rows])
+
+    by: By = "threads" if compiled else "here"
+    return np.concatenate([*fan_out(share, shares(len(sets)), by=by)])
+
+
+def _compiled(votes: int, period: NDArray[np.int64] | None, wanted: bool | None) -> bool:
+    """Whether votes are replayed by Numba; periods never are."""
+    return period is None and (numba_pays(votes, COMPILED_FROM) if wanted is None else wanted)
+
+
+def _engine(
+    games: Games,
+    start: States,
+    limits: Limits,
+    period: NDArray[np.int64] | None,
+    *,
+    compiled: bool,
+) -> Callable[..., States]:
+    """A function that plays some of the games and gives the final, or the traced, states."""
+    box: Any = partial(np.require, requirements=["C", "W"]) if compiled else np.ndarray.tolist
+    votes: Callable[..., None] = _votes_kernel if compiled else replay_votes
+    games_columns = tuple(box(column) for column in (games.a, games.b, games.score))
+
+    def play(order: Ints, *, traced: bool = False) -> States:
+        played = (box(order), *games_columns)
+        mu, var, _, _, s = state = tuple(box(column) for column in columns(start))
+        trace = tuple(box(np.empty(2 * len(order) * traced)) for _ in range(3))
+        if period is None:
+            votes(played, limits, state, trace)
+        else:
+            replay_periods(played, period.tolist(), limits, state, trace)
+        found = (np.asarray(each, float) for each in (trace if traced else (mu, var, s)))
+        return States(*(each.reshape(-1, 2) if traced else each for each in found))
+
+    return play
+
+
+def columns(start: States) -> tuple[Floats, ...]:
+    """What the steps keep of each model: mu, var, damp, log_s and s."""
+    damp = 1.0 / np.sqrt(1.0 + DAMPING * start.var)
+    return start.mu.copy(), start.var.copy(), damp, np.log(start.s), start.s.copy()

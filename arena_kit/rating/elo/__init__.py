@@ -1,1 +1,0 @@
-"""Elo averaged over shuffled orders."""
