@@ -14,7 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, Prewarm, Spending, dollars
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Prompt, Response
-from arena_kit.judging.quality.measures import served_warning
+from arena_kit.judging.quality.measures import served_by_others, served_sentence
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings, kinds
@@ -86,7 +86,7 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     ]
     shown = {row[""] for row in rows}
     absent = [str(k) for _, kinds in groups.values() for k in kinds if str(k) not in shown]
-    served = served_warning(judgments)
+    served = served_sentence(served_by_others(judgments))
     none = f"None: {', '.join(absent)}." if absent else ""
     notes = [note for note in (none, served) if note]
     return Table(rows, "verdicts", group="counted", notes=notes, empty="No verdicts.")

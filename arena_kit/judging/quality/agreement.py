@@ -75,15 +75,19 @@ def verdicts(log: BattleLog) -> NDArray[np.int8]:
 
 
 def matched(first: BattleLog, second: BattleLog) -> tuple[Rows, Rows]:
-    """Rows of both logs that are about the same two models on the same question and dimension,
-    every combination of them; sides must be in order (`BattleLog.sides_in_order`).
+    """Rows of both logs that are about the same battle: row by row for two columns of one file,
+    else every combination on the same two models, question and dimension; none without questions.
+    Sides must be in order (`BattleLog.sides_in_order`).
     """
+    ours, theirs = _keys(first), _keys(second)
+    if ours == theirs:
+        return np.arange(len(ours)), np.arange(len(ours))
     if first.question_id is None or second.question_id is None:
-        raise DataError("agreement needs battles with question_id in both files")
+        theirs = []
     by_key: dict[tuple[object, ...], list[int]] = {}
-    for row, key in enumerate(_keys(second)):
+    for row, key in enumerate(theirs):
         by_key.setdefault(key, []).append(row)
-    pairs = [(i, j) for i, key in enumerate(_keys(first)) for j in by_key.get(key, ())]
+    pairs = [(i, j) for i, key in enumerate(ours) for j in by_key.get(key, ())]
     rows = np.array(pairs, np.intp).reshape(-1, 2)
     return rows[:, 0], rows[:, 1]
 
@@ -107,7 +111,7 @@ def between(judges: Mapping[str, BattleLog]) -> Estimate:
     logs = [log.sides_in_order() for log in judges.values()]
     table = np.full((len(logs), len(logs[0])), np.nan)
     for row, log in enumerate(logs):
-        ours, theirs = _same_battles(logs[0], log)
+        ours, theirs = matched(logs[0], log)
         table[row, ours] = verdicts(log)[theirs]
     questions = logs[0].question_id
     return alpha(table, None if questions is None else questions.codes)
@@ -172,7 +176,7 @@ def _paired(judged: BattleLog, labels: BattleLog) -> tuple[BattleLog, BattleLog,
     judge, voters = judged.sides_in_order(), labels.sides_in_order()
     if voters.dimension is None or judge.dimension is None:
         judge, voters = replace(judge, dimension=None), replace(voters, dimension=None)
-    return judge, voters, *_same_battles(judge, voters)
+    return judge, voters, *matched(judge, voters)
 
 
 def _by_call(
@@ -223,28 +227,6 @@ def _ranks(judged: BattleLog, labels: BattleLog) -> list[Measure]:
 
 def _rated_by_both(first: Ratings | None, second: Ratings | None) -> Sequence[str]:
     return [] if first is None or second is None else sorted({*first.models} & {*second.models})
-
-
-def _same_battles(first: BattleLog, second: BattleLog) -> tuple[Rows, Rows]:
-    """Rows of both that are about the same battle: row by row for two columns of one file, else
-    by models, question and dimension.
-    """
-    if len(first) == len(second) and _equal(first, second):
-        return np.arange(len(first)), np.arange(len(first))
-    if first.question_id is None or second.question_id is None:
-        return np.empty(0, np.intp), np.empty(0, np.intp)
-    return matched(first, second)
-
-
-def _equal(first: BattleLog, second: BattleLog) -> bool:
-    same = first.models == second.models
-    same = same and np.array_equal(first.a, second.a) and np.array_equal(first.b, second.b)
-    for name in ("question_id", "dimension"):
-        one, two = getattr(first, name), getattr(second, name)
-        if same and (one is None) != (two is None):
-            return False
-        same = same and (one is None or np.array_equal(one.values(), two.values()))
-    return same
 
 
 def stratum_of(log: BattleLog, strata: Mapping[str, str]) -> NDArray[np.object_]:

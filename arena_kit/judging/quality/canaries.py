@@ -132,10 +132,7 @@ def canary_pairs(
 @cache
 def attacks() -> tuple[Attack, ...]:
     """Every attack that is shipped."""
-    return tuple(
-        Attack(attack_id=row["id"], kind=row["kind"], text=row["text"], hide=row.get("hide", ""))
-        for row in _rows("attacks")
-    )
+    return tuple(Attack(**row) for row in _rows("attacks"))
 
 
 def _preflight(dimensions: Sequence[str]) -> Iterator[Canary]:

@@ -36,19 +36,18 @@ class Estimate:
     n: int = 0
 
     def __str__(self) -> str:
-        if self.value is None:
-            return "–"
-        if self.low is None or self.high is None:
-            return f"{self.value:.1%}"
-        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+        return self._shown(".1%")
 
     @property
     def coefficient(self) -> str:
         """The same as a number, not as a percentage."""
+        return self._shown(".2f")
+
+    def _shown(self, form: str) -> str:
         if self.value is None:
             return "–"
-        ends = "" if self.low is None else f" ({self.low:.2f} to {self.high:.2f})"
-        return f"{self.value:.2f}{ends}"
+        ends = "" if self.low is None else f" ({self.low:{form}} to {self.high:{form}})"
+        return f"{self.value:{form}}{ends}"
 
     @property
     def count(self) -> int:

@@ -28,7 +28,7 @@ from arena_kit.judging.quality.measures import (
     lengths_of,
     position_bias,
     served_by_others,
-    served_warning,
+    served_sentence,
 )
 from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment, Presentation
 from arena_kit.judging.verdicts.rendering import is_changed
@@ -223,7 +223,7 @@ def _judge(plan: Plan, pairs: Sequence[Pair | Presentation], before: Judgments) 
         if before.judgments:
             judgments = tuple(settle_all(v for each in judgments for v in each.verdicts))
         repeats = before.repeats or _repeats(plan, record, judgments)
-        if warning := served_warning(judgments):
+        if warning := served_sentence(served_by_others(judgments)):
             progress.say(warning)
         spending = _spending(plan, record.token)
         _keep(plan, record, judgments, spending, seconds)
