@@ -233,7 +233,7 @@ def test_rows_are_matched_by_models_question_and_dimension() -> None:
     assert (one.tolist(), two.tolist()) == ([0, 1], [0, 1])
     found = agreement(verdicts(first)[one], verdicts(turned)[two], ties="counted")
     assert found.rate.counted == "1 of 2"
-    one, two = (BattleLog.from_counts(["x"], ["y"], [n], [2]) for n in (3, 4))
+    one, two = (BattleLog.from_counts(["x"] * n, ["y"] * n, [3] * n, [2] * n) for n in (1, 2))
     assert [len(rows) for rows in matched(one, two)] == [0, 0]
     assert agreement([0, -1], [-1, 2], ties="counted").rate == NOTHING
     other = log_of([("x", "y", "model_a")], questions="p")
