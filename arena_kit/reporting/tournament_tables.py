@@ -85,10 +85,8 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     ]
     shown = {row[""] for row in rows}
     absent = [str(k) for _, kinds in groups.values() for k in kinds if str(k) not in shown]
-    notes = [
-        f"None: {', '.join(absent)}." if absent else "",
-        served_sentence(served_by_others(judgments)),
-    ]
+    served = served_sentence(served_by_others(judgments))
+    notes = [f"None: {', '.join(absent)}." if absent else "", served]
     return Table(rows, "verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 
