@@ -59,28 +59,17 @@ def check(files: tuple[str, ...], tournament: Path | None, forget: bool) -> None
     for where in files or kept or own[:1]:
         tables = "SELECT name FROM sqlite_master"
         if "://" in where or "tickets" in query_columns(Path(where), tables)["name"]:
-            _verify_votes(where)
+            with open_store(where) as store:
+                echo(f"{store.address}: {store.check()} votes, all intact")
             continue
         if forget:
-            _forget_damaged(Path(where))
+            n, usd = Ledger(Path(where)).forget_damaged()
+            may_cost = f"requesting them again may cost {dollars(usd)}, as before"
+            echo(f"{where}: {n} damaged answers are removed; {may_cost}")
         _verify(Path(where))
 
 
 ledger.add_command(check)
-
-
-def _forget_damaged(path: Path) -> None:
-    n, cost = Ledger(path).forget_damaged()
-    echo(
-        f"{path}: {n} damaged answers are removed; requesting them again may cost "
-        f"{dollars(cost)}, as before"
-    )
-
-
-def _verify_votes(where: str) -> None:
-    """Say that a vote store is intact, or name what is damaged and exit with 2."""
-    with open_store(where) as store:
-        echo(f"{store.address}: {store.check()} votes, all intact")
 
 
 def _verify(path: Path) -> None:

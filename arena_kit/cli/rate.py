@@ -320,7 +320,7 @@ def _streamed(
 def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNamespace) -> Rated:
     """The board of people's votes and a judge's verdicts together."""
     from arena_kit.reporting.hybrid import hybrid_board
-    from arena_kit.runs.record.rate_files import BattlesFile, VotesAndVerdicts, hybrid_method
+    from arena_kit.runs.record.rate_files import hybrid_method, rate_together
 
     if given.also or given.votes:
         raise click.UsageError("--verdicts takes neither --also nor --panel: one judge's alone")
@@ -330,10 +330,6 @@ def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNames
         why = f"which rates both by {DEFAULT_METHOD}"
         raise DataError(f"--method {method} does not apply with --verdicts, {why}")
     spec = hybrid_method(_changed(given.changes), "--set")
-    both = VotesAndVerdicts.read(
-        BattlesFile(path=file, format=how.format, columns=how.columns),
-        BattlesFile(path=given.verdicts, columns=Columns(winner=given.verdicts_winner)),
-        judge_model=given.judge_model,
-        dimension=given.dimension,
-    )
-    return hybrid_board(*both.rated(spec)), None
+    judged: Any = {"judge_winner": given.verdicts_winner, "judge_model": given.judge_model}
+    read: Any = {"format": how.format, "columns": how.columns, "dimension": given.dimension}
+    return hybrid_board(*rate_together(file, given.verdicts, spec, **judged, **read)), None

@@ -118,7 +118,8 @@ def open_run(run: Path) -> None:
     if not report.is_file():
         raise DataError(f"{run}: has no report.html (status {status})")
     cli.echo(report.resolve())
-    if _has_display():
+    display = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
+    if display or sys.platform in ("darwin", "win32"):
         import webbrowser
 
         webbrowser.open(report.resolve().as_uri())
@@ -176,10 +177,9 @@ def export(
     out: Path,
     dimension: str | None,
     methods: tuple[str, ...],
-    organization: str,
-    relationship: exports.Relationship | None,
     developers: tuple[str, ...],
     how: HowToRead,
+    **publisher: Any,
 ) -> None:
     """Write the battles or ratings of a run record or battles file (SOURCE) for other tools.
 
@@ -188,18 +188,17 @@ def export(
     if target == "fastchat":
         _export_battles(source, out, dimension, how)
         return
-    if target == "every-eval-ever" and not (organization and relationship):
+    if target == "every-eval-ever" and not all(publisher.values()):
         raise DataError(
             "every-eval-ever needs --organization (who publishes these ratings) and "
             f"--relationship ({', '.join(_RELATIONSHIPS)}), which records do not have"
         )
     rows, provenance = _ratings(source, dimension, methods, how)
-    if relationship is None or target == "csv":
+    if target == "csv":
         exports.write_ratings_csv(out, rows)
         cli.echo(f"{len(rows)} ratings: {out}")
         return
     made_by = {model: name for model, _, name in (each.rpartition("=") for each in developers)}
-    publisher: Any = {"organization": organization, "relationship": relationship}
     publisher |= {"developers": made_by, "now": datetime.now(UTC)}
     files = exports.write_documents(out, rows, provenance, **publisher)
     if n := sum(not exports.developer_of(name, made_by) for name in {row["model"] for row in rows}):
@@ -289,11 +288,6 @@ def _folder(given: Path | None) -> Path:
     return given or runs_folder(find_root())
 
 
-def _has_display() -> bool:
-    shown = any(os.environ.get(name) for name in ("DISPLAY", "WAYLAND_DISPLAY"))
-    return shown or sys.platform in ("darwin", "win32")
-
-
 def _battles(record: Path, wanted: str | None) -> Iterator[dict[str, Any]]:
     """The battles of a record with their texts and what the judge said; one where it is wanted."""
     reading = reading_of(record)
@@ -319,12 +313,9 @@ def _print(battle: dict[str, Any], *, as_json: bool) -> None:
         return
     outcome = battle.get(battle["winner"], battle["winner"])
     cli.echo(f"{battle['battle_id']}: {outcome}, judged by {battle['judge_model']}")
-    for name, text in (
-        ("prompt", battle["prompt"]),
-        (battle["model_a"], battle["response_a"]),
-        (battle["model_b"], battle["response_b"]),
-    ):
-        cli.echo(f"\n[{name}]\n{text}")
+    cli.echo(f"\n[prompt]\n{battle['prompt']}")
+    for side in ("a", "b"):
+        cli.echo(f"\n[{battle[f'model_{side}']}]\n{battle[f'response_{side}']}")
     for verdict in battle["verdicts"]:
         named = verdict["winning_entrant"] or verdict["winner"] or "no verdict"
         cli.echo(f"\n[{verdict['first']} shown first: {named}]\n{verdict['justification']}")

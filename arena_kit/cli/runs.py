@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import signal
 import sys
-from collections.abc import Callable
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -15,11 +15,10 @@ from arena_kit.cli import terminal
 from arena_kit.cli.records import show_board
 from arena_kit.files import DataError, read_json, read_yaml
 from arena_kit.judging.asking.cost import Forecast
-from arena_kit.judging.verdicts.records import Status
 from arena_kit.reporting.tables import facts
-from arena_kit.runs.notebook.run import NotebookRun, RunFailedError, resume_notebook, run_notebook
+from arena_kit.runs.notebook.run import NotebookRun, RunFailedError
 from arena_kit.runs.placement.plan import forecast_values, placement_plan
-from arena_kit.runs.record.record import Record, find_root
+from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.workspace import source_folder
 from arena_kit.runs.tournament.generate import Generation
 from arena_kit.runs.tournament.plan import Plan
@@ -74,10 +73,8 @@ def run(
     from_record: Path | None,
     overrides: Overrides,
     offline: bool,
-    runs_dir: Path | None,
-    ask_again: str | None,
     check: bool,
-    as_json: bool,
+    **options: Any,
 ) -> None:
     """Run notebook NAME (listed below) into a new record.
 
@@ -86,28 +83,14 @@ def run(
     record is kept), 2 wrong usage or input, 3 refused (cost cap, missing verdicts offline,
     locked, no credit).
     """
+    changes = dict(overrides) | ({"offline": "true"} if offline else {})
+    sources: Any = {"params_file": params_file, "from_record": from_record}
+    run = NotebookRun.resolve(name, find_root(), **sources, overrides=changes)
     if check:
-        _check(name, params_file, dict(overrides))
+        terminal.show_table(facts(run.check(), name="check"))
+        cli.echo(f"{name}: parameters, data and judge are ready; nothing was sent")
         return
-    start = partial(
-        run_notebook,
-        name,
-        root=find_root(),
-        params_file=params_file,
-        from_record=from_record,
-        overrides=dict(overrides) | ({"offline": "true"} if offline else {}),
-        runs_dir=runs_dir,
-        ask_again=Status(ask_again) if ask_again else None,
-    )
-    finish(start, as_json=as_json)
-
-
-def _check(name: str, params_file: Path | None, overrides: dict[str, str]) -> None:
-    known = NotebookRun.resolve(
-        name, find_root(), params_file=params_file, overrides=overrides
-    ).check()
-    terminal.show_table(facts(known, name="check"))
-    cli.echo(f"{name}: parameters, data and judge are ready; nothing was sent")
+    finish(run, **options)
 
 
 @cli.main.command()
@@ -121,23 +104,20 @@ def resume(record: Path, overrides: Overrides, ask_again: str | None, as_json: b
     Paid answers are in the ledger, and batches that finished meanwhile are collected; only
     missing requests are sent. Exit codes as for run.
     """
-    go_on = partial(
-        resume_notebook,
-        record,
-        root=find_root(),
-        overrides=dict(overrides),
-        ask_again=Status(ask_again) if ask_again else None,
-    )
-    finish(go_on, as_json=as_json)
+    run = NotebookRun.of_record(record, find_root(), dict(overrides))
+    finish(run, as_json=as_json, ask_again=ask_again)
 
 
-def finish(work: Callable[..., Record], *, as_json: bool, shown: str = "manifest.json") -> None:
+def finish(
+    run: NotebookRun, *, as_json: bool, shown: str = "manifest.json", **options: Any
+) -> None:
     """Run a notebook and print its board, or one of its artifacts as JSON; or why there is none
-    and how to go on.
+    and how to go on. `options` are those of `NotebookRun.start`.
     """
     signal.signal(signal.SIGTERM, lambda *_: sys.exit("terminated"))  # leaves a failed record
     try:
-        record = work(say=partial(cli.echo, err=True), progress=sys.stderr.isatty() and not as_json)
+        shown_live = sys.stderr.isatty() and not as_json
+        record = run.start(say=partial(cli.echo, err=True), progress=shown_live, **options)
     except RunFailedError as error:
         cli.echo(f"error: {error}", err=True)
         if error.exit_code != cli.WRONG_INPUT:
@@ -266,14 +246,12 @@ _JUDGES = ["baseline", "anthropic", "openai_compatible"]
 @cli.json_option("rejudge.json instead of sentences")
 def rejudge(
     record: Path,
-    judge: str,
-    judge_model: str,
-    max_cost_usd: str,
     only_unsure: bool,
     overrides: Overrides,
     forecast: bool,
     runs_dir: Path | None,
     as_json: bool,
+    **judge: str,
 ) -> None:
     """Judge the pairs of a run RECORD with another judge, on the inputs that it kept.
 
@@ -281,13 +259,12 @@ def rejudge(
     correlation, decided orders that remain, position bias of both judges. Ledger, forecast and
     cost limit apply as for any run; exit codes as for run.
     """
-    given = {"judge": judge, "judge.rejudge": "unsure" if only_unsure else "all"}
-    given |= {"judge_model": judge_model} if judge_model else {}
-    given |= {"max_cost_usd": max_cost_usd} if max_cost_usd else {}
-    given |= dict(overrides)
-    name, root = notebook_for(record), find_root()
+    given = {"judge.rejudge": "unsure" if only_unsure else "all"} | dict(overrides)
+    given = {name: value for name, value in judge.items() if value} | given
+    name = notebook_for(record)
+    run = NotebookRun.resolve(name, find_root(), from_record=record, overrides=given)
     if forecast:
-        plan = NotebookRun.resolve(name, root, from_record=record, overrides=given).tournament()
+        plan = run.tournament()
         cost = plan.cost()
         if as_json:
             cli.echo_json(cost and cost.as_dict())
@@ -295,7 +272,4 @@ def rejudge(
             title = f"Forecast of {len(plan.asked)} pairs in both orders"
             terminal.show_forecasts({title: cost} if cost else {}, plan.params.max_cost_usd)
         return
-    again = partial(
-        run_notebook, name, root=root, from_record=record, overrides=given, runs_dir=runs_dir
-    )
-    finish(again, as_json=as_json, shown=ARTIFACT)
+    finish(run, as_json=as_json, runs_dir=runs_dir, shown=ARTIFACT)

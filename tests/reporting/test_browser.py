@@ -12,7 +12,7 @@ import pytest
 from arena_kit.battles.log import Labels
 from arena_kit.battles.write import write_battles
 from arena_kit.judging.pairs.prompts import responses_file
-from arena_kit.runs.notebook.run import run_notebook
+from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.site.build import build_site
 from tests.browser import Browser
 from tests.samples import (
@@ -204,7 +204,8 @@ def test_twelve_entrants_on_five_dimensions(browser: Browser, workspace: Path) -
     dimensions = ["factuality", "calibration", "clinical_utility", "tone", "brevity"]
     crowd(workspace, names, dimensions, prompts=5)
     given = {"elo.n_perms": "50", "strata": "{}"}
-    page = run_notebook("headline", root=workspace, overrides=given, progress=False).path
+    run = NotebookRun.resolve("headline", workspace, overrides=given)
+    page = run.start(progress=False).path
     check(browser, page / "report.html")
     browser.size(*DESK)
     browser.go(page / "report.html")

@@ -55,12 +55,15 @@ class RunFailedError(ArenaError, RuntimeError):
 
 @dataclass(frozen=True, kw_only=True)
 class NotebookRun:
-    """A notebook and its parameters: those `given` to it, and all of them, valid."""
+    """A notebook and its parameters: those `given` to it, and all of them, valid; `resumed` is the
+    record that it goes on with.
+    """
 
     notebook: Path
     root: Path
     given: dict[str, Any]
     params: Any
+    resumed: Path | None = None
 
     @classmethod
     def resolve(
@@ -70,15 +73,27 @@ class NotebookRun:
         *,
         params_file: Path | None = None,
         from_record: Path | None = None,
+        resumed: Path | None = None,
         overrides: Mapping[str, str] | None = None,
     ) -> NotebookRun:
         """Parameters come from `params_file` (default `params/<name>.yaml`), then `overrides`;
         unknown and ill-typed ones are refused. With `from_record` they are those that repeat the
-        record's verdicts on the inputs that it kept, unless a file or `overrides` say otherwise.
+        record's verdicts on the inputs that it kept, unless a file or `overrides` say otherwise;
+        with `resumed` they are the record's own.
         """
         notebook = _notebook(name, root)
-        given, source = _given(notebook, params_file, from_record, root)
-        return cls._of(notebook, root, given, source, overrides or {})
+        defaults = notebook_defaults(notebook)
+        if resumed is None:
+            given, source = _given(notebook, params_file, from_record, root)
+        else:
+            given, source = _recorded(notebook, recorded_parameters(resumed), resumed)
+        changes = {key: _typed(key, text, defaults) for key, text in (overrides or {}).items()}
+        values = _merged(given, changes)
+        for key in sorted(values.keys() - defaults.keys()):
+            where, listed = "-p" if key in changes else source, ", ".join(sorted(defaults))
+            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
+        params = settings.resolve_parameters(name, defaults | values)
+        return cls(notebook=notebook, root=root, given=values, params=params, resumed=resumed)
 
     @classmethod
     def of_record(cls, path: Path, root: Path, overrides: Mapping[str, str]) -> NotebookRun:
@@ -89,28 +104,7 @@ class NotebookRun:
         if mode == "generate":
             raise DataError(f"{path}: made by `arena-kit generate`; run that again, and it goes on")
         refuse_foreign(path, root)
-        notebook = _notebook(str(mode), root)
-        known = notebook_defaults(notebook)
-        given = {name: value for name, value in recorded_parameters(path).items() if name in known}
-        return cls._of(notebook, root, given, f"{path}/manifest.json", overrides)
-
-    @classmethod
-    def _of(
-        cls,
-        notebook: Path,
-        root: Path,
-        given: Mapping[str, Any],
-        source: str,
-        overrides: Mapping[str, str],
-    ) -> NotebookRun:
-        name, defaults = notebook.stem, notebook_defaults(notebook)
-        changes = {key: _typed(key, text, defaults) for key, text in overrides.items()}
-        values = _merged(given, changes)
-        for key in sorted(values.keys() - defaults.keys()):
-            where, listed = "-p" if key in changes else source, ", ".join(sorted(defaults))
-            raise DataError(f"{where}: unknown parameter {key!r} of {name}; allowed: {listed}")
-        params = settings.resolve_parameters(name, defaults | values)
-        return cls(notebook=notebook, root=root, given=values, params=params)
+        return cls.resolve(str(mode), root, resumed=path, overrides=overrides)
 
     @property
     def name(self) -> str:
@@ -139,14 +133,34 @@ class NotebookRun:
         with chdir(self.root), status_line(lambda: words, shown=progress):
             return _checked(self.name, self.params, self.root)
 
-    def ask_again(self, status: Status | None, say: Callable[[str], None]) -> None:
-        """Have the run ask again for requests with this final status; says how many that are."""
-        if status is None:
-            return
-        plan = self.plan()
-        if plan is None:
-            raise DataError(f"{self.name} calls no judge, so there is no request to repeat")
-        plan.ask_again(status, say)
+    def start(
+        self,
+        *,
+        runs_dir: Path | None = None,
+        ask_again: str | None = None,
+        say: Callable[[str], None] = print,
+        progress: bool = True,
+    ) -> Record:
+        """Execute the notebook into a new record, or into the resumed one, which did not finish,
+        and render its report: what was paid for is in the ledger, and batches that went on are
+        collected. Requests with the final status `ask_again` are asked again; how many and for how
+        much is said first.
+        """
+        if ask_again:
+            if (plan := self.plan()) is None:
+                raise DataError(f"{self.name} calls no judge, so there is no request to repeat")
+            plan.ask_again(Status(ask_again), say)
+        record = Record.reopen(self.resumed) if self.resumed else None
+        try:
+            self.check(progress=progress)
+        except BaseException:
+            if record:
+                record.release()
+            raise
+        if record is None and self.params.run_dir:
+            record = Record.claim(self.root / self.params.run_dir)
+        record = record or Record.create(runs_dir or runs_folder(self.root), self.name)
+        return self.into(record, progress=progress)
 
     def into(self, record: Record, *, progress: bool) -> Record:
         """Execute the notebook into a record, and render its report."""
@@ -165,67 +179,6 @@ class NotebookRun:
         return record
 
 
-def run_notebook(
-    name: str,
-    *,
-    root: Path,
-    params_file: Path | None = None,
-    from_record: Path | None = None,
-    overrides: Mapping[str, str] | None = None,
-    runs_dir: Path | None = None,
-    ask_again: Status | None = None,
-    say: Callable[[str], None] = print,
-    progress: bool = True,
-) -> Record:
-    """Execute `notebooks/<name>.ipynb` into a new record and render its report.
-
-    Parameters are those of `NotebookRun.resolve`. Requests with the final status `ask_again` are
-    asked again; how many and for how much is said first.
-    """
-    run = NotebookRun.resolve(
-        name, root, params_file=params_file, from_record=from_record, overrides=overrides
-    )
-    run.ask_again(ask_again, say)
-    run.check(progress=progress)
-    folder = run.params.run_dir
-    record = (
-        Record.claim(root / folder)
-        if folder
-        else Record.create(runs_dir or runs_folder(root), name)
-    )
-    return run.into(record, progress=progress)
-
-
-def resume_notebook(
-    path: Path,
-    *,
-    root: Path,
-    overrides: Mapping[str, str] | None = None,
-    ask_again: Status | None = None,
-    say: Callable[[str], None] = print,
-    progress: bool = True,
-) -> Record:
-    """Go on with a record that did not finish, with its own parameters and `overrides`.
-
-    What was paid for is in the ledger, and batches that went on are collected. `ask_again` as
-    for `run_notebook`.
-    """
-    run = NotebookRun.of_record(path, root, overrides or {})
-    run.ask_again(ask_again, say)
-    record = Record.reopen(path)
-    try:
-        run.check(progress=progress)
-    except BaseException:
-        record.release()
-        raise
-    return run.into(record, progress=progress)
-
-
-def known_notebooks(root: Path) -> list[str]:
-    """The names of a workspace's notebooks."""
-    return sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
-
-
 def notebook_defaults(notebook: Path) -> dict[str, Any]:
     """The parameters that a notebook's cell tagged so declares, with their values."""
     for cell in read_json(notebook)["cells"]:
@@ -238,6 +191,15 @@ def notebook_defaults(notebook: Path) -> dict[str, Any]:
                 if line.value is not None
             }
     return {}
+
+
+def _recorded(
+    notebook: Path, values: Mapping[str, Any], record: Path
+) -> tuple[dict[str, Any], str]:
+    """Those of a record's parameters that a notebook declares, and where they come from."""
+    known = notebook_defaults(notebook)
+    declared = {name: value for name, value in values.items() if name in known}
+    return declared, f"{record}/manifest.json"
 
 
 def _merged(*layers: Mapping[str, Any]) -> dict[str, Any]:
@@ -257,7 +219,7 @@ def _typed(name: str, text: str, defaults: Mapping[str, Any]) -> Any:
 
 
 def _notebook(name: str, root: Path) -> Path:
-    known = known_notebooks(root)
+    known = sorted(path.stem for path in (root / "notebooks").glob("*.ipynb"))
     if name not in known:
         raise DataError(f"no notebook {name!r}; known: {', '.join(known) or 'none'}")
     return root / "notebooks" / f"{name}.ipynb"
@@ -271,11 +233,9 @@ def _given(
     if from_record is not None:
         if settings.parameters_of(notebook.stem) is not settings.RunParams:
             raise DataError(f"{notebook.stem} calls no judge, so it cannot repeat verdicts")
-        known = notebook_defaults(notebook)
-        taken = replay_parameters(from_record).items()
-        replayed = {name: value for name, value in taken if name in known}
+        replayed, source = _recorded(notebook, replay_parameters(from_record), from_record)
         if params_file is None:
-            return replayed, f"{from_record}/manifest.json"
+            return replayed, source
     file = params_file or Path("params") / f"{notebook.stem}.yaml"
     file = file if file.is_file() else root / file
     return _merged(replayed, read_yaml(file)), str(file)
@@ -291,7 +251,7 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
         if placement.verdicts is not None:
             logs["verdicts"] = (placement.verdicts, params.judged)
         return placement.facts | {n: f"{len(log):,} of {file}" for n, (log, file) in logs.items()}
-    if isinstance(params, settings.SeasonParams | settings.ReviewParams):
+    if isinstance(params, settings.VotesParams):
         return _votes(params, root)
     if isinstance(params, settings.JudgeReportParams) and params.reads:
         from arena_kit.runs.tournament.judge_report import JudgeSources
@@ -302,7 +262,7 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     return plan.facts
 
 
-def _votes(params: settings.SeasonParams | settings.ReviewParams, root: Path) -> dict[str, str]:
+def _votes(params: settings.VotesParams, root: Path) -> dict[str, str]:
     """What is known of people's votes."""
     from arena_kit.runs.policy import read_inputs
     from arena_kit.runs.record.battles import voted
@@ -310,10 +270,8 @@ def _votes(params: settings.SeasonParams | settings.ReviewParams, root: Path) ->
     more = {}
     if isinstance(params, settings.SeasonParams):
         policy, battles = read_inputs(params, root)
-        more = {
-            "prompts": f"{len(battles.prompts)}",
-            "policy": f"{params.policy}, phase {int(policy.phase)}",
-        }
+        phase = f"{params.policy}, phase {int(policy.phase)}"
+        more = {"prompts": f"{len(battles.prompts)}", "policy": phase}
     elif "://" in params.battles:
         return {"votes": f"of {params.battles.rpartition('@')[2]}"}
     else:
@@ -386,16 +344,13 @@ def _quiet_kernel(private: Path, record: Record) -> Iterator[str | type]:
     from nbclient.exceptions import DeadKernelError
 
     joined = os.environ | {TOKEN_VARIABLE: record.pass_on()}
-    loggers = [logging.getLogger(name) for name in ("papermill", "traitlets", "asyncio")]
-    before = [logger.level for logger in loggers]
     with (private / "kernel.log").open("w+", encoding="utf-8", errors="replace") as log:
 
         class QuietKernelManager(AsyncKernelManager):
             async def start_kernel(self, **options: Any) -> None:  # type: ignore[override]
                 await super().start_kernel(**options, stderr=log, env=joined)
 
-        for logger in loggers:
-            logger.setLevel(logging.CRITICAL)
+        logging.disable(logging.ERROR)
         try:
             yield QuietKernelManager
         except DeadKernelError as error:
@@ -403,8 +358,8 @@ def _quiet_kernel(private: Path, record: Record) -> Iterator[str | type]:
             last = next((line for line in reversed(log.read().splitlines()) if line.strip()), "")
             raise RuntimeError(f"{error}{': ' if last else ''}{last}") from None
         except KeyboardInterrupt:
-            before[-1] = logging.CRITICAL  # tasks that nobody awaited are noticed later
+            tasks = logging.getLogger("asyncio")  # those that nobody awaited are noticed later
+            tasks.setLevel(logging.CRITICAL)
             raise
         finally:
-            for logger, level in zip(loggers, before, strict=True):
-                logger.setLevel(level)
+            logging.disable(logging.NOTSET)

@@ -20,11 +20,9 @@ from arena_kit.files import file_hash, write_csv, write_json, write_jsonl, write
 from arena_kit.judging.asking import cost
 from arena_kit.judging.asking.cost import Spending, dollars
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
-from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.pairs.prompts import file_row, read_responses, responses_file
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.quality.measures import lengths_of
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.rating.base import RatingError, Ratings, some
 from arena_kit.rating.claims import claims
@@ -67,15 +65,13 @@ if TYPE_CHECKING:
 class PlacementVerdicts:
     """The verdicts of a placement as battles, under the arena's own names, and its record.
 
-    `judgments` are those that were made here; None where verdicts were read. `spending` is what
-    was paid for answers and for verdicts.
+    `judgments` are those that were made here; None where verdicts were read.
     """
 
     plan: PlacementPlan
     record: Record
     battles: BattleLog = field(repr=False)
     judgments: Judgments | None = field(default=None, repr=False)
-    spending: Mapping[str, Spending] = field(default_factory=dict, repr=False)
 
     @cached_property
     def quality(self) -> JudgeQuality:
@@ -87,15 +83,7 @@ class PlacementVerdicts:
             return JudgeQuality.from_battles(
                 model, self.battles, labels=plan.human, both_orders=both
             )
-        return JudgeQuality.of(
-            model,
-            made,
-            labels=plan.human,
-            battles=self.battles,
-            lengths=lengths_of(made.plan.material.responses),
-            families=made.plan.families,
-            unread=unread_rubrics(model, made.plan.material.rubrics.values()),
-        )
+        return made.plan.quality(model, made, labels=plan.human, battles=self.battles)
 
     @cached_property
     def gate(self) -> Gate:
@@ -123,12 +111,12 @@ class PlacementVerdicts:
     @property
     def spent(self) -> str:
         """What this run paid, and for what, in words."""
-        if not self.spending:
-            return "nothing"
-        paid = [f"{dollars(one.usd)} on {one.answers:,} {n}" for n, one in self.spending.items()]
-        unknown = self.record.read()["cost"]["usd_unknown"]
-        aside = [f"about {dollars(unknown)} not reported by the service"] if unknown else []
-        return ", ".join([*paid, *aside])
+        cost = self.record.read().get("cost") or {"answers_paid": {}, "usd_unknown": 0}
+        paid = cost["answers_paid"].items()
+        parts = [f"{dollars(one['usd'])} on {one['answers']:,} {what}" for what, one in paid]
+        if unknown := cost["usd_unknown"]:
+            parts.append(f"about {dollars(unknown)} not reported by the service")
+        return ", ".join(parts) or "nothing"
 
     @property
     def facts(self) -> dict[str, str]:
@@ -167,11 +155,8 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     judgments = _judge_sample(tournament, record, forecast)
     settled = tournament.sample.renamed(to_battles(judgments))
     battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)
-    spending = _spending(tournament, record.token)
-    _keep_cost(tournament, record, forecast, spending)
-    return PlacementVerdicts(
-        plan=plan, record=record, battles=battles, judgments=judgments, spending=spending
-    )
+    _keep_cost(tournament, record, forecast)
+    return PlacementVerdicts(plan=plan, record=record, battles=battles, judgments=judgments)
 
 
 def _judge_sample(
@@ -219,7 +204,7 @@ def _describe(plan: PlacementPlan, record: Record) -> None:
         seeds={"resamples": params.seed},
     )
     if plan.tournament is not None:
-        record.update(**_manifest(plan.tournament))
+        _describe_sample(plan.tournament, record)
         _keep_inputs(plan.tournament, record)
 
 
@@ -227,26 +212,24 @@ def _pin(root: Path, file: str) -> dict[str, Any]:
     return {"file": file, "sha256": file_hash(battles_file(root / file))}
 
 
-def _manifest(tournament: SampleTournament) -> dict[str, Any]:
-    """What a manifest says of the sample: how it was drawn, by whom it is answered and judged."""
+def _describe_sample(tournament: SampleTournament, record: Record) -> None:
+    """Say in the manifest how the sample was drawn, by whom it is answered and judged."""
     sample, rubric, job = tournament.sample, tournament.rubric, tournament.job
     judge, file = tournament.judge, str(tournament.tournament.placement.rubric)
     text = {"file": file, "version": rubric.version, "sha256": rubric.digest}
-    return {
-        "tournament": tournament.tournament.model_dump(mode="json"),
-        "judge": {"model": judge.model, "settings": dict(judge.settings)},
-        "dimensions": [rubric.dimension],
-        "rubrics": {rubric.dimension: text},
-        "sample": {
-            "battles": len(sample.battles),
-            "shared": len(sample.shared),
-            "prompts": len(sample.prompts),
+    record.update(
+        tournament=tournament.tournament.model_dump(mode="json"),
+        judge={"model": judge.model, "settings": dict(judge.settings)},
+        dimensions=[rubric.dimension],
+        rubrics={rubric.dimension: text},
+        sample={
+            **{name: len(getattr(sample, name)) for name in ("battles", "shared", "prompts")},
             "opponents": sample.opponents,
             "left_out": dict(sample.left_out),
             "seed": tournament.params.seed,
         },
-        "generator": job and job.definition.model_dump(mode="json") | {"entrant": sample.entrant},
-    }
+        generator=job and job.definition.model_dump(mode="json") | {"entrant": sample.entrant},
+    )
 
 
 def _keep_inputs(
@@ -280,34 +263,24 @@ def _write_inputs(tournament: SampleTournament, folder: Path, answers: Responses
     write_json(folder / NAMES, names)
 
 
-def _spending(tournament: SampleTournament, run: str) -> dict[str, Spending]:
-    """What a run paid for answers and for verdicts; without what is free."""
+def _keep_cost(tournament: SampleTournament, record: Record, forecast: Mapping[str, Any]) -> None:
+    """Keep what the run paid for answers and for verdicts, without what is free, held against the
+    forecast and the cap.
+    """
+    ledger, run, cap = tournament.expected.ledger, record.token, tournament.params.max_cost_usd
     paid = defaultdict(list)
-    for answer in tournament.expected.ledger.paid(run):
+    for answer in ledger.paid(run):
         made = answer.request_id.startswith("generate|")
         paid["answers" if made else "verdicts"].append(answer)
     asked = {"answers": tournament.job and tournament.job.judge, "verdicts": tournament.judge}
-    return {
-        name: Spending.of(paid[name], judge.price, batch=isinstance(judge, BatchJudge))
+    spending = {
+        name: Spending.of(paid[name], judge.price, batch=isinstance(judge, BatchJudge)).as_dict()
         for name, judge in asked.items()
         if isinstance(judge, PaidJudge)
     }
-
-
-def _keep_cost(
-    tournament: SampleTournament,
-    record: Record,
-    forecast: Mapping[str, Any],
-    spending: Mapping[str, Spending],
-) -> None:
-    """Keep what the run paid for both, held against the forecast and the cap."""
-    ledger, cap = tournament.expected.ledger, tournament.params.max_cost_usd
-    own = {
-        "forecast": forecast,
-        "usd_unknown": ledger.usd_unknown(record.token),
-        "answers_paid": {name: each.as_dict() for name, each in spending.items()},
-        "over_cap": 0 < cap < cost.booked(ledger, record.token),
-    }
+    over = 0 < cap < cost.booked(ledger, run)
+    own = {"forecast": forecast, "answers_paid": spending, "over_cap": over}
+    own |= {"usd_unknown": ledger.usd_unknown(run)}
     record.update(cost=record.read()["cost"] | own)
 
 

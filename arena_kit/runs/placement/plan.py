@@ -11,7 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import Any
 
-from arena_kit.battles.battle import Source, check_id
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts
 from arena_kit.files import DataError, read_text
@@ -339,20 +339,18 @@ def _sample_tournament(
 def _with_rubric(file: files.TournamentFile, root: Path) -> tuple[files.TournamentFile, Rubric]:
     """The tournament file with the one rubric of this placement in place of its own."""
     settings = file.placement
-    heading = read_text(root / settings.rubric).partition("\n")[0].strip()
+    text = read_text(root / settings.rubric)
+    heading = text.partition("\n")[0].strip()
     version = re.search(r"\bversion (\S+)$", heading)
     if version is None:
         raise DataError(
             f"{settings.rubric}:1: the heading must end in 'version …', not {heading!r}"
         )
-    dimension = check_id(settings.dimension or settings.rubric.stem, "dimension")
-    if "/" in dimension:
-        raise DataError(f"dimension {dimension!r} must not hold a slash")
-    own = files.DimensionSettings(
-        rubric=settings.rubric, version=version[1], reference=settings.reference
-    )
-    rubrics = files.read_rubrics({dimension: own}, {dimension: root / settings.rubric})
-    return file.model_copy(update={"dimensions": {dimension: own}}), rubrics[dimension]
+    dimension = files.check_dimension(settings.dimension or settings.rubric.stem)
+    shared: Any = {"version": version[1], "reference": settings.reference}
+    own = files.DimensionSettings(rubric=settings.rubric, **shared)
+    rubric = Rubric(dimension=dimension, text=text, **shared)
+    return file.model_copy(update={"dimensions": {dimension: own}}), rubric
 
 
 def _read_arena(
@@ -373,11 +371,8 @@ def _read_arena(
     texts = sampling.RecordedTexts.of_file(
         battles, written, languages=settings.languages, single_turn=settings.single_turn
     )
-    return (
-        human,
-        texts,
-        {sampling.prompt_id(question) for question in sampling.question_ids(battles, written)},
-    )
+    questions = sampling.question_ids(battles, written)
+    return human, texts, {sampling.prompt_id(question) for question in questions}
 
 
 def _read_verdicts(
@@ -404,9 +399,8 @@ def _job(
     if definition is None:
         return None
     job = Job.of(sample.entrant, definition, sample.asked, file, root, params)
-    lengths = [
-        cost.Estimator.local().tokens(each.response_text) for each in sample.recorded.values()
-    ]
+    tokens = cost.Estimator.local().tokens
+    lengths = [tokens(each.response_text) for each in sample.recorded.values()]
     usual = round(sum(lengths) / len(lengths))
     return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections import Counter
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -195,11 +195,7 @@ def draw(
         Whether only prompts with a gold answer count.
     """
     others = sorted({*opponents} - {model})
-    usable = {
-        question
-        for question, prompt in texts.prompts.items()
-        if (prompt.gold_answer or not needs_gold)
-    }
+    usable = {q for q, prompt in texts.prompts.items() if prompt.gold_answer or not needs_gold}
     mine = usable if answered is None else usable & {*answered}
     cells: dict[str, list[str]] = {name: [] for name in others}
     for name, question in texts.answers:
@@ -306,6 +302,14 @@ def _sample(
     questions = {q: texts.prompts[q].prompt_id for q, *_ in [*drawn, *shared]}
     met = [(q, model, name) for q, name in drawn]
     cells = [(name, q) for q, *sides in [*met, *shared] for name in sides if name != model]
+
+    def pairs(rows: Iterable[tuple[str, str, str]]) -> tuple[Pair, ...]:
+        named = ((questions[q], *sorted((entrants[a], entrants[b]))) for q, a, b in rows)
+        return tuple(
+            Pair(dimension=dimension, prompt_id=prompt, entrant_a=first, entrant_b=second)
+            for prompt, first, second in named
+        )
+
     return ArenaSample(
         model=model,
         entrant=entrants[model],
@@ -318,18 +322,12 @@ def _sample(
             )
             for name, q in cells
         },
-        battles=tuple(_pair(dimension, questions[q], entrants[a], entrants[b]) for q, a, b in met),
-        shared=tuple(_pair(dimension, questions[q], entrants[a], entrants[b])
-                     for q, a, b in shared),
+        battles=pairs(met),
+        shared=pairs(shared),
         models={entrant: name for name, entrant in entrants.items() if entrant != name},
         questions={safe: q for q, safe in questions.items() if safe != q},
         left_out=texts.left_out,
-    )  # fmt: skip
-
-
-def _pair(dimension: str, prompt_id: str, one: str, other: str) -> Pair:
-    first, second = sorted((one, other))
-    return Pair(dimension=dimension, prompt_id=prompt_id, entrant_a=first, entrant_b=second)
+    )
 
 
 def prompt_id(question: str) -> str:

@@ -1,6 +1,8 @@
 """The files of a tournament record, made from its judgments, battles and ratings."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +14,7 @@ from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.rating.base import Ratings, known
 from arena_kit.rating.claims import claims
-from arena_kit.rating.elo import Stability
+from arena_kit.rating.elo import PermutationElo, Stability, neighbour_stability
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.board import Board, Dimension
 
@@ -29,8 +31,24 @@ _FIELDS = (
 #: Verdicts of requests that a run asked a second time.
 REPEATS_FILE = "repeats.jsonl"
 
-RatingsByDimension = Mapping[str, Ratings]
-Sweep = Mapping[str, Mapping[float, Ratings]]
+
+@dataclass(frozen=True, kw_only=True)
+class EloSweep:
+    """Elo of every dimension at each K of a tournament file, its own K among them."""
+
+    method: PermutationElo
+    ratings: Mapping[str, Mapping[float, Ratings]]
+
+    @property
+    def primary(self) -> dict[str, Ratings]:
+        """The ratings at the tournament's own K."""
+        return {dimension: by_k[self.method.k] for dimension, by_k in self.ratings.items()}
+
+    @cached_property
+    def stability(self) -> dict[str, list[Stability]]:
+        """How neighbours of each ranking fare across the sweep."""
+        ratings = self.ratings.items()
+        return {dimension: neighbour_stability(by_k, self.method.k) for dimension, by_k in ratings}
 
 
 def write_pairs(folder: Path, pairs: Sequence[Pair]) -> None:
@@ -52,37 +70,31 @@ def write_verdicts(folder: Path, judgments: Sequence[Judgment], dimensions: Sequ
         write_jsonl(folder / "verdicts" / f"{dimension}.jsonl", rows)
 
 
-def write_results(
-    folder: Path,
-    battles: BattleLog,
-    primary: RatingsByDimension,
-    sweep: Sweep,
-    board: Board,
-    *,
-    default_k: float,
-) -> None:
+def write_results(folder: Path, battles: BattleLog, swept: EloSweep, board: Board) -> None:
     """elo_results.json, elo_per_perm.npz, bradley_terry.json and pairwise_winrates.csv."""
     decisive = {d: int(log.decisive().sum()) for d, log in battles.by_dimension().items()}
-    results = elo_results(primary, sweep, board.names, default_k)
+    results = elo_results(swept, board.names)
     results["n_decisive_matches"] = {d: decisive.get(d, 0) for d in board.names}
     write_json(folder / "elo_results.json", results)
     write_json(folder / "bradley_terry.json", bradley_terry(board))
+    traces: dict[str, Any] = {}
+    for d, ratings in swept.primary.items():
+        traces |= {f"{d}__data": ratings.traces, f"{d}__entrants": np.array(ratings.models)}
     with whole_file(folder / "elo_per_perm.npz") as part, part.open("wb") as out:
-        np.savez(out, **_traces(primary))
+        np.savez(out, **traces)
     rows = tournament_tables.pairwise_winrates(battles)
     write_csv(folder / "pairwise_winrates.csv", rows, WINRATE_COLUMNS)
 
 
-def write_k_sweep(
-    folder: Path, stability: Mapping[str, Sequence[Stability]], board: Board, default_k: float
-) -> None:
+def write_k_sweep(folder: Path, sweep: EloSweep, board: Board) -> None:
     """k_sweep.json: whether the order depends on K, and every two neighbours at each K."""
+    stability = sweep.stability
     pairs = [pair for ordered in stability.values() for pair in ordered]
     moved = any(not pair.ordered_everywhere for pair in pairs) if pairs else None
     verdict = {
         "order_depends_on_k": moved,
         "answer": tournament_tables.stability_answer(stability, board),
-        "default_k": default_k,
+        "default_k": sweep.method.k,
         "neighbours": {
             name: [_followed(pair, board[name]) for pair in each]
             for name, each in stability.items()
@@ -111,19 +123,18 @@ def _followed(pair: Stability, dimension: Dimension) -> dict[str, Any]:
     }
 
 
-def elo_results(
-    primary: RatingsByDimension, sweep: Sweep, dimensions: Sequence[str], default_k: float
-) -> dict[str, Any]:
+def elo_results(swept: EloSweep, dimensions: Sequence[str]) -> dict[str, Any]:
     """Ratings per dimension and K; `se` and `ci95_*` come from the resampled questions,
     `order_sem`, and `sem` beside it, is the shuffle's. A dimension without a rating is empty.
     `notes` says what the fields mean, and of which dimensions the intervals hold the truth too
     seldom, and why.
     """
+    primary = swept.primary
     return {
-        "default_k": default_k,
+        "default_k": swept.method.k,
         "primary": {d: _entries(primary[d]) if d in primary else {} for d in dimensions},
         "k_sensitivity": {
-            d: {f"{k:g}": _entries(ratings) for k, ratings in sweep.get(d, {}).items()}
+            d: {f"{k:g}": _entries(ratings) for k, ratings in swept.ratings.get(d, {}).items()}
             for d in dimensions
         },
         "notes": {"fields": [_FIELDS]}
@@ -178,12 +189,4 @@ def _entries(ratings: Ratings) -> dict[str, dict[str, Any]]:
             "ci95_high": rating.ci_high,
         }
         for rating in ratings.ratings
-    }
-
-
-def _traces(primary: RatingsByDimension) -> dict[str, Any]:
-    return {
-        f"{dimension}__{name}": values
-        for dimension, ratings in primary.items()
-        for name, values in (("data", ratings.traces), ("entrants", np.array(ratings.models)))
     }

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -66,62 +66,55 @@ def rate_files(
     return board_of(results, logs, unrated=unrated, margin=margin)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BattlesFile:
-    """A battles file or a run record, and how it is read."""
+def rate_together(
+    people: Path,
+    judge: Path,
+    method: Hybrid,
+    *,
+    format: str | None,  # noqa: A002 (what --format takes)
+    columns: Columns,
+    judge_winner: str,
+    judge_model: str,
+    dimension: str | None,
+) -> tuple[dict[str, HybridRatings], dict[str, str]]:
+    """The board of every dimension that people decided on in one file and a judge in another, or in
+    the same, and why others have none.
 
-    path: Path
-    format: str | None = None
-    columns: Columns = field(default_factory=Columns)
+    A file that names no dimension counts for whichever is asked for. `format` and `columns` say how
+    people's file is read, `judge_winner` is the judge's column of outcomes, and `judge_model` may
+    be empty where the verdicts are of one judge.
+    """
+    log = battles_of(people, format=format, columns=columns, source=Source.HUMAN)
+    same = battles_file(people).resolve() == battles_file(judge).resolve()
+    if same and log.source is None and columns.winner == judge_winner:
+        raise DataError(
+            f"{people}: column {judge_winner!r} cannot be both the votes and the "
+            "verdicts: name the judge's column, or another file"
+        )
+    named: Any = {"columns": Columns(winner=judge_winner), "judge_model": judge_model}
+    judged = battles_of(judge, source=Source.LLM_JUDGE, **named)
+    votes, verdicts = _parts(people, log, dimension), _parts(judge, judged, dimension)
+    if [*votes] == [""]:
+        verdicts = _only(verdicts, judge, people)
+    if [*verdicts] == [""]:
+        votes = _only(votes, people, judge)
 
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VotesAndVerdicts:
-    """People's votes and one judge's verdicts, each by dimension; '' has those without one."""
-
-    votes: Mapping[str, BattleLog]
-    verdicts: Mapping[str, BattleLog]
-
-    @classmethod
-    def read(
-        cls, human: BattlesFile, judged: BattlesFile, *, judge_model: str, dimension: str | None
-    ) -> VotesAndVerdicts:
-        """What people decided in one file and a judge in the other, or in the same.
-
-        A file that names no dimension counts for whichever is asked for. `judge_model` may be
-        empty where the verdicts are of one judge.
-        """
-        votes = _battles(human, Source.HUMAN, None)
-        _refuse_the_same(human, judged, votes)
-        verdicts = _battles(judged, Source.LLM_JUDGE, judge_model)
-        ours = _parts(human.path, votes, dimension)
-        theirs = _parts(judged.path, verdicts, dimension)
-        if [*ours] == [""]:
-            theirs = _only(theirs, judged.path, human.path)
-        if [*theirs] == [""]:
-            ours = _only(ours, human.path, judged.path)
-        return cls(votes=ours, verdicts=theirs)
-
-    def rated(self, method: Hybrid) -> tuple[dict[str, HybridRatings], dict[str, str]]:
-        """The board of every dimension that both have, and why others have none."""
-        names = sorted({*self.votes, *self.verdicts})
-        return each_rated(names, lambda name: method(*self._of(name)))
-
-    def _of(self, dimension: str) -> tuple[BattleLog, BattleLog]:
-        if dimension not in self.votes or dimension not in self.verdicts:
-            who = "people" if dimension in self.votes else "the judge"
+    def rated(name: str) -> HybridRatings:
+        if name not in votes or name not in verdicts:
+            who = "people" if name in votes else "the judge"
             raise RatingError(f"only {who} decided on this dimension")
-        return self.votes[dimension], self.verdicts[dimension]
+        return method(votes[name], verdicts[name])
+
+    return each_rated(sorted({*votes, *verdicts}), rated)
 
 
 def hybrid_method(settings: Mapping[str, Any], where: str) -> Hybrid:
     """The method that settings of Bradley–Terry and `min_battles` describe."""
     rest = dict(settings)
     own = {"min_battles": rest.pop("min_battles")} if "min_battles" in rest else {}
-    method = validated(BradleyTerry, rest, where)
-    number = validated(Hybrid, own, where).min_battles
+    method, hybrid = validated(BradleyTerry, rest, where), validated(Hybrid, own, where)
     try:
-        return Hybrid(min_battles=number, method=method)
+        return replace(hybrid, method=method)
     except ValueError as error:
         raise DataError(f"{where}: people and judge together: {error}") from None
 
@@ -146,24 +139,6 @@ def hybrid_summary(found: HybridRatings) -> dict[str, Any]:
         "claims": claims.summary(hybrid.in_votes(found)),
         "notes": hybrid.notes(found),
     }
-
-
-def _battles(file: BattlesFile, source: Source, judge_model: str | None) -> BattleLog:
-    return battles_of(
-        file.path, format=file.format, columns=file.columns, source=source, judge_model=judge_model
-    )
-
-
-def _refuse_the_same(human: BattlesFile, judged: BattlesFile, votes: BattleLog) -> None:
-    """Refuse votes that would be their own judge: the same column of one file, which does not say
-    who decided.
-    """
-    same = battles_file(human.path).resolve() == battles_file(judged.path).resolve()
-    if same and votes.source is None and human.columns.winner == judged.columns.winner:
-        raise DataError(
-            f"{human.path}: column {human.columns.winner!r} cannot be both the votes and the "
-            "verdicts: name the judge's column, or another file"
-        )
 
 
 def _parts(path: Path, log: BattleLog, dimension: str | None) -> dict[str, BattleLog]:

@@ -45,10 +45,10 @@ Name = Annotated[str, AfterValidator(lambda value: check_model_name(value, "name
 EntrantId = Annotated[str, AfterValidator(lambda value: check_entrant_id(value, "entrant"))]
 
 
-def _dimension(value: str) -> str:
+def check_dimension(value: str) -> str:
     """A dimension names a file of its own, so it may hold no slash."""
     if "/" in check_id(value, "dimension"):
-        raise ValueError(f"dimension {value!r} must not hold a slash")
+        raise DataError(f"dimension {value!r} must not hold a slash")
     return value
 
 
@@ -69,7 +69,7 @@ def service_address(value: str) -> str:
     return value.rstrip("/")
 
 
-DimensionId = Annotated[str, AfterValidator(_dimension)]
+DimensionId = Annotated[str, AfterValidator(check_dimension)]
 Kind = TypeVar("Kind")
 
 #: Variables that hold a key by custom.

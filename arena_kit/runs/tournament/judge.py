@@ -17,19 +17,13 @@ from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, read_json, write_json, write_jsonl
 from arena_kit.judging.asking.cost import PREWARM, CostError, Prewarm, Spending, dollars
 from arena_kit.judging.asking.judge_pairs import Material, OfflineError, judge_pairs
-from arena_kit.judging.judges.base import BatchJudge, PaidJudge
-from arena_kit.judging.judges.baseline import unread_rubrics
+from arena_kit.judging.judges.base import BatchJudge, PaidJudge, Price
 from arena_kit.judging.pairs.prompts import Pair, responses_file
 from arena_kit.judging.quality.canaries import PREFIX, Canaries, CanaryReport
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.quality.measures import (
-    lengths_of,
-    position_bias,
-    served_by_others,
-    served_warning,
-)
+from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
 from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment, Presentation
 from arena_kit.judging.verdicts.rendering import is_changed
 from arena_kit.judging.verdicts.settle import (
@@ -59,8 +53,7 @@ class Judgments(Sequence[Judgment]):
     """The judgments of a run, in the order of its pairs, with the record that keeps them.
 
     `repeats` are those of pairs judged a second time; `canaries` says how the judge did on the
-    pre-flight and `canary_suite` how on all canaries, where either was asked; `spending` is what
-    the run paid, None for a judge that costs nothing.
+    pre-flight and `canary_suite` how on all canaries, where either was asked.
     """
 
     plan: Plan = field(repr=False)
@@ -69,7 +62,6 @@ class Judgments(Sequence[Judgment]):
     repeats: tuple[Judgment, ...] = field(default=(), repr=False)
     canaries: CanaryReport | None = field(default=None, repr=False)
     canary_suite: CanaryReport | None = field(default=None, repr=False)
-    spending: Spending | None = None
     seconds: float = 0.0
 
     def __len__(self) -> int:
@@ -85,17 +77,9 @@ class Judgments(Sequence[Judgment]):
     @cached_property
     def quality(self) -> JudgeQuality:
         """What its verdicts show of the judge, held against labels where there are some."""
-        plan = self.plan
-        return JudgeQuality.of(
-            plan.judge.model,
-            self.judgments,
-            repeats=self.repeats,
-            labels=plan.labels,
-            lengths=lengths_of(plan.material.responses),
-            families=plan.families,
-            strata={prompt.prompt_id: prompt.source for prompt in plan.prompts},
-            unread=unread_rubrics(plan.judge.model, plan.material.rubrics.values()),
-        )
+        plan, strata = self.plan, {each.prompt_id: each.source for each in self.plan.prompts}
+        more: Any = {"repeats": self.repeats, "labels": plan.labels, "strata": strata}
+        return plan.quality(plan.judge.model, self.judgments, **more)
 
     @cached_property
     def gate(self) -> Gate:
@@ -125,15 +109,10 @@ class Judgments(Sequence[Judgment]):
 
     def _repr_html_(self) -> str:
         """Verdicts by status, what canaries say of the judge, and what the run paid."""
-        plan, token = self.plan, self.record.token
         words = " ".join(self.canaries.sentences()) if self.canaries else "none"
-        paid = tournament_tables.spending(
-            self.spending,
-            self.judgments,
-            plan.params.max_cost_usd,
-            spending_by_dimension(plan, token, self.judgments),
-            prewarmed(plan, token),
-        )
+        total, parts, ahead = paid_for(self.plan, self.record.token, self.judgments)
+        cap = self.plan.params.max_cost_usd
+        paid = tournament_tables.spending(total, self.judgments, cap, parts, ahead)
         canaries = facts({"canaries": words}, name="canaries")
         return f"{tournament_tables.verdict_counts(self.judgments).html}{canaries.html}{paid.html}"
 
@@ -225,10 +204,8 @@ def _judge(plan: Plan, pairs: Sequence[Pair | Presentation], before: Judgments) 
         repeats = before.repeats or _repeats(plan, record, judgments)
         if warning := served_warning(judgments):
             progress.say(warning)
-        spending = _spending(plan, record.token)
-        _keep(plan, record, judgments, spending, seconds)
-    made: dict[str, Any] = {"judgments": judgments, "repeats": repeats, "spending": spending}
-    return replace(before, plan=plan, seconds=seconds, **made)
+        _keep(plan, record, judgments, seconds)
+    return replace(before, plan=plan, seconds=seconds, judgments=judgments, repeats=repeats)
 
 
 def _ask(
@@ -287,13 +264,7 @@ def _repeats(plan: Plan, record: Record, judgments: Sequence[Judgment]) -> tuple
     return tuple(again)
 
 
-def _keep(
-    plan: Plan,
-    record: Record,
-    judgments: Sequence[Judgment],
-    spending: Spending | None,
-    seconds: float,
-) -> None:
+def _keep(plan: Plan, record: Record, judgments: Sequence[Judgment], seconds: float) -> None:
     """Write all verdicts and battles into the record, and what they add up to into its manifest."""
     artifacts.write_verdicts(record.path, judgments, list(plan.tournament.dimensions))
     write_battles(record.path / "battles.jsonl", to_battles(judgments))
@@ -307,43 +278,53 @@ def _keep(
         position_bias={name: bias.as_dict() for name, bias in position_bias(judgments).items()},
         served_by_others=served_by_others(judgments),
         judging={"seconds": round(seconds, 3), "asked": asked},
-        cost=_cost(plan, record.token, judgments, spending),
+        cost=_cost(plan, record.token, judgments),
     )
 
 
-def _spending(plan: Plan, run: str) -> Spending | None:
-    """What a run paid its judge; None for a judge that costs nothing."""
-    if plan.price is None:
-        return None
-    batch, unknown = isinstance(plan.judge, BatchJudge), plan.ledger.usd_unknown(run)
-    return Spending.of(plan.ledger.paid(run), plan.price, batch=batch, usd_unknown=unknown)
-
-
-def spending_by_dimension(
+def paid_for(
     plan: Plan, run: str, judgments: Sequence[Judgment]
-) -> dict[str, Spending]:
-    """The tokens and dollars of a run's answers on each dimension, on canaries and on repeats;
-    empty for a judge that takes no tokens.
+) -> tuple[Spending | None, dict[str, Spending], Prewarm | None]:
+    """What a run paid its judge, what of it for each dimension, canaries and repeats, and what was
+    sent ahead; nothing for a judge that takes no tokens.
 
-    These are the answers that the run paid for, re-asked ones included, or, where nothing costs,
-    those behind its verdicts.
+    The parts are those of the answers that the run paid for, re-asked ones included, or, where
+    nothing costs, of those behind its verdicts.
     """
     if plan.price is None:
-        return {}
-    made: Iterable[Answer] = plan.ledger.paid(run)
-    if plan.price.free:
+        return None, {}, None
+    price, batch = plan.price, isinstance(plan.judge, BatchJudge)
+    made = paid = plan.ledger.paid(run)
+    if price.free:
         fresh = [v for j in judgments for v in j.verdicts if not v.cached]
         made = [Answer(v.presentation.request_id, v.status, usage=v.usage) for v in fresh]
     answers: dict[str, list[Answer]] = {dimension: [] for dimension in plan.tournament.dimensions}
     for answer in made:
         answers.setdefault(_purpose(answer.request_id), []).append(answer)
-    batch = isinstance(plan.judge, BatchJudge)
-    return {name: Spending.of(own, plan.price, batch=batch) for name, own in answers.items()}
+    parts = {name: Spending.of(own, price, batch=batch) for name, own in answers.items()}
+    unknown = plan.ledger.usd_unknown(run)
+    total = Spending.of(paid, price, batch=batch, usd_unknown=unknown)
+    return total, parts, _prewarmed(plan, price, paid, run)
 
 
-def _cost(
-    plan: Plan, run: str, judgments: Sequence[Judgment], spending: Spending | None
-) -> dict[str, Any]:
+def _prewarmed(plan: Plan, price: Price, paid: Sequence[Answer], run: str) -> Prewarm | None:
+    """What a run sent ahead of its bulk, which filled the prompt cache: requests for that purpose
+    or, where these were not needed, canaries; None where nothing was written ahead.
+    """
+    batch, requests = isinstance(plan.judge, BatchJudge), plan.ledger.paid(run, PREWARM)
+    ahead = requests or [each for each in paid if _purpose(each.request_id) == "canaries"]
+    sent = Spending.of(ahead, price, batch=batch)
+    if not sent.written_tokens:
+        return None
+    first = {each.request_id for each in ahead}
+    others = (each for each in paid if each.request_id not in first)
+    judged = (each for each in others if _purpose(each.request_id) != "generate")
+    read = sum(each.usage.get("cache_read_input_tokens", 0) for each in judged)
+    what, saved = "requests" if requests else "canaries", price.usd_saved(read, batch=batch)
+    return Prewarm(what=what, sent=sent, read_tokens=read, usd_saved=saved)
+
+
+def _cost(plan: Plan, run: str, judgments: Sequence[Judgment]) -> dict[str, Any]:
     """What a run paid, and what answers from the ledger had cost when they were made."""
     reused = [(j.pair.dimension, v.cost_usd) for j in judgments for v in j.verdicts if v.cached]
     spent, from_ledger = plan.ledger.spent(run), Counter(dimension for dimension, _ in reused)
@@ -352,40 +333,21 @@ def _cost(
         "usd_spent": spent,
         "usd_saved_by_cache": sum(usd for _, usd in reused),
     }
-    if spending is None:
+    total, parts, ahead = paid_for(plan, run, judgments)
+    if total is None:
         return cost
     return cost | {
-        "usd_unknown": spending.usd_unknown,
-        "over_cap": spent + spending.usd_unknown > plan.params.max_cost_usd,
-        "answers_paid": spending.as_dict(),
+        "usd_unknown": total.usd_unknown,
+        "over_cap": spent + total.usd_unknown > plan.params.max_cost_usd,
+        "answers_paid": total.as_dict(),
         "attempts": plan.ledger.outcomes(run),
-        "prewarm": (ahead := prewarmed(plan, run)) and asdict(ahead),
+        "prewarm": ahead and asdict(ahead),
         "by_dimension": {
             name: {"from_ledger": from_ledger[name]}
             | {key: value for key, value in own.as_dict().items() if key not in _OF_THE_RUN}
-            for name, own in spending_by_dimension(plan, run, judgments).items()
+            for name, own in parts.items()
         },
     }
-
-
-def prewarmed(plan: Plan, run: str) -> Prewarm | None:
-    """What a run sent ahead of its bulk, which filled the prompt cache: requests for that purpose
-    or, where these were not needed, canaries; None where nothing was written ahead.
-    """
-    if plan.price is None:
-        return None
-    price, batch = plan.price, isinstance(plan.judge, BatchJudge)
-    paid = [(each, _purpose(each.request_id)) for each in plan.ledger.paid(run)]
-    requests = plan.ledger.paid(run, PREWARM)
-    ahead = requests or [each for each, purpose in paid if purpose == "canaries"]
-    sent = Spending.of(ahead, price, batch=batch)
-    if not sent.written_tokens:
-        return None
-    first = {each.request_id for each in ahead}
-    judged = (e for e, of in paid if of != "generate" and e.request_id not in first)
-    read = sum(each.usage.get("cache_read_input_tokens", 0) for each in judged)
-    what, saved = "requests" if requests else "canaries", price.usd_saved(read, batch=batch)
-    return Prewarm(what=what, sent=sent, read_tokens=read, usd_saved=saved)
 
 
 def _purpose(request_id: str) -> str:

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
-from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.quality.canaries import CanaryReport, canary_pairs
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.quality.judge import Judged, JudgeQuality, agree, cheapest
-from arena_kit.judging.quality.measures import Families, lengths_of
+from arena_kit.judging.quality.measures import Families
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.judging.verdicts.settle import to_battles
 from arena_kit.reporting import judge_report, tables
@@ -31,7 +30,7 @@ from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, resolve_parameters
 from arena_kit.runs.tournament.judge import Judgments, full_measurement, judge, recorded_measures
 from arena_kit.runs.tournament.plan import Plan, read_plan
-from arena_kit.runs.tournament.publish import caveats, run_facts, write_record
+from arena_kit.runs.tournament.publish import caveats, publish, run_facts
 
 if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
@@ -176,7 +175,10 @@ def measure_judges(sources: JudgeSources) -> JudgeComparison:
     params = sources.params.model_dump(mode="json")
     record = asked.record if asked else Record.begin(MODE, params, sources.root)
     with record.failing():
-        judges = [_of_run(asked)] if asked else [*_recorded(sources), *_of_file(sources)]
+        judges = [*_recorded(sources), *_of_file(sources)]
+        if asked:
+            own: Any = {"canaries": asked.canary_suite, "timing": record.read()["judging"]}
+            judges = [Judged.of(asked.quality, asked.gate, asked, source="asked now", **own)]
         if all(each.judge != sources.settings.baseline.model for each in judges):
             judges.append(_embedded(sources))
     return JudgeComparison(sources=sources, record=record, judges=tuple(judges), judgments=asked)
@@ -191,16 +193,11 @@ def publish_judges(
     record, asked = comparison.record, comparison.judgments
     with record.failing():
         found = answer or comparison.answer()
-        if asked is not None:
-            write_record(rate(to_battles(asked), **asked.plan.rating), asked, answer=found)
         files = {FILE: comparison.as_dict(), ANSWER_FILE: found.as_dict()}
+        board = rate(to_battles(asked), **asked.plan.rating) if asked else None
+    if asked and board:
+        return publish(board, asked, answer=found, figures=figures, files=files)
     return record.publish(files, figures)
-
-
-def _of_run(asked: Judgments) -> Judged:
-    timing = asked.record.read()["judging"]
-    own, suite = (asked.quality, asked.gate, asked), asked.canary_suite
-    return Judged.of(*own, source="asked now", canaries=suite, timing=timing)
 
 
 def _recorded(sources: JudgeSources) -> Iterator[Judged]:
@@ -270,14 +267,13 @@ def _measured(
     plan = sources.plan
     axis = next(iter(plan.tournament.report.strata), "source") if plan else ""
     bank = plan.material.prompts.values() if plan else ()
-    quality = JudgeQuality.of(
+    of, families = plan.quality if plan else JudgeQuality.of, sources.settings.families
+    quality = of(
         name,
         judgments,
         labels=sources.labels,
-        lengths=lengths_of(plan.material.responses) if plan else None,
-        families=Families.around(name, sources.settings.families),
+        families=Families.around(name, families),
         strata={prompt.prompt_id: prompt.stratum(axis) or "" for prompt in bank},
-        unread=unread_rubrics(name, plan.material.rubrics.values()) if plan else (),
     )
     canary_rows = canaries.measures if canaries else ()
     gate = quality.gate(sources.rules, more=[*canary_rows, *more], full=full[0], note=full[1])

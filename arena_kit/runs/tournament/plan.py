@@ -17,13 +17,15 @@ from arena_kit.judging.asking.cost import Budget, Estimator, Forecast, dollars, 
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.asking.options import AskOptions
 from arena_kit.judging.judges.base import Judge, PaidJudge, Price, cache_keys, refuse_unseen
+from arena_kit.judging.judges.baseline import unread_rubrics
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.pairing import Pairing, build_pairs, drawn_in_turn, select_subset
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
 from arena_kit.judging.quality.canaries import PREFIX, Canaries, Suite, canary_pairs
 from arena_kit.judging.quality.gate import Rule
-from arena_kit.judging.quality.measures import Families
-from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Status
+from arena_kit.judging.quality.judge import JudgeQuality
+from arena_kit.judging.quality.measures import Families, lengths_of
+from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Judgment, Status
 from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.judging.verdicts.settle import SHARES
 from arena_kit.reporting import tables, tournament_tables
@@ -88,10 +90,13 @@ class Plan:
         rubrics = read_rubrics(tournament.dimensions, files.rubrics)
         judge = make_judge(mode, params, tournament, root)
         material = material_of(bank, responses, rubrics, tournament, root)
-        pairing = _paired(params, tournament, prompts, material, judge)
-        again: Rejudged | None = None
+        pairing, again = _paired(params, tournament, prompts, material, judge), None
         if tournament.judge.rejudge:
-            _refuse_rejudging(mode, params)
+            if mode == "adaptive":
+                raise DataError("judge.rejudge needs recorded pairs; adaptive chooses its own")
+            if params.judge == "replay":
+                why = "replay only repeats one"
+                raise DataError(f"judge.rejudge needs a judge that can be called; {why}")
             record = root / tournament.judge.replay_from
             pairing, again = rejudged(record, tournament.judge.rejudge, pairing, material)
         return cls(
@@ -116,10 +121,16 @@ class Plan:
         """What the judge's tokens cost; None for a judge that needs none."""
         return self.judge.price if isinstance(self.judge, PaidJudge) else None
 
-    @property
-    def families(self) -> Families:
-        """The families that the tournament file names, the judge's own among them."""
-        return Families.around(self.judge.model, self.tournament.judge.families)
+    def quality(self, judge: str, judgments: Sequence[Judgment], **more: Any) -> JudgeQuality:
+        """What judgments of the plan's pairs show of a judge; `more` as `JudgeQuality.of` takes
+        it.
+        """
+        known: dict[str, Any] = {
+            "lengths": lengths_of(self.material.responses),
+            "families": Families.around(judge, self.tournament.judge.families),
+            "unread": unread_rubrics(judge, self.material.rubrics.values()),
+        }
+        return JudgeQuality.of(judge, judgments, **known | more)
 
     @cached_property
     def rules(self) -> dict[str, Rule]:
@@ -196,7 +207,8 @@ class Plan:
         """What this run would send and what that costs; None where nothing can cost. Tokens are
         estimated from lengths, unless the service was asked before (`cost`).
         """
-        return self._counted if "_counted" in self.__dict__ else self._estimated
+        counted = "_counted" in self.__dict__
+        return self._counted if counted else self._forecast(self._budget(ask=False))
 
     def cost(self) -> Forecast | None:
         """The forecast by tokens that the service counts on some requests, which is free; None
@@ -207,10 +219,6 @@ class Plan:
     @cached_property
     def _counted(self) -> Forecast | None:
         return self._forecast(self.budget)
-
-    @cached_property
-    def _estimated(self) -> Forecast | None:
-        return self._forecast(self._budget(ask=False))
 
     def _forecast(self, budget: Budget | None) -> Forecast | None:
         answered = 2 * len(self.asked) - len(self.bulk)
@@ -451,13 +459,6 @@ def _barred(judge: Judge, tournament: TournamentFile) -> frozenset[str]:
             f" which has: {', '.join(settings.families) or 'none'}"
         )
     return Families.around(judge.model, settings.families).barred
-
-
-def _refuse_rejudging(mode: str, params: RunParams) -> None:
-    if mode == "adaptive":
-        raise DataError("judge.rejudge needs recorded pairs; adaptive chooses its own")
-    if params.judge == "replay":
-        raise DataError("judge.rejudge needs a judge that can be called; replay only repeats one")
 
 
 def read_plan(mode: str, /, **parameters: Any) -> Plan:

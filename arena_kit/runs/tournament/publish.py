@@ -4,19 +4,17 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.files import ArenaError, write_json
+from arena_kit.files import ArenaError
 from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.judging.verdicts.settle import to_battles
-from arena_kit.rating.base import RatingError, Ratings
-from arena_kit.rating.elo import PermutationElo, Stability, k_sweep, neighbour_stability
+from arena_kit.rating.base import RatingError
+from arena_kit.rating.elo import k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import (
@@ -30,6 +28,7 @@ from arena_kit.reporting.answer import (
 from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
+from arena_kit.runs.record.artifacts import EloSweep
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.judge import Judgments, booked, write_gate
@@ -46,25 +45,6 @@ if TYPE_CHECKING:
 
 class UnusableError(ArenaError, RuntimeError):
     """A run of which not one verdict can be used."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class EloSweep:
-    """Elo of every dimension at each K of a tournament file, its own K among them."""
-
-    method: PermutationElo
-    ratings: Mapping[str, Mapping[float, Ratings]]
-
-    @property
-    def primary(self) -> dict[str, Ratings]:
-        """The ratings at the tournament's own K."""
-        return {dimension: by_k[self.method.k] for dimension, by_k in self.ratings.items()}
-
-    @cached_property
-    def stability(self) -> dict[str, list[Stability]]:
-        """How neighbours of each ranking fare across the sweep."""
-        ratings = self.ratings.items()
-        return {dimension: neighbour_stability(by_k, self.method.k) for dimension, by_k in ratings}
 
 
 def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
@@ -152,38 +132,23 @@ def publish(
     files
         Values to be written as JSON besides, by file name.
     """
-    record = judgments.record
-    with booked(judgments.plan, record):
-        write_record(board, judgments, answer=answer, sweep=sweep)
-    return record.publish(files or {}, figures)
-
-
-def write_record(
-    board: Board,
-    judgments: Judgments,
-    *,
-    answer: RunAnswer | None = None,
-    sweep: EloSweep | None = None,
-) -> None:
-    """Write the artifacts of a run; its record stays open."""
     plan, record, folder = judgments.plan, judgments.record, judgments.record.path
-    write_gate(record, judgments.gate, judgments.quality)
-    battles = to_battles(judgments)
-    swept = sweep or sweep_elo(battles, plan)
-    artifacts.write_results(
-        folder, battles, swept.primary, swept.ratings, board, default_k=swept.method.k
-    )
-    if sweep is not None:
-        artifacts.write_k_sweep(folder, sweep.stability, board, sweep.method.k)
-    rating = record.read()["rating"]
-    engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
-    record.update(unrated=board.unrated, rating=rating | {"engines": engines})
-    _refuse_unusable(judgments)
-    found = answer or _default_answer(board, judgments, sweep=sweep)
-    _described(board, judgments).write(folder)
-    write_json(folder / ANSWER_FILE, found.as_dict())
-    if changed := _changes(board, judgments):
-        write_json(folder / CHANGES_FILE, changed)
+    with booked(plan, record):
+        write_gate(record, judgments.gate, judgments.quality)
+        battles = to_battles(judgments)
+        swept = sweep or sweep_elo(battles, plan)
+        artifacts.write_results(folder, battles, swept, board)
+        if sweep is not None:
+            artifacts.write_k_sweep(folder, sweep, board)
+        rating = record.read()["rating"]
+        engines = {dimension: rated.engine for dimension, rated in swept.primary.items()}
+        record.update(unrated=board.unrated, rating=rating | {"engines": engines})
+        _refuse_unusable(judgments)
+        found = answer or _default_answer(board, judgments, sweep=sweep)
+        _described(board, judgments).write(folder)
+        changed = _changes(board, judgments)
+        own = {ANSWER_FILE: found.as_dict()} | ({CHANGES_FILE: changed} if changed else {})
+    return record.publish(own | {**(files or {})}, figures)
 
 
 _default_answer = answer
