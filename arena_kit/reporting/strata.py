@@ -72,6 +72,7 @@ def strata_table(board: Board, axis: str = "") -> Table:
         name="strata",
         group="dimension" if several else "",
         nowrap=["model"],
+        left=[*names, *models],
         notes=[*notes, POOLED, _FURTHER] if rows else [],
         empty="No prompt has a stratum.",
     )
