@@ -28,6 +28,12 @@ class DataError(ArenaError, ValueError):
     """Input that cannot be read as what it claims to be; the message says where."""
 
 
+#: What an error means to scripts, by its name, as the exit code of a command; any other is 1.
+EXIT_CODES = {"DataError": 2, "RatingError": 2} | dict.fromkeys(
+    ("OfflineError", "LockedError", "CostError", "UnfitJudgeError", "PausedError"), 3
+)
+
+
 def option(flag: str, argument: str) -> str:
     """How a setting is named: as an option where a command runs, else as an argument in Python."""
     click = sys.modules.get("click")

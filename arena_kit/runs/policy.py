@@ -49,7 +49,6 @@ class Season:
     """The votes of an arena, the policy that they are under, and the record of this run."""
 
     root: Path
-    mode: str
     params: SeasonParams
     policy: Policy
     battles: BattleLog = field(repr=False)
@@ -136,9 +135,7 @@ def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
     params: SeasonParams = resolve_parameters(mode, parameters)
     policy, battles = read_inputs(params, root)
     record = Record.begin(mode, params.model_dump(mode="json"), root)
-    season = Season(
-        root=root, mode=mode, params=params, policy=policy, battles=battles, record=record
-    )
+    season = Season(root=root, params=params, policy=policy, battles=battles, record=record)
     _describe(season)
     return season
 

@@ -17,14 +17,7 @@ from arena_kit.rating.base import RatingError
 from arena_kit.rating.elo import k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import (
-    RunAnswer,
-    about,
-    brief,
-    disagreements,
-    order,
-    unread,
-)
+from arena_kit.reporting.answer import RunAnswer, about, brief, disagreements, order, unread
 from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
