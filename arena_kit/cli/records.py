@@ -186,7 +186,12 @@ def export(
     Losses of the other format are reported on stderr; unknown fields are omitted.
     """
     if target == "fastchat":
-        _export_battles(source, out, dimension, how)
+        battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
+        whole_file = source.is_file() and dimension is None
+        said = spoken(source, format_of(source, how.format, how.columns)) if whole_file else {}
+        for sentence in write_fastchat(out, battles, said):
+            cli.echo(sentence, err=True)
+        cli.echo(f"{len(battles)} battles: {out}")
         return
     if target == "every-eval-ever" and not all(publisher.values()):
         raise DataError(
@@ -207,15 +212,6 @@ def export(
             err=True,
         )
     cli.echo(f"{len(files)} documents: {out}")
-
-
-def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
-    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
-    whole_file = source.is_file() and dimension is None
-    said = spoken(source, format_of(source, how.format, how.columns)) if whole_file else {}
-    for sentence in write_fastchat(out, battles, said):
-        cli.echo(sentence, err=True)
-    cli.echo(f"{len(battles)} battles: {out}")
 
 
 def _ratings(

@@ -161,8 +161,7 @@ def show_generated(manifest: Mapping[str, Any]) -> None:
         }
         for entrant, entry in manifest["entrants"].items()
     ]
-    columns = ("entrant", "model", "responses", "failed", "file")
-    _print(Table(rows, title="Responses", columns=columns))
+    _print(Table(rows, title="Responses"))
     cost = manifest["cost"]
     unknown = f", and about ${cost['usd_unknown']:.4f} not reported by the service"
     echo(f"spent ${cost['usd_spent']:.4f}{unknown if cost['usd_unknown'] else ''}")

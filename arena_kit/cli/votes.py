@@ -28,6 +28,7 @@ from arena_kit.files import DataError
 from arena_kit.reporting.tables import Table
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import find_root
+from arena_kit.runs.settings.judges import is_loopback
 from arena_kit.voting.ballot import Taken, self_naming
 from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import Limits, LiveArena
@@ -242,11 +243,7 @@ def list_voters(store: str, as_json: bool) -> None:
          "removed": "yes" if each.removed else ""}
         for each in kept.voters()
     ]  # fmt: skip
-    if as_json:
-        echo_json(rows, ensure_ascii=False)
-    else:
-        layout: Any = {"left": ["voter", "removed"], "nowrap": ["voter"]}
-        terminal.show_table(Table(rows, title="Voters", **layout))
+    _show(Table(rows, title="Voters", left=["voter", "removed"], nowrap=["voter"]), as_json=as_json)
 
 
 @votes.command()
@@ -259,10 +256,15 @@ def comments(store: str, as_json: bool) -> None:
          "B": vote.ticket.model_b, "choice": str(vote.choice), "comment": vote.comment}
         for vote in open_store(store).votes() if vote.comment and not vote.removed
     ]  # fmt: skip
+    _show(Table(rows, title="Comments", left=list(rows[0]) if rows else []), as_json=as_json)
+
+
+def _show(table: Table, *, as_json: bool) -> None:
+    """A table, or its rows as JSON."""
     if as_json:
-        echo_json(rows, ensure_ascii=False)
+        echo_json(table.rows, ensure_ascii=False)
     else:
-        terminal.show_table(Table(rows, title="Comments", left=list(rows[0]) if rows else []))
+        terminal.show_table(table)
 
 
 @votes.command("export")
@@ -427,7 +429,7 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
 
     if any("*" in name for name in names):
         raise DataError("--allow-host takes one name of the server each, and no wildcard")
-    own, is_open = {host, "localhost", "127.0.0.1", "::1", *names}, not _is_loopback(host)
+    own, is_open = {host, "localhost", "127.0.0.1", "::1", *names}, not is_loopback(host)
     if is_open:
         own |= {socket.gethostname(), socket.getfqdn(), *_addresses()}
     token = os.environ.get("ARENA_KIT_VOTE_TOKEN", "")
@@ -436,12 +438,6 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
     hosts = frozenset(_in_brackets(name.lower().strip("[]")) for name in own)
     board_token = os.environ.get("ARENA_KIT_BOARD_TOKEN") or token_urlsafe(24)
     return Access(hosts=hosts, token=token, board_token=board_token, key=key)
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _addresses() -> set[str]:

@@ -299,13 +299,12 @@ def import_papermill() -> Any:
     """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar
     of addresses on the way, for more than a second; no notebook needs it.
     """
-    if _GRAMMAR in sys.modules:
-        return importlib.import_module("papermill")
-    sys.modules[_GRAMMAR] = None  # type: ignore[assignment]  # as if it were not installed
+    grammar: Any = sys.modules.setdefault(_GRAMMAR, None)  # type: ignore[arg-type]  # as if absent
     try:
         return importlib.import_module("papermill")
     finally:
-        del sys.modules[_GRAMMAR]
+        if grammar is None:
+            del sys.modules[_GRAMMAR]
 
 
 def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:

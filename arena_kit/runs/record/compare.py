@@ -19,7 +19,7 @@ from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import Influence
 from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.critical_values import t_score
-from arena_kit.reporting.board import Board, Dimension
+from arena_kit.reporting.board import Board
 from arena_kit.reporting.tables import span
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
@@ -307,7 +307,11 @@ def decided_orders(before: Board, after: Board) -> list[Orders]:
         if dimension in after.names:
             rated = [{row.model for row in board.rows(dimension)} for board in (before, after)]
             among = set.intersection(*filter(None, rated)) if any(rated) else set()
-            old, new = (_decided(board[dimension], among) for board in (before, after))
+            decided = [board[dimension].decided.items() for board in (before, after)]
+            old, new = (
+                [(a, b) for a, others in orders for b in others if {a, b} <= among]
+                for orders in decided
+            )
             rows.append(
                 Orders(
                     dimension=dimension,
@@ -325,16 +329,6 @@ def shared_battles(before: tuple[Path, Board], after: tuple[Path, Board]) -> Sha
     methods = [BradleyTerry(**board.settings) for _, board in (before, after)]
     old, new = (battles_of(record).by_dimension() for record, _ in (before, after))
     return {n: ((old[n], methods[0]), (new[n], methods[1])) for n in old if n in new}
-
-
-def _decided(dimension: Dimension, among: set[str]) -> list[Order]:
-    """Decided orders among some entrants, best first."""
-    return [
-        (above, below)
-        for above, others in dimension.decided.items()
-        for below in others
-        if {above, below} <= among
-    ]
 
 
 def named_orders(orders: list[Order]) -> str:

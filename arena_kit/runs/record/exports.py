@@ -168,9 +168,8 @@ def _document(model: str, rows: Iterable[RatingRow], provenance: Provenance) -> 
         "model_info": {"name": model, "id": model, "additional_details": _UNKNOWN},
         "evaluation_results": [_result(row, provenance) for row in rows],
     }
-    if provenance.evaluated_at:
-        document["evaluation_timestamp"] = provenance.evaluated_at
-    return document
+    at = provenance.evaluated_at
+    return document | ({"evaluation_timestamp": at} if at else {})
 
 
 def developer_of(model: str, developers: Mapping[str, str]) -> str:

@@ -174,11 +174,8 @@ def replay_parameters(record: Path) -> dict[str, Any]:
     kept_tournament(record)
     recorded = recorded_parameters(record)
     here = str(record.resolve())
-    overrides = {
-        name: value
-        for name, value in recorded.get("overrides", {}).items()
-        if not name.startswith("judge.")
-    }
+    given = recorded.get("overrides", {}).items()
+    overrides = {name: value for name, value in given if not name.startswith("judge.")}
     return {
         **{name: value for name, value in recorded.items() if name not in _NOT_REPLAYED},
         "tournament": here,
@@ -193,7 +190,9 @@ def record_texts(record: str | Path) -> tuple[BattleLog, BattleTexts]:
     """
     record = Path(record)
     file, files = kept_tournament(record)
-    models, questions = _names(record)
+    called = record / FOLDER / NAMES
+    names = read_json(called) if called.is_file() else {"models": {}, "questions": {}}
+    models, questions = names["models"], names["questions"]
     bank = read_prompts(files.prompts)
     prompts = {questions.get(p.prompt_id, p.prompt_id): p.text for p in bank}
     kept = read_responses(files.responses, file.entrants, [p.prompt_id for p in bank])
@@ -220,13 +219,6 @@ def _cells(log: BattleLog) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     asked = np.full(len(log), None, object) if column is None else column.values()
     for a, b, question in zip(log.a, log.b, asked, strict=True):
         yield (log.models[a], question), (log.models[b], question)
-
-
-def _names(record: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """What models and questions are called in a record's battles, by their ids in its inputs."""
-    path = record / FOLDER / NAMES
-    names = read_json(path) if path.is_file() else {}
-    return names.get("models", {}), names.get("questions", {})
 
 
 def _read(path: Path) -> bytes:

@@ -53,7 +53,8 @@ def prunable(
         raise DataError(f"name the records by {by} or both")
     records = readable_records(folder)
     manifests = {path: manifest for path, manifest in records if not path.is_symlink()}
-    matching = [path for path, own in manifests.items() if _matches(own, older_than, status)]
+    named_so = [path for path, own in manifests.items() if status in ("", own.get("status"))]
+    matching = [p for p in named_so if older_than is None or _age(manifests[p]) > older_than]
     unfit = "it found its judge not usable, which later runs check"
     kept = {path: unfit for path in matching if _forbids(manifests[path])}
     kept |= {path: "it is still running" for path in matching if _runs(path)}
@@ -84,12 +85,6 @@ def _locked(record: Path) -> Iterator[None]:
         for file in (record / name for name in _LOCKS if (record / name).exists()):
             locks.enter_context(FileLock(file).acquire(timeout=0))
         yield
-
-
-def _matches(manifest: dict[str, Any], older_than: timedelta | None, status: str) -> bool:
-    if status and manifest.get("status") != status:
-        return False
-    return older_than is None or _age(manifest) > older_than
 
 
 def _forbids(manifest: dict[str, Any]) -> bool:

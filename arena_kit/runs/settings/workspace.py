@@ -104,22 +104,16 @@ def _write_subset(file: Path, prompts: Sequence[Prompt]) -> None:
     file.write_text(changed, encoding="utf-8")
 
 
-def lab_command(root: Path, more: Sequence[str] = ()) -> list[str]:
-    """The command that opens JupyterLab at a workspace's root, on its first notebook where it has
-    one; `more` are options of JupyterLab.
+def open_lab(root: Path, more: Sequence[str] = ()) -> None:
+    """Become JupyterLab at a workspace's root, on its first notebook where it has one; `more` are
+    options of JupyterLab. Its kernels are this environment's Python.
     """
     if importlib.util.find_spec("jupyterlab") is None:
         raise DataError(
             "JupyterLab is not installed here; install it with: pip install 'arena-kit[lab]'"
         )
     first = f"/tree/{START}" if (root / START).is_file() else ""
-    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab{first}"]
-    return [sys.executable, "-m", "jupyterlab", *options, *more]
-
-
-def open_lab(root: Path, more: Sequence[str] = ()) -> None:
-    """Become JupyterLab; its kernels are this environment's Python."""
-    command = lab_command(root, more)
+    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab{first}", *more]
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     os.chdir(root)
-    os.execv(command[0], command)  # noqa: S606 (fixed words, no shell)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *options])  # noqa: S606 (fixed words, no shell)

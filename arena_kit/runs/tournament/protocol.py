@@ -44,12 +44,10 @@ class Claim(NamedTuple):
         if found is None:
             raise DataError(f"claim {text!r}: expected 'MODEL above MODEL on DIMENSION'")
         claim = cls(*found.group("above", "below", "dimension"))
-        for name, known in ((claim.above, entrants), (claim.below, entrants)):
+        for part, name in claim._asdict().items():
+            what, known = ("entrant", entrants) if part != "dimension" else (part, dimensions)
             if name not in known:
-                raise DataError(f"claim {text!r}: no entrant {name!r}; known: {', '.join(known)}")
-        if claim.dimension not in dimensions:
-            known = ", ".join(dimensions)
-            raise DataError(f"claim {text!r}: no dimension {claim.dimension!r}; known: {known}")
+                raise DataError(f"claim {text!r}: no {what} {name!r}; known: {', '.join(known)}")
         return claim
 
     def __str__(self) -> str:
@@ -162,11 +160,9 @@ def primary_claims(protocol: Mapping[str, Any], board: Board) -> list[dict[str, 
         above, below, dimension = Claim(*_CLAIM.match(text).groups())  # type: ignore[union-attr]
         known = board[dimension].above if dimension in board.names else {}
         chance = known.get(above, {}).get(below)
-        state = "unresolved" if chance is None else ""
-        if chance is not None:
-            state = (
-                "decided" if chance > share else "reversed" if chance < 1 - share else "unresolved"
-            )
+        state = "unresolved"
+        if chance is not None and not 1 - share <= chance <= share:
+            state = "decided" if chance > share else "reversed"
         out.append({"claim": text, "state": state, "probability": chance})
     return out
 
@@ -179,17 +175,13 @@ def outcome(
     """
     other = deviations(protocol, manifest)
     ended = primary_claims(protocol, board)
-    words = {
-        "decided": "decided",
-        "reversed": "the reverse is decided",
-        "unresolved": "not decided",
-    }
+    words = {"reversed": "the reverse is decided", "unresolved": "not decided"}
     number = protocol["sha256"][:12]
     if other:
         first = f"Deviations from the protocol {number}: {'; '.join(other)}."
     else:
         first = f"As preregistered (protocol {number}, frozen {protocol['frozen_at'][:10]})."
-    primary = [f"Primary claim, {each['claim']}: {words[each['state']]}." for each in ended]
+    primary = [f"Primary claim, {e['claim']}: {words.get(e['state'], 'decided')}." for e in ended]
     rest = "All other claims are exploratory."
     return {
         "sha256": protocol["sha256"],
