@@ -15,8 +15,7 @@ from time import process_time
 from typing import Any
 
 from arena_kit import read_battles
-from arena_kit.rating.bradley_terry.likelihood import fitted
-from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
+from arena_kit.rating.bradley_terry.likelihood import TIE_MODELS, fitted
 from arena_kit.rating.claims import power as module
 from arena_kit.rating.claims.power import fragility
 

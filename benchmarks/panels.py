@@ -31,7 +31,7 @@ from arena_kit.battles.readers.format import Columns
 from arena_kit.judging.quality.agreement import agreement, matched, verdicts
 from arena_kit.judging.quality.panel import panel
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.bradley_terry.likelihood import Floats
 
 SEED = 83
 DATA = Path(os.environ.get("ARENA_KIT_DATA", Path(__file__).parents[2] / "shared" / "data"))

@@ -290,12 +290,10 @@ class BattleLog:
         columns: dict[str, Any] = {}
         for name in (f.name for f in fields(self)):
             column = getattr(self, name)
-            if isinstance(column, Labels):
+            if isinstance(column, Labels | np.ndarray):
                 columns[name] = column.take(index)
-            elif isinstance(column, np.ndarray):
-                columns[name] = column[index]
             elif isinstance(column, Mapping):
-                columns[name] = {key: _taken(each, index) for key, each in column.items()}
+                columns[name] = {key: each.take(index) for key, each in column.items()}
         if self.share_a is not None and np.isnan(columns["share_a"]).all():
             columns["share_a"] = None
         columns |= {"models": tuple(self.models[i] for i in used), "a": remap[a], "b": remap[b]}
@@ -401,11 +399,6 @@ class BattleLog:
         import pandas as pd
 
         return pd.DataFrame(self.columns())
-
-
-def _taken(column: Any, rows: NDArray[Any]) -> Any:
-    """Some rows of a column."""
-    return column.take(rows) if isinstance(column, Labels) else column[rows]
 
 
 def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int]) -> str:

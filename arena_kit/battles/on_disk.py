@@ -22,7 +22,7 @@ from arena_kit.battles import tabular
 from arena_kit.battles.battle import A_WEIGHT, MAX_WEIGHT
 from arena_kit.battles.cells import CellTable, Hashes, Rows, Way
 from arena_kit.battles.log import IDENTITY, BattleLog
-from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, places, warn_of_reading
+from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, warn_of_reading
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection
@@ -381,7 +381,8 @@ class BattleFiles:
             if not (n := len(given["cell"])):
                 return
             cell, cluster = (given[name].astype(np.uint64) for name in ("cell", "cluster"))
-            if np.any((place := places(self.hashes, cell)) < 0):
+            place = np.searchsorted(self.hashes, cell).clip(max=len(self.hashes) - 1)
+            if np.any(self.hashes[place] != cell):
                 raise DataError(f"{self.files[0]}: the battles changed while they were read")
             self.meter.done += n
-            yield Rows(place, cluster, given.get("weight", np.ones(n)))
+            yield Rows(place.astype(np.int32), cluster, given.get("weight", np.ones(n)))

@@ -7,11 +7,12 @@ codes. Only when something is wrong is the file walked again, to name the line.
 from __future__ import annotations
 
 import json
+import re
 import warnings
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from concurrent.futures import Executor, ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,10 +34,9 @@ from arena_kit.battles.battle import (
     outcome_labels,
     read_source,
 )
-from arena_kit.battles.cells import Hashes
 from arena_kit.battles.content import Conversation, Kind, Pictures, read_cell, spoken, turns_of
 from arena_kit.battles.images import PictureFiles
-from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Ints, Labels, Strings
+from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
 from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection, column_name, connection, quoted
@@ -44,9 +44,6 @@ from arena_kit.files import LONGEST_LINE, DataError, limit, option
 
 if TYPE_CHECKING:
     import pandas as pd
-
-import re
-from functools import lru_cache
 
 _COUNTED = {
     "headings": re.compile(r"^#{1,6} ", re.MULTILINE),
@@ -109,17 +106,6 @@ class RepeatedWarning(UserWarning):
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Reading:
-    """What was read from a file: its battles, the format it is in and, where asked for, columns of
-    what was said in each battle.
-    """
-
-    log: BattleLog
-    format: Format
-    texts: Mapping[str, NDArray[Any]]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
 class BattleTexts:
     """Texts of the battles of one log, row by row; None where a file leaves one out.
 
@@ -169,7 +155,7 @@ def read_battles(
     """
     columns = columns or Columns()
     columns = columns if winner == "winner" else replace(columns, winner=winner)
-    return read_file(Path(path), format_of(Path(path), format, columns), covariates, strata).log
+    return read_file(Path(path), format_of(Path(path), format, columns), covariates, strata)[0]
 
 
 def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
@@ -179,14 +165,14 @@ def read_battle_texts(path: str | Path) -> tuple[BattleLog, BattleTexts]:
     columns prompt, response_a, response_b and, where present, language and turns.
     """
     path = Path(path)
-    reading = read_file(path, format_of(path), texts=True)
-    said, n = reading.texts, len(reading.log)
+    log, said = read_file(path, format_of(path), texts=True)
+    n = len(log)
     if missing := [name for name in ("prompt", *RESPONSES) if n and name not in said]:
         raise DataError(f"{path}: no texts of battles: missing column {', '.join(missing)}")
     nothing = np.full(n, None, object)
     texts = {name: said.get(name, nothing) for name in ("prompt", *RESPONSES, "language")}
     turns = [turn or 0 for turn in said.get("turns", nothing)]
-    return reading.log, BattleTexts(**texts, turns=np.array(turns, np.int32))
+    return log, BattleTexts(**texts, turns=np.array(turns, np.int32))
 
 
 def read_file(
@@ -196,8 +182,10 @@ def read_file(
     strata: Sequence[str] = (),
     *,
     texts: bool = False,
-) -> Reading:
-    """The battles of a file in this format; rows that are left out are warned about."""
+) -> tuple[BattleLog, dict[str, NDArray[Any]]]:
+    """The battles of a file in this format and, where asked for, columns of what was said in each;
+    rows that are left out are warned about.
+    """
     chosen = _chosen(fmt, covariates, texts=texts) | {_BY + s: column_name(s) for s in strata}
     with connection() as con:
         left_out = _laid_out(con, path, fmt, chosen)
@@ -206,7 +194,7 @@ def read_file(
         said = _said(con, fmt.texts, path) if texts else {}
     for reason, n in left_out.items():
         warnings.warn(f"{path}: left out {n:,} {reason}", LeftOutWarning, stacklevel=3)
-    return Reading(log, fmt, said)
+    return log, said
 
 
 def _strata(con: Connection, axes: Sequence[str], path: Path) -> dict[str, Labels]:
@@ -339,24 +327,10 @@ def _file_rows(con: Connection, rows: Iterable[int]) -> list[int]:
     return [con.execute(query, [row]).fetchall()[0][0] for row in rows]
 
 
-def checked_log(con: Connection) -> BattleLog:
-    """The log of the table `raw`, once every value in it has been checked."""
-    return _encode(con, _filled(con))
-
-
 def _has_constants(log: BattleLog) -> bool:
     columns = [getattr(log, column) for column in TEXT_COLUMNS]
     names = {*log.models, *(name for c in columns if c is not None for name in c.names)}
     return not names.isdisjoint(("NaN", "Infinity", "-Infinity"))
-
-
-def _filled(con: Connection) -> set[str]:
-    """The optional columns that hold anything; a required one must be complete."""
-    rows, held = _counts(con)
-    for column in REQUIRED:
-        if held[column] < rows:
-            _refuse(con, column, f"{column} IS NULL", f"{column} is missing; fill or remove it")
-    return {name for name in OPTIONAL if held.get(name)}
 
 
 def _holding(con: Connection, names: Iterable[str]) -> list[str]:
@@ -371,21 +345,29 @@ def _counts(con: Connection) -> tuple[int, Mapping[str, int]]:
     return rows, dict(zip([each[0] for each in con.description[1:]], held, strict=True))
 
 
-def _encode(con: Connection, filled: set[str]) -> BattleLog:
-    groups: dict[str, tuple[str, ...]] = {"model": ("model_a", "model_b")}
-    groups |= {column: (column,) for column in TEXT_COLUMNS if column in filled}
-    with ThreadPoolExecutor() as pool:  # names are looked up while DuckDB fetches the next
-        coding = {name: pool.submit(_coded, *_hashed(con, c)) for name, c in groups.items()}
-        outcome = _outcomes(con)
-        ids = _ids(con, filled, pool) if "battle_id" in filled else None
-        labels = {name: _checked(name, future.result()) for name, future in coding.items()}
-    sides = labels.pop("model")
+def checked_log(con: Connection) -> BattleLog:
+    """The log of the table `raw`, once every value in it has been checked."""
+    rows, held = _counts(con)
+    for column in REQUIRED:
+        if held[column] < rows:
+            _refuse(con, column, f"{column} IS NULL", f"{column} is missing; fill or remove it")
+    filled = {name for name in OPTIONAL if held.get(name)}
+    outcome = _outcomes(con)
+    columns: dict[str, Any] = {"battle_id": _ids(con, filled)} if "battle_id" in filled else {}
+    sides = _checked("model", _coded(con, "model_a", "model_b"))
+    columns |= {name: _checked(name, _coded(con, name)) for name in TEXT_COLUMNS if name in filled}
     a, b = np.split(sides.codes, 2)
     if np.any(same := a == b):
         row = int(np.argmax(same))
         raise RowError(row, f"both models are {sides.names[a[row]]!r}; correct or remove it")
-    columns: dict[str, Any] = {**labels, "battle_id": ids}
-    columns |= {name: read(con) for name, read in _NUMBERS.items() if name in filled}
+    if "timestamp" in filled:
+        columns["timestamp"] = _timestamps(con)
+    if "weight" in filled:
+        weights = _numbers(con, "weight", f"{{0}} > 0 AND {{0}} <= {MAX_WEIGHT}", A_WEIGHT, 1)
+        columns["weight"] = weights if np.any(weights != 1.0) else None
+    if "share_a" in filled:
+        share = "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan
+        columns["share_a"] = _numbers(con, "share_a", *share)
     if "inconsistent" in filled:
         columns["inconsistent"] = _inconsistent(con, outcome)
     return BattleLog(models=tuple(sides.names), a=a, b=b, outcome=outcome, **columns)
@@ -440,40 +422,23 @@ def warn_of_reading(con: Connection, log: BattleLog, name: str, repeated: int) -
         warnings.warn(f"{name}: {told}", RepeatedWarning, stacklevel=5)
 
 
-def _hashed(
-    con: Connection, columns: Sequence[str]
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """The distinct names of some columns in order, their hashes, and the hash of every row:
-    64-bit hashes are quicker to fetch and to look up than strings.
-    """
-    every = " UNION ALL ".join(f"SELECT {column} AS v FROM raw" for column in columns)
-    distinct = f"SELECT v, hash(v) FROM ({every}) WHERE v IS NOT NULL GROUP BY v ORDER BY v"
-    names, hashes = map(np.asarray, con.execute(distinct).fetchnumpy().values())
-    if _repeats(hashes):
-        raise DataError(f"two names in {columns[0]} share a 64-bit hash; rename one of them")
-    wanted = ", ".join(f"hash({column})" for column in columns)
-    rows = con.execute(f"SELECT {wanted} FROM raw").fetchnumpy().values()
-    return names, hashes, np.concatenate([np.asarray(row) for row in rows])
+def _coded(con: Connection, *columns: str) -> Labels:
+    """Some columns as codes of the distinct names in them, one column after the other."""
+    every = " UNION ALL ".join(f"SELECT {column} AS name FROM raw" for column in columns)
+    numbers = f"SELECT name, row_number() OVER (ORDER BY name) - 1 AS code FROM ({every})"
+    numbers += " WHERE name IS NOT NULL GROUP BY name"
+    con.execute(f"CREATE OR REPLACE TEMP TABLE names AS {numbers}")
+    names = con.execute("SELECT name FROM names ORDER BY code").fetchnumpy()["name"]
+    join = "raw LEFT JOIN names ON raw.{} = names.name ORDER BY raw.rowid"
+    query = f"SELECT coalesce(names.code, -1)::INTEGER AS v FROM {join}"
+    joined = (con.execute(query.format(column)).fetchnumpy() for column in columns)
+    codes = np.concatenate([np.asarray(each["v"]) for each in joined])
+    return Labels(np.asarray(names).astype(object), codes)
 
 
 def _repeats(hashes: NDArray[Any]) -> bool:
     ordered = np.sort(hashes)  # which takes a tenth of np.unique
     return bool(np.any(ordered[1:] == ordered[:-1]))
-
-
-def places(known: Hashes, hashes: Hashes) -> Ints:
-    """The place of each hash among those known; -1 where it is none of them, as that of NULL."""
-    order = np.argsort(known)
-    place = np.searchsorted(known, hashes, sorter=order)
-    place[place == len(known)] = 0
-    codes: Ints = order[place].astype(np.int32)
-    codes[known[codes] != hashes] = -1
-    return codes
-
-
-def _coded(names: NDArray[Any], hashes: Hashes, rows: Hashes) -> Labels:
-    """Codes of rows, looked up by their hashes."""
-    return Labels(names.astype(object), places(hashes, rows))
 
 
 #: The field of a struct that names a model, the first that it has.
@@ -526,20 +491,18 @@ def _values(con: Connection, expression: str) -> NDArray[Any]:
     return np.asarray(column)
 
 
-def _ids(con: Connection, filled: set[str], pool: Executor) -> NDArray[Any]:
+def _ids(con: Connection, filled: set[str]) -> NDArray[Any]:
     """The ids, each once for whoever decided on whatever; where two rows share a 64-bit hash,
     they are compared as texts.
     """
     parts = ", ".join(["battle_id", *(column for column in IDENTITY if column in filled)])
     key = f"CASE WHEN battle_id <> '' THEN hash({parts}) ELSE rowid::UBIGINT END"
-    repeats = pool.submit(_repeats, _values(con, key))
-    ids = _values(con, "battle_id")
-    if repeats.result():
+    if _repeats(_values(con, key)):
         rows = f"SELECT rowid AS n, min(rowid) OVER (PARTITION BY {parts}) AS earlier, battle_id"
         again = f"SELECT * FROM ({rows} FROM raw WHERE battle_id <> '') WHERE n > earlier"
         if (row := con.execute(f"{again} ORDER BY n LIMIT 1").fetchone()) is not None:
             raise RowError(row[0], f"battle_id {row[2][:60]!r} again; remove it or that at", row[1])
-    return ids
+    return _values(con, "battle_id")
 
 
 def _timestamps(con: Connection) -> NDArray[np.datetime64]:
@@ -548,18 +511,6 @@ def _timestamps(con: Connection) -> NDArray[np.datetime64]:
     if np.any(micros == nowhere):
         _refuse_value(con, "timestamp", f"{_MOMENT} IS NULL", "an ISO date or seconds since 1970")
     return micros.astype("datetime64[us]")
-
-
-def _weights(con: Connection) -> NDArray[np.float64] | None:
-    weights = _numbers(con, "weight", f"{{0}} > 0 AND {{0}} <= {MAX_WEIGHT}", A_WEIGHT, 1)
-    return weights if np.any(weights != 1.0) else None
-
-
-def _shares(con: Connection) -> NDArray[np.float64]:
-    return _numbers(con, "share_a", "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan)
-
-
-_NUMBERS = {"timestamp": _timestamps, "weight": _weights, "share_a": _shares}
 
 
 def _numbers(

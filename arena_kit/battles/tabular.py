@@ -15,20 +15,20 @@ import json
 import os
 import re
 import sqlite3
-import time
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from datetime import date, time
 from functools import cache
 from itertools import islice
 from pathlib import Path
-from typing import IO, Any
+from time import monotonic
+from typing import IO, Any, NamedTuple
 
 import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import spreadsheet
 from arena_kit.files import (
     FORMULA,
     LONGEST_LINE,
@@ -63,7 +63,7 @@ SUFFIXES = {
     "sqlite": (".sqlite", ".sqlite3", ".db"),
     "arrow": (".arrow", ".feather"),
     "duckdb": (".duckdb",),
-    "workbook": spreadsheet.SUFFIXES,
+    "workbook": (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods"),
 }
 
 
@@ -90,11 +90,11 @@ def connection() -> Iterator[Connection]:
     The next connection is to a new database after an error, which may have made this one unusable,
     and after long work, since a database keeps much of the memory that it once needed.
     """
-    began, keep = time.monotonic(), False
+    began, keep = monotonic(), False
     try:
         with _shared().cursor() as con:
             yield con
-        keep = time.monotonic() - began < _BRIEF
+        keep = monotonic() - began < _BRIEF
     finally:
         if not keep:
             _shared.cache_clear()
@@ -216,7 +216,7 @@ def place_of(path: Path, row: int) -> str:
     """
     kind = kind_of(path)
     if kind == "workbook":
-        return f", row {spreadsheet.read_sheet(path).numbers[row]}"
+        return f", row {read_sheet(path).numbers[row]}"
     if kind == "jsonl":
         return f":{next(line for line, _ in islice(read_lines(path), row, None))}"
     if kind == "json":
@@ -389,8 +389,67 @@ def _load_duckdb(con: Connection, path: Path) -> None:
         con.execute(f"DETACH {name}")
 
 
+class Sheet(NamedTuple):
+    """A sheet: its first row that holds anything names the columns, and a letter those without a
+    name; `numbers` are those of the rows in the workbook, and empty rows are left out.
+    """
+
+    name: str
+    columns: tuple[str, ...]
+    rows: list[tuple[str, ...]]
+    numbers: list[int]
+
+    def cell(self, row: int, column: int) -> str:
+        """Where a cell stands, as a workbook names it."""
+        return f"{self.name}!{_letters(column)}{self.numbers[row]}"
+
+
+def is_workbook(path: Path) -> bool:
+    """Whether a file is a workbook, by its name."""
+    return path.name.lower().endswith(SUFFIXES["workbook"])
+
+
+def read_sheet(path: Path, name: str = "") -> Sheet:
+    """The named sheet of a workbook, or its first; a merged range has its value in every cell."""
+    from python_calamine import CalamineError, CalamineWorkbook
+
+    if not path.is_file():
+        raise DataError(f"{path}: no such file; check the path")
+    try:
+        workbook = CalamineWorkbook.from_path(str(path))
+        names = workbook.sheet_names
+        if name and name not in names:
+            raise DataError(f"{path}: no sheet {name!r}; it has: {', '.join(names)}")
+        sheet = workbook.get_sheet_by_name(name or names[0])
+        cells = [list(map(_text, row)) for row in sheet.to_python(skip_empty_area=False)]
+    except (CalamineError, OSError, IndexError) as error:
+        raise DataError(f"{path}: not a whole workbook ({error}); save it again") from None
+    for (top, left), (bottom, right) in sheet.merged_cell_ranges or []:
+        for row in cells[top : bottom + 1]:
+            row[left : right + 1] = [cells[top][left]] * (right + 1 - left)
+    filled = [(n, tuple(row)) for n, row in enumerate(cells, 1) if any(row)]
+    if len(filled) < 2:
+        raise DataError(f"{path}: sheet {sheet.name!r} has no rows below a row of column names")
+    numbers, rows = zip(*filled, strict=True)
+    columns = tuple(name or _letters(n) for n, name in enumerate(rows[0]))
+    return Sheet(sheet.name, columns, [row[: len(columns)] for row in rows[1:]], [*numbers[1:]])
+
+
+def _text(value: Any) -> str:
+    """A cell as text; a whole number without its decimals."""
+    if isinstance(value, float) and value.is_integer():
+        return str(int(value))
+    return value.isoformat() if isinstance(value, date | time) else str(value).strip()
+
+
+def _letters(column: int) -> str:
+    """The letters of a column, counted from 0: A to Z, then AA."""
+    head, last = divmod(column, 26)
+    return (_letters(head - 1) if head else "") + chr(65 + last)
+
+
 def _load_workbook(con: Connection, path: Path) -> None:
-    sheet = spreadsheet.read_sheet(path)
+    sheet = read_sheet(path)
     cells = np.array([[cell or None for cell in row] for row in sheet.rows], object)
     con.register("loaded", dict(zip(sheet.columns, cells.T, strict=True)))
 

@@ -89,7 +89,7 @@ def spoken(path: Path, fmt: Format) -> Texts:
     kept = {name: cell for name, cell in fmt.texts.items() if name in _SPOKEN}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # who read the battles was warned
-        return read_file(path, replace(fmt, texts=kept), texts=True).texts
+        return read_file(path, replace(fmt, texts=kept), texts=True)[1]
 
 
 def write_fastchat(path: str | Path, log: BattleLog, said: Texts | None = None) -> list[str]:
@@ -101,12 +101,7 @@ def write_fastchat(path: str | Path, log: BattleLog, said: Texts | None = None) 
     left out, as is `anony`, which battles do not say.
     """
     _refuse_what_is_lost(log)
-    write_columns(Path(path), _columns(log, said or {}))
-    return _lost(log)
-
-
-def _columns(log: BattleLog, said: Texts) -> dict[str, NDArray[Any]]:
-    own = log.columns()
+    own, said = log.columns(), said or {}
     columns: dict[str, Any] = {
         "question_id": own.get("question_id"),
         "model_a": own["model_a"],
@@ -118,7 +113,9 @@ def _columns(log: BattleLog, said: Texts) -> dict[str, NDArray[Any]]:
         "language": said.get("language"),
         "turn": said.get("turns"),
     }
-    return {name: column for name, column in columns.items() if column is not None}
+    filled = {name: column for name, column in columns.items() if column is not None}
+    write_columns(Path(path), filled)
+    return _lost(log)
 
 
 def _seconds(moments: NDArray[np.datetime64]) -> Strings:

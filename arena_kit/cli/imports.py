@@ -10,8 +10,8 @@ import click
 
 from arena_kit.battles.battle import Source, check_entrant_id
 from arena_kit.battles.log import BattleLog
-from arena_kit.battles.read import Reading, read_file
-from arena_kit.battles.readers.format import Columns
+from arena_kit.battles.read import read_file
+from arena_kit.battles.readers.format import Columns, Format
 from arena_kit.battles.readers.formats import FORMATS, format_of
 from arena_kit.battles.tabular import SUFFIXES
 from arena_kit.battles.write import write_battles
@@ -104,9 +104,10 @@ def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRe
     if len(files) > 1:
         raise DataError(f"battles are imported from one file, not from {len(files)}")
     file = Path(files[0])
-    reading = read_file(file, format_of(file, how.format, how.columns), texts=texts)
-    write_battles(out, reading.log, reading.texts)
-    for sentence in sentences(file, reading):
+    fmt = format_of(file, how.format, how.columns)
+    log, said = read_file(file, fmt, texts=texts)
+    write_battles(out, log, said)
+    for sentence in sentences(file, log, fmt):
         echo(sentence)
     echo(out)
 
@@ -138,9 +139,8 @@ def _named(word: str) -> tuple[str, Path]:
     return check_entrant_id(name, "entrant"), Path(path)
 
 
-def sentences(file: Path, reading: Reading) -> list[str]:
+def sentences(file: Path, log: BattleLog, fmt: Format) -> list[str]:
     """What was read, what the file does not say, and what is to be known about its format."""
-    log, fmt = reading.log, reading.format
     weight = "" if log.weight is None else f", total weight {log.weight.sum():,.0f}"
     read = f"{len(log):,} battles of {len(log.models):,} models{weight}"
     told = [f"read {read}, from {file}: {fmt.title} ({fmt.name})"]

@@ -58,9 +58,9 @@ _arena_options = _options_of(
                  show_default=True, help="Whose prompts and responses are voted on."),
     click.option("--policy", type=PATH, default="params/policy.yaml",
                  show_default=True, help="How matchups are drawn."),
-    click.option("--dimension", default=None,
-                 help="What the votes are about, a dimension of the tournament (default: the "
-                 "store's, at first none)."),
+    click.option("--dimension", "dimensions", multiple=True,
+                 help="What the votes are about, a dimension of the tournament; ballots take "
+                 "several (default: the store's, at first none)."),
     _store_option,
 )  # fmt: skip
 _question_option = click.option(
@@ -143,6 +143,7 @@ def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: 
     _need_extra()
     shown: Any = {name: where.pop(name) for name in ("question", "goal")}
     live = _open_arena(**where)
+    live.check_one_dimension()
     import uvicorn
 
     from arena_kit.voting.connections import server_config
@@ -224,6 +225,7 @@ def conflicts(names: tuple[str, ...], keep: str | None, why: str, by: str, store
             return
     rows = [
         {"voter": vote.voter, "vote": vote.ticket.ticket, "choice": str(vote.choice),
+         **({"dimension": vote.ticket.dimension} if vote.ticket.dimension else {}),
          "cast (UTC)": f"{moment(vote.cast_at):%Y-%m-%d %H:%M}", "session": vote.session,
          "counts": "" if vote.removed else "yes"}
         for group in groups for vote in group
@@ -298,9 +300,10 @@ def export_votes(out: Path, deidentified: bool, texts: Path | None, store: str) 
 @click.option("--level", type=click.FloatRange(0, 1, min_open=True, max_open=True), default=0.05,
               show_default=True,
               help="Highest mean share of honest voters among flagged ones.")  # fmt: skip
+@click.option("--dimension", default="", help="Whose votes, where the store has several.")
 @json_option("every voter's tests as JSON")
 @_store_option
-def review(level: float, as_json: bool, store: str) -> None:
+def review(level: float, dimension: str, as_json: bool, store: str) -> None:
     """Test every voter against the others; nothing is removed.
 
     The same with tables and a picture: arena-kit run vote_review -p battles PATH
@@ -309,7 +312,7 @@ def review(level: float, as_json: bool, store: str) -> None:
     from arena_kit.voting.review import ReviewedVotes
 
     with open_store(store) as kept:
-        votes = ReviewedVotes.of_store(kept)
+        votes = ReviewedVotes.of_store(kept, dimension=dimension)
     tests = votes.test_voters(level)
     if as_json:
         echo_json(vote_review.to_dict(tests), sort_keys=True)
@@ -355,14 +358,15 @@ def _change(
 
 
 def _open_arena(
-    *, tournament: Path, policy: Path, dimension: str | None, store: str, **limits: Any
+    *, tournament: Path, policy: Path, dimensions: tuple[str, ...], store: str, **limits: Any
 ) -> LiveArena:
     """The arena, with these limits."""
     root, where = find_root(), store_address(store)
     known = tournament_inputs(root / tournament, root)[0].dimensions
-    if dimension is not None and dimension not in known:
-        raise DataError(f"--dimension {dimension!r} is none of {tournament}: {', '.join(known)}")
-    more: Any = {"policy": policy, "dimension": dimension, "reveal": limits.pop("reveal", False)}
+    for each in dimensions:
+        if each not in known:
+            raise DataError(f"--dimension {each!r} is none of {tournament}: {', '.join(known)}")
+    more: Any = {"policy": policy, "dimension": dimensions, "reveal": limits.pop("reveal", False)}
     more["limits"] = Limits(**limits)
     return LiveArena.open(where, tournament, root=root, **more)
 

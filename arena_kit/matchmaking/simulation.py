@@ -29,7 +29,6 @@ from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
 from arena_kit.policy import rules
 from arena_kit.policy.constants import STRICT, Count, NonNegative, Phase, Policy, Positive, Share
 from arena_kit.policy.exposure import Bools, Counts
-from arena_kit.policy.order import PairOrder, Verdict, order_status
 from arena_kit.policy.ratings import strengths
 from arena_kit.rating.base import Ratings, rated_or_none
 from arena_kit.rating.claims import claims
@@ -402,7 +401,7 @@ def order_counts(policy: Policy, top: Sequence[str], fit: Ratings, truth: Truth)
         [truth[pair.above] - truth[pair.below] for pair in pairs if pair.state == state]
         for state in ("decided", "equivalent")
     )
-    status = order_status(policy, top, fit)
+    status = rules.order_status(policy, top, fit)
     return {
         "neighbours": len(status.pairs),
         "settled": sum(pair.settled for pair in status.pairs),
@@ -427,9 +426,9 @@ def badge_counts(
     return {"stable": len(stable), "wrongly_stable": wrong}
 
 
-def _is_false(pair: PairOrder, truth: Truth, margin: float) -> bool:
+def _is_false(pair: rules.PairOrder, truth: Truth, margin: float) -> bool:
     gap = truth[pair.above] - truth[pair.below]
-    return abs(gap) > margin if pair.verdict is Verdict.EQUIVALENT else gap < 0
+    return abs(gap) > margin if pair.verdict is rules.Verdict.EQUIVALENT else gap < 0
 
 
 def _shares(labels: Iterable[StrEnum], kinds: Iterable[StrEnum]) -> dict[str, float]:

@@ -18,7 +18,6 @@ from arena_kit.rating.critical_values import t_score
 
 Floats = NDArray[np.float64]
 _ALIKE = 1e-12  # a variance that is rounding
-_MOST_CELLS = 50_000_000  # of a table of clusters and models
 
 
 class WinDifference(NamedTuple):
@@ -71,20 +70,14 @@ def _jackknife(
     log: BattleLog, clusters: NDArray[np.int32], net: Floats, value: Floats
 ) -> tuple[Floats, Floats]:
     """Variance and degrees of freedom of every model's difference, leaving out clusters in turn."""
-    n, size, weight = len(log.models), int(clusters.max()) + 1, log.weights()
-    variance, groups = np.zeros(n), np.zeros(n)
-    order = np.argsort(clusters, kind="stable")
-    step = max(1, _MOST_CELLS // n)
-    for start in range(0, size, step):
-        rows = order[slice(*np.searchsorted(clusters[order], (start, start + step)))]
-        cells = (min(step, size - start), n)
-        games, off = np.zeros(cells), np.zeros(cells)
-        for side, sign in ((log.a, 1), (log.b, -1)):
-            at = (clusters[rows] - start, side[rows])
-            np.add.at(games, at, weight[rows])
-            np.add.at(off, at, weight[rows] * (sign * net[rows] - value[side[rows]]))
-        total = log.per_model()
-        left = np.where(total > games, total - games, np.nan)
-        variance += np.nansum((off / left) ** 2, axis=0)
-        groups += (games > 0).sum(axis=0)
+    n, sides, weight = len(log.models), np.append(log.a, log.b), np.tile(log.weights(), 2)
+    key = np.tile(clusters, 2).astype(np.int64) * n + sides
+    cells, of_side = np.unique(key, return_inverse=True)  # of a cluster and a model
+    off = weight * (np.append(net, -net) - value[sides])
+    games, total = (np.bincount(of_side, each).astype(float) for each in (weight, off))
+    left = log.per_model()[cells % n] - games
+    moved = np.divide(total, left, where=left > 0, out=np.zeros_like(left)) ** 2
+    variance, groups = (
+        np.bincount(cells % n, each, n).astype(float) for each in (moved, games > 0)
+    )
     return variance * (groups - 1) / np.maximum(groups, 1), groups - 1

@@ -5,7 +5,6 @@ from textwrap import wrap
 
 from matplotlib.figure import Figure
 from matplotlib.patches import Patch
-from matplotlib.ticker import PercentFormatter
 
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
@@ -110,7 +109,7 @@ def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
                 before = share
         ax.set_yticks(range(len(final)), [_over(pair) for pair in final])
         ax.set_xlim(0, 1)
-        ax.xaxis.set_major_formatter(PercentFormatter(1.0))
+        ax.xaxis.set_major_formatter("{x:.0%}")
         ax.set(title=dimension, xlabel="calls, of a full round robin in both orders")
     handles = [Patch(color=colour) for colour in _COLOURS.values()]
     fig.legend_below(figure, handles, list(_COLOURS), columns=4)

@@ -89,12 +89,8 @@ class MethodRating(_Part):
     @classmethod
     def of(cls, row: Rating) -> MethodRating:
         """The same of a method's own row."""
-        extra = dict(row.extra)
-        named = {"se": extra.get("se", extra.get("evidence_se"))} | {
-            name: extra[name] for name in ("order_sem", "rd") if name in extra
-        }
-        why = {"no_interval": row.no_interval} if row.no_interval else {}
-        return cls(rating=row.rating, ci_low=row.ci_low, ci_high=row.ci_high, **named, **why)
+        values = row.as_dict()
+        return cls(**values | {"se": values.get("se", values.get("evidence_se"))})
 
 
 class Validity(_Part):
@@ -354,10 +350,9 @@ class Board(_Part):
         return self.model_dump(mode="json", exclude_unset=True, exclude=hidden)
 
     def __getitem__(self, dimension: str) -> Dimension:
-        for each in self.dimensions:
-            if each.name == dimension:
-                return each
-        raise KeyError(f"no dimension {dimension!r}; there: {', '.join(self.names)}")
+        if dimension not in self.names:
+            raise KeyError(f"no dimension {dimension!r}; there: {', '.join(self.names)}")
+        return self.dimensions[self.names.index(dimension)]
 
     @property
     def names(self) -> list[str]:
@@ -477,15 +472,13 @@ class Board(_Part):
 
         from arena_kit.reporting.figures import above
 
-        names = {name: [row.model for row in self.rows(name)] for name in self.rated}
-        shares, clear = {}, {}
-        for name, order in names.items():
-            known = self[name].above
-            shares[name] = np.array(
-                [[known.get(a, {}).get(b) for b in order] for a in order], float
-            )
-            clear[name] = np.array([[self[name].is_decided(a, b) for b in order] for a in order])
-        return above(shares, clear, names)
+        panels = {}
+        for name in self.rated:
+            order, known = [row.model for row in self.rows(name)], self[name]
+            shares = [[known.above.get(a, {}).get(b) for b in order] for a in order]
+            clear = [[known.is_decided(a, b) for b in order] for a in order]
+            panels[name] = order, np.array(shares, float), np.array(clear)
+        return above(panels)
 
     def text(self) -> str:
         """The board and its claims, as lines that are the same on every machine."""
@@ -727,7 +720,6 @@ def board_of(
                 **({"unrated": unrated[name]} if name in unrated else {}),
                 **_values(results.get(name), logs.get(name), margin),
                 notes=_notes(results.get(name), _of(others, name)),
-                **_strata(results.get(name), logs.get(name)),
             )
             for name in names
         ],
@@ -737,13 +729,12 @@ def board_of(
     )
 
 
-def _strata(rated: Ratings | None, battles: BattleLog | None) -> dict[str, Any]:
-    """Boards per stratum of each axis that has two strata or more; by Bradley–Terry alone."""
-    if rated is None or not battles or not battles.strata or rated.method != "bradley-terry":
+def _strata(method: BradleyTerry, battles: BattleLog) -> dict[str, Any]:
+    """Boards per stratum of each axis that has two strata or more."""
+    if not battles.strata:
         return {}
     from arena_kit.rating.strata import by_stratum
 
-    method = BradleyTerry(**rated.settings)
     found, _ = each_rated(
         battles.strata, lambda axis: by_stratum(battles, axis, method).as_dict(), none_allowed=True
     )
@@ -763,9 +754,10 @@ def _described(rated: Mapping[str, Ratings]) -> BesideMethod:
 def _rows(
     dimension: str, rated: Ratings, beside: Mapping[str, Ratings], battles: BattleLog | None
 ) -> list[BoardRow]:
-    net = _win_differences(rated, battles)
-    ranges = claims.rank_ranges(rated)
-    groups = claims.tiers(rated) if rated.method == "bradley-terry" else ()
+    claimed, net = rated.method == "bradley-terry", {}
+    if claimed and battles is not None:
+        net = win_differences(BradleyTerry(**rated.settings).kept(battles)[0])
+    ranges, groups = claims.rank_ranges(rated), claims.tiers(rated) if claimed else ()
     tier = {model: n for n, group in enumerate(groups, 1) for model in group}
 
     def figures(model: str) -> dict[str, MethodRating]:
@@ -785,13 +777,6 @@ def _rows(
     ]
 
 
-def _win_differences(rated: Ratings, battles: BattleLog | None) -> dict[str, WinDifference]:
-    """The win difference of every model, on the battles that count."""
-    if battles is None or rated.method != "bradley-terry":
-        return {}
-    return win_differences(BradleyTerry(**rated.settings).kept(battles)[0])
-
-
 def _values(rated: Ratings | None, battles: BattleLog | None, margin: float) -> dict[str, Any]:
     """What holds of a dimension beside its rows; claims by Bradley–Terry alone."""
     if rated is None:
@@ -799,8 +784,14 @@ def _values(rated: Ratings | None, battles: BattleLog | None, margin: float) -> 
     counted = {"n_battles": rated.n_battles, "dropped": rated.dropped, "fit": rated.fit}
     if rated.method != "bradley-terry":
         return counted
-    fragile = _fragility(rated, battles) if battles is not None else None
-    return counted | claims_of(rated, fragile, margin)
+    if battles is None:
+        return counted | claims_of(rated, None, margin)
+    method = BradleyTerry(**rated.settings)
+    try:
+        fragile = fragility(battles, method)
+    except RatingError:  # with a model of ties, covariates or soft outcomes
+        fragile = None
+    return counted | claims_of(rated, fragile, margin) | _strata(method, battles)
 
 
 def claims_of(rated: Ratings, fragile: Fragility | None, margin: float = 0.0) -> dict[str, Any]:
@@ -826,16 +817,6 @@ def claims_of(rated: Ratings, fragile: Fragility | None, margin: float = 0.0) ->
 
 
 _SUMMARY = ("about", "looks", "level", "first", "tiers", "unplaced", "margin", "sentences")
-
-
-def _fragility(rated: Ratings, battles: BattleLog) -> Fragility | None:
-    """How few battles the order rests on; None under settings for which that cannot be asked (an
-    own model of ties, covariates, soft outcomes).
-    """
-    try:
-        return fragility(battles, BradleyTerry(**rated.settings))
-    except RatingError:
-        return None
 
 
 def orders_of(rated: Ratings, fragile: Fragility | None = None, margin: float = 0.0) -> list[Order]:

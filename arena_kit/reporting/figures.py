@@ -150,11 +150,6 @@ def matrices_of(
     return figure, axes, side
 
 
-def row_height(n: int) -> float:
-    """Inches of each of so many rows with a name and a mark."""
-    return 0.32 if n <= 8 else 0.26
-
-
 def interval_bar(
     ax: Axes, row: Interval, y: float, color: str = ACCENT, mark: str = "o", label: str = ""
 ) -> None:
@@ -382,22 +377,20 @@ def label_below(axes: Sequence[Axes], label: str) -> None:
     "per dimension; decided orders in bold",
 )
 def above(
-    probabilities: Mapping[str, NDArray[np.float64]],
-    decided: Mapping[str, NDArray[np.bool_]],
-    names: Mapping[str, Sequence[str]],
+    panels: Mapping[str, tuple[Sequence[str], NDArray[np.float64], NDArray[np.bool_]]],
 ) -> Figure:
     """How probable it is that the row's model is above the column's, for one pair named
-    beforehand; orders that are decided for all pairs at once stand in bold.
+    beforehand; orders that are decided for all pairs at once stand in bold. A panel has its models,
+    their probabilities and which orders are decided.
     """
-    n = max(map(len, names.values()))
+    labels = [name for names, *_ in panels.values() for name in names]
+    n = max(len(names) for names, *_ in panels.values())
     title = "How sure is one pair named beforehand? (bold: decided)"
-    labels = [name for each in names.values() for name in each]
-    figure, axes, side = matrices_of(n, len(names), title, labels)
-    for ax, (dimension, shown) in zip(axes, probabilities.items(), strict=True):
-        clear = decided[dimension]
-        texts = {at: probability(float(p)) for at, p in np.ndenumerate(shown) if at[0] != at[1]}
-        share_matrix(ax, shown, texts, names[dimension], side, bold=clear | clear.T,
-                     title=dimension, xlabel="… is above")  # fmt: skip
+    figure, axes, side = matrices_of(n, len(panels), title, labels)
+    for ax, (dimension, (names, shares, clear)) in zip(axes, panels.items(), strict=True):
+        texts = {at: probability(float(p)) for at, p in np.ndenumerate(shares) if at[0] != at[1]}
+        share_matrix(ax, shares, texts, names, side, bold=clear | clear.T, title=dimension,
+                     xlabel="… is above")  # fmt: skip
     axes[0].set_ylabel("probability that …")
     return figure
 

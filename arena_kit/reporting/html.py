@@ -170,7 +170,7 @@ def _open_with_the_answer(node: Any, target: Path) -> None:
     before = [cell for cell in node.cells[:first] if cell.cell_type == "code"]
     shown[0].source = "\n\n".join(cell.source for cell in (*before, shown[0]))
     under = _contents(node) + (_site_line(target) if (target.parent / _MANIFEST).is_file() else "")
-    end = next((n for n, cell in enumerate(node.cells) if _begins_body(cell)), first)
+    end = next(n for n, cell in enumerate(node.cells) if _heading(cell) or cell.get("outputs"))
     opening = "\n\n".join(c.source for c in node.cells[:end] if c.cell_type != "code")
     title, _, about = opening.partition("\n")
     top, *added = (
@@ -180,11 +180,6 @@ def _open_with_the_answer(node: Any, target: Path) -> None:
     )
     rest = [cell for cell in node.cells[end:] if cell is not answer and cell not in before]
     node.cells = [top, answer, *added, *rest]
-
-
-def _begins_body(cell: Any) -> bool:
-    """Whether the title and what belongs to it end before this cell."""
-    return bool(_heading(cell) or cell.get("outputs"))
 
 
 def _contents(node: Any) -> str:

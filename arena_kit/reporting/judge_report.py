@@ -5,7 +5,6 @@ from textwrap import fill
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import dollars
@@ -153,7 +152,7 @@ def figure(judges: Sequence[Judged], note: str = "") -> Figure:
                         xytext=(0, 3), textcoords="offset points", ha="right", color=fig.SOFT,
                         fontsize=8.5)  # fmt: skip
     ax.axhline(0.5, color=fig.LINE, linewidth=1)
-    ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+    ax.yaxis.set_major_formatter("{x:.0%}")
     people = f"agreement with human votes ({note})" if note else "agreement with human votes"
     if not top:
         ax.set_xticks([0], ["free"])

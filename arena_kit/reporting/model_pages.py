@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
-from matplotlib.ticker import PercentFormatter
 
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting.board import ABOUT
@@ -192,7 +191,7 @@ def quality(details: Details, board: Leaderboard) -> Figure:
         floor = number(board[each.model].quality_floor, ".3f")
         ax.set_title(f"{fig.shown_name(each.model)}: quality floor {floor}")
         ax.set_xticks(x, [part["label"].rpartition("-")[2] for part in each.trend], fontsize=7.5)
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.yaxis.set_major_formatter("{x:.0%}")
     axes[0].set_ylabel(f"both-bad rate (check above {100 * limit:g}%)")
     return figure
 

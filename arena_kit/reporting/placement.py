@@ -3,10 +3,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, dollars
 from arena_kit.rating.base import Rating, Ratings
@@ -17,8 +15,8 @@ from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.board import board_of
-from arena_kit.reporting.tables import Table, facts, interval_text, percent, ranks_text
-from arena_kit.reporting.tournament_tables import forecast_rows
+from arena_kit.reporting.tables import Table, facts, percent, ranks_text, span
+from arena_kit.reporting.tournament_tables import forecast_rows, pairwise_winrates
 
 
 def heading(placed: Placed) -> str:
@@ -50,7 +48,7 @@ def board(placed: Placed, note: str = "") -> Table:
         board_of({"": shown}).table(),
         title=f"{model} among models with human votes, {heading(placed)}",
         marked=shown.order.index(model),
-        notes=[caution(placed), alone, *([f"Human votes: {note}."] if note else [])],
+        notes=[caution(placed), alone, note and f"Human votes: {note}."],
     )
 
 
@@ -62,7 +60,7 @@ def brief(placed: Placed) -> list[str]:
     place = f"rank {shown.order.index(model) + 1} of {len(shown.models)}"
     off = f"{error.sd:.0f} points (SD) from people's ratings" if error else "unknown"
     ranked = f"{ranks_text(alone)} on its own, {ranks_text(ranks)} for all models at once"
-    rated = f"rating {row.rating:.0f} (95% interval {interval_text(row)})"
+    rated = f"rating {row.rating:.0f} (95% interval {span(row.ci_low, row.ci_high)})"
     return [f"{model}: estimated {place} ({ranked}), {rated}.", f"Judge error: {off}."]
 
 
@@ -126,7 +124,7 @@ def _place(ratings: Ratings, model: str) -> str:
     """The rating, its interval, and the rank range of this model alone."""
     ranks = ranks_text(claims.single_rank_ranges(ratings)[model])
     row = ratings[model]
-    return f"{row.rating:.0f} ({interval_text(row)}), rank {ranks} on its own"
+    return f"{row.rating:.0f} ({span(row.ci_low, row.ci_high)}), rank {ranks} on its own"
 
 
 _SUMS = {
@@ -155,30 +153,26 @@ def forecast(parts: Mapping[str, Forecast]) -> Table:
 
 def met(judged: BattleLog, model: str, statuses: Mapping[str, int]) -> Table:
     """The model's record against each opponent by the judge; what of the verdicts was unusable."""
-    names = np.array(judged.models, object)
-    left, right = names[judged.a], names[judged.b]
-    flags, tied = judged.flags(), ~judged.decisive()
-    first = np.where(judged.outcome == A_WINS, left, right)
     rows = []
-    for opponent in sorted({*left[right == model], *right[left == model]}):
-        here = ((left == opponent) & (right == model)) | ((left == model) & (right == opponent))
-        rows.append(
-            {
-                "opponent": opponent,
-                "judged battles": int(here.sum()),
-                "won": int((here & ~tied & (first == model)).sum()),
-                "tied": int((here & tied & ~flags).sum()),
-                "lost": int((here & ~tied & (first == opponent)).sum()),
-                "inconsistent": int((here & flags).sum()),
-            }
-        )
-    others = int(((left != model) & (right != model)).sum())
+    for pair in pairwise_winrates(replace(judged, dimension=None)):
+        sides, wins = (pair["entrant_a"], pair["entrant_b"]), (pair["a_wins"], pair["b_wins"])
+        if model in sides:
+            own = sides.index(model)
+            rows.append(
+                {
+                    "opponent": sides[1 - own],
+                    "judged battles": sum(wins) + pair["ties"],
+                    "won": wins[own],
+                    "tied": pair["settled_ties"],
+                    "lost": wins[1 - own],
+                    "inconsistent": pair["inconsistent"],
+                }
+            )
+    others = len(judged) - sum(row["judged battles"] for row in rows)
     kept = ", ".join(f"{n:,} {status}" for status, n in statuses.items() if n)
-    notes = [f"{others:,} more battles were judged among the other models."] if others else []
-    return Table(
-        rows, "met", notes=[*notes, *([f"Verdicts by status: {kept}."] if kept else [])],
-        empty=f"No battle of {model} was judged.",
-    )  # fmt: skip
+    more = f"{others:,} more battles were judged among the other models." if others else ""
+    notes = [more, kept and f"Verdicts by status: {kept}."]
+    return Table(rows, "met", notes=notes, empty=f"No battle of {model} was judged.")
 
 
 def calibration(placed: Placed) -> Table:
@@ -242,8 +236,8 @@ def _way(
     return {
         "placed by": how,
         "rating": f"{row.rating:.0f}",
-        "95% interval": interval_text(row),
-        "evidence alone": interval_text(evidence) if evidence else None,
+        "95% interval": span(row.ci_low, row.ci_high),
+        "evidence alone": span(evidence.ci_low, evidence.ci_high) if evidence else None,
         "rank on its own": ranks_text(ranks),
         "battles": row.n_battles,
     }

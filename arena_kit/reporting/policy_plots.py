@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from matplotlib.figure import Figure
 
-from arena_kit.policy.order import Verdict
+from arena_kit.policy.rules import Verdict
 from arena_kit.reporting import figures as fig
 from arena_kit.validity.leaderboard import LeaderboardRow
 from arena_kit.validity.weekly import WeeklyReport

@@ -8,8 +8,7 @@ import numpy as np
 
 from arena_kit.policy.constants import Phase
 from arena_kit.policy.exposure import settled_rd, stable_rd
-from arena_kit.policy.order import Verdict
-from arena_kit.policy.rules import Badge
+from arena_kit.policy.rules import Badge, Verdict
 from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting import board as schema
 from arena_kit.reporting.board import ABOUT, Board, BoardRow, MethodRating
@@ -242,12 +241,10 @@ def metrics(leaderboard: Leaderboard) -> Shown:
         "RD measures the evidence alone. "
         f"{ABOUT[leaderboard.order_decided.about]}"
     )
-    unrated = [row.model for row in leaderboard.rows if row.bt_rating is None]
-    unmet = f"No Bradley–Terry rating for {', '.join(unrated)}: no votes link them to the others."
-    table = Table(
-        rows, "metrics", nowrap=list(rows[0]), small=True,
-        notes=[about_bt, *([unmet] if unrated else []), *_provisional(leaderboard)],
-    )  # fmt: skip
+    unrated = ", ".join(row.model for row in leaderboard.rows if row.bt_rating is None)
+    unmet = unrated and f"No Bradley–Terry rating for {unrated}: no votes link them to the others."
+    notes = [about_bt, unmet, *_provisional(leaderboard)]
+    table = Table(rows, "metrics", nowrap=list(rows[0]), small=True, notes=notes)
     return Shown(f"<details><summary>All metrics</summary>{table.html}</details>", table.text)
 
 
@@ -352,12 +349,9 @@ def order(leaderboard: Leaderboard) -> Table:
         f"Equivalent: it is within {margin} points, likewise. More votes: needed for 50 % power at "
         "this gap, distributed as now. Weeks: at the current rate. Expected: the result."
     )
-    fragile = leaderboard.fragility()
-    about = [ABOUT[leaderboard.order_decided.about], *([fragile.sentence] if fragile else [])]
-    return Table(
-        rows, "order", notes=[*filter(None, [sentences.order_note(leaderboard), note]), *about],
-        empty="The board has fewer than two models.",
-    )  # fmt: skip
+    fragile, about = leaderboard.fragility(), ABOUT[leaderboard.order_decided.about]
+    notes = [sentences.order_note(leaderboard), note, about, fragile.sentence if fragile else ""]
+    return Table(rows, "order", notes=notes, empty="The board has fewer than two models.")
 
 
 def fairness(report: WeeklyReport) -> Table:
@@ -380,7 +374,7 @@ def fairness(report: WeeklyReport) -> Table:
         }
         for row in report.prompts
     ]  # fmt: skip
-    notes = [*filter(None, [adjusted, *report.feasibility, _unasked(report)])]
+    notes = [adjusted, *report.feasibility, _unasked(report)]
     return Table(rows, "fairness", nowrap=["model"], notes=notes)
 
 
@@ -411,9 +405,8 @@ def pairs(report: WeeklyReport) -> Table:
         }
         for row in report.pairs
     ]
-    before = "In brackets: the same pair at the end of the comparison week."
-    notes, empty = [before] if report.before else [], "There are fewer than two contenders."
-    return Table(rows, "pairs", notes=notes, empty=empty)
+    before = "In brackets: the same pair at the end of the comparison week." * bool(report.before)
+    return Table(rows, "pairs", notes=[before], empty="There are fewer than two contenders.")
 
 
 def churn(report: WeeklyReport) -> Table:
@@ -434,7 +427,7 @@ def churn(report: WeeklyReport) -> Table:
     )
     return Table(
         rows, "churn", nowrap=["model", "rank", "bands", "BT agrees"],
-        notes=[*filter(None, [sentences.order_note(report.now)]), agrees],
+        notes=[sentences.order_note(report.now), agrees],
         empty=sentences.churn(report),
     )  # fmt: skip
 
@@ -463,7 +456,7 @@ def objectives(report: WeeklyReport) -> Table:
     ]  # fmt: skip
     return Table(
         rows, "objectives", title=sentences.verdict(judged), bold=["objective"], nowrap=["met"],
-        notes=list(filter(None, [sentences.order_note(report.now)])),
+        notes=[sentences.order_note(report.now)],
     )  # fmt: skip
 
 

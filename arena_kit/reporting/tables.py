@@ -10,11 +10,10 @@ from itertools import zip_longest
 from math import isnan
 from pathlib import Path
 from textwrap import wrap
-from typing import Protocol
+from typing import Any
 
 from arena_kit.files import csv_cell, visible
 from arena_kit.rating import base
-from arena_kit.rating.base import Rating
 from arena_kit.reporting.html import rendered
 
 DASH = "–"
@@ -33,23 +32,16 @@ _NUMBER = re.compile(r"[<>#$±+-]?\d|[–✓✗]")
 _LEAST_WIDTH = 12  # characters to which a column is wrapped
 
 
-class _TwoForms(Protocol):
-    @property
-    def html(self) -> str: ...
-    @property
-    def text(self) -> str: ...
-
-
 class Displayed:
     """Something with HTML for notebooks and the same content as text for elsewhere."""
 
     __slots__ = ()
 
-    def _repr_mimebundle_(self: _TwoForms, **_: object) -> dict[str, str]:
+    def _repr_mimebundle_(self: Any, **_: object) -> dict[str, str]:
         return {"text/html": self.html, "text/plain": self.text}
 
-    def __str__(self: _TwoForms) -> str:
-        return self.text
+    def __str__(self: Any) -> str:
+        return str(self.text)
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +92,7 @@ class Table(Displayed):
     small
         Whether type is small.
     notes
-        Sentences under the table.
+        Sentences under the table; an empty one is left out.
     empty
         The sentence that is shown instead of a table without rows.
     """
@@ -118,6 +110,9 @@ class Table(Displayed):
     small: bool = False
     notes: Sequence[str] = ()
     empty: str = ""
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "notes", [*filter(None, self.notes)])
 
     @property
     def html(self) -> str:
@@ -292,11 +287,6 @@ def probability(value: float | None) -> str:
 def span(low: float | None, high: float | None) -> str:
     """A range in whole numbers, a dash where there is none."""
     return base.span(low, high) or DASH
-
-
-def interval_text(rating: Rating) -> str:
-    """The 95 % interval in words."""
-    return span(rating.ci_low, rating.ci_high)
 
 
 def ranks_text(ranks: tuple[int, int] | None) -> str:

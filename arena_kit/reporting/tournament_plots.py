@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator, PercentFormatter
+from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
@@ -89,7 +89,7 @@ def position(judgments: Sequence[Judgment]) -> Figure:
     right.set(title="the two orders disagree", xlabel="share of pairs with both answers",
               xlim=(0, max(0.05, 1.3 * float(np.nanmax(flips, initial=0.0)))))  # fmt: skip
     for ax in (left, right):
-        ax.xaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.xaxis.set_major_formatter("{x:.0%}")
         ax.xaxis.set_major_locator(MaxNLocator(5))
     return figure
 
@@ -110,8 +110,8 @@ def permutation_spread(board: Board) -> Figure:
         return fig.nothing_to_show()
     models = [model for rated in ratings.values() for model in rated.models]
     n = max(len(rated.models) for rated in ratings.values())
-    title, height = "How far could a single order have led astray?", 1.5 + fig.row_height(n) * n
-    figure, axes = fig.panels_of(9, height, len(ratings), title, sharex=True, labels=models)
+    title, row = "How far could a single order have led astray?", 0.32 if n <= 8 else 0.26
+    figure, axes = fig.panels_of(9, 1.5 + row * n, len(ratings), title, sharex=True, labels=models)
     soft = {"color": fig.SOFT}
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
         order = _ordered(rated.models, board, dimension)[::-1]
@@ -212,7 +212,7 @@ def power_curves(fits: Mapping[str, Ratings]) -> Figure:
             chance = [effect.power(n, share) for n in sizes]
             ax.plot(sizes, chance, color=colour, label=name)
         ax.axhline(0.8, color=fig.LINE, linewidth=1, zorder=0.5)
-        ax.yaxis.set_major_formatter(PercentFormatter(1, decimals=0))
+        ax.yaxis.set_major_formatter("{x:.0%}")
         ax.set(xscale="log", xticks=[30, 100, 300, 1000, 3000], ylim=(0, 1.02))
         ax.set_xticklabels(["30", "100", "300", "1,000", "3,000"])
         ax.minorticks_off()

@@ -17,7 +17,7 @@ from arena_kit.judging.pairs.prompts import Prompt, Response
 from arena_kit.judging.quality.measures import served_warning
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
-from arena_kit.rating.base import Ratings, kinds
+from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo import Stability
 from arena_kit.reporting.board import Board, Dimension
@@ -43,8 +43,7 @@ def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
         for dimension, n in (dict.fromkeys(pairing.dropped_pairs, 0) | pairing.counts()).items()
     ]
     lost = missing_text(pairing.missing, pairing.dropped_prompts, pairing.dropped_pairs)
-    notes = [note for note in (lost, barred_text(pairing.barred)) if note]
-    return Table(rows, "pairs", notes=notes)
+    return Table(rows, "pairs", notes=[lost, barred_text(pairing.barred)])
 
 
 def barred_text(barred: Mapping[str, int]) -> str:
@@ -86,9 +85,7 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     ]
     shown = {row[""] for row in rows}
     absent = [str(k) for _, kinds in groups.values() for k in kinds if str(k) not in shown]
-    served = served_warning(judgments)
-    none = f"None: {', '.join(absent)}." if absent else ""
-    notes = [note for note in (none, served) if note]
+    notes = [f"None: {', '.join(absent)}." if absent else "", served_warning(judgments)]
     return Table(rows, "verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 
@@ -175,7 +172,7 @@ def stability_table(stability: Stabilities, board: Board) -> Table:
         {
             "dimension": dimension,
             "adjacent pair": f"{pair.above} over {pair.below}",
-            "ordered": _ordered(pair),
+            "ordered": "at every K" if pair.ordered_everywhere else _at(pair.ordered_at),
             "order by Bradley–Terry": evidence_state(pair, board[dimension]),
             "resamples in this order": (
                 f"{percent(pair.share_above[0], '.1f')} at K {pair.ks[0]:g}, "
@@ -185,9 +182,8 @@ def stability_table(stability: Stabilities, board: Board) -> Table:
         for dimension, pairs in stability.items()
         for pair in pairs
     ]
-    answer = stability_answer(stability, board)
-    left = ["resamples in this order"]
-    return Table(rows, "stability", group="dimension", left=left, empty=answer)
+    left, empty = ["resamples in this order"], stability_answer(stability, board)
+    return Table(rows, "stability", group="dimension", left=left, empty=empty)
 
 
 def stability_answer(stability: Stabilities, board: Board) -> str:
@@ -225,20 +221,19 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Tab
     return Table(
         rows,
         "shrinkage",
-        notes=[note for dimension, by_k in sweep.items() if (note := _too_short(dimension, by_k))],
+        notes=[_too_short(dimension, by_k) for dimension, by_k in sweep.items()],
         empty="No dimension has a rating.",
     )
 
 
 def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
     """At which K the intervals of a dimension cover too little, as Elo has not converged."""
-    ks = [f"{k:g}" for k, ratings in by_k.items() if ratings.notes]
-    return f"{dimension}: intervals cover less than 95% at K {', '.join(ks)}." if ks else ""
+    ks = [k for k, ratings in by_k.items() if ratings.notes]
+    return f"{dimension}: intervals cover less than 95% {_at(ks)}." if ks else ""
 
 
-def _ordered(pair: Stability) -> str:
-    ks = ", ".join(f"{k:g}" for k in pair.ordered_at)
-    return "at every K" if pair.ordered_everywhere else f"at K {ks or 'none'}"
+def _at(ks: Iterable[float]) -> str:
+    return f"at K {', '.join(f'{k:g}' for k in ks) or 'none'}"
 
 
 _FREE = Table([], empty="Nothing: the judge runs locally.")
@@ -290,27 +285,23 @@ def spending(
         "prompt-cache hit rate": f"{percent(spent.hit_rate, '.1f')} of the cacheable tokens",
         "prompt caching": f"{'saved' if saved >= 0 else 'cost'} {dollars(abs(saved))}",
     }
-    if ahead is not None:
-        rows["sent ahead"] = ahead.words
-    for dimension, part in (by_dimension or {}).items():
-        rows[f"on {dimension}"] = (
-            f"{dollars(part.usd)}: {part.input_tokens:,} input tokens uncached, "
-            f"{part.written_tokens:,} written, {part.read_tokens:,} read, "
-            f"{part.output_tokens:,} output"
-        )
+    rows |= {"sent ahead": ahead.words} if ahead is not None else {}
+    rows |= {
+        f"on {dimension}": f"{dollars(part.usd)}: {part.input_tokens:,} input tokens uncached, "
+        f"{part.written_tokens:,} written, {part.read_tokens:,} read, {part.output_tokens:,} output"
+        for dimension, part in (by_dimension or {}).items()
+    }
     if spent.usd_unknown:
         rows["spent"] += f", and about {dollars(spent.usd_unknown)} not reported by the service"
     unanswered = sum(v.detail.startswith("no answer, and") for v in verdicts)
-    warnings = [spent.warning] if spent.warning else []
-    if cap and spent.usd + spent.usd_unknown > cap:
-        warnings.append(
-            f"The cost exceeds max_cost_usd {cap:g}: answers were longer than forecast."
-        )
-    if unanswered:
-        warnings.append(f"{unanswered} live calls had no answer and may have been billed.")
-    if warnings:
-        rows["warning"] = " ".join(warnings)
-    return facts(rows, name="spending")
+    warnings = {
+        spent.warning: bool(spent.warning),
+        f"The cost exceeds max_cost_usd {cap:g}: answers were longer than forecast.": cap
+        and spent.usd + spent.usd_unknown > cap,
+        f"{unanswered} live calls had no answer and may have been billed.": unanswered,
+    }
+    warning = " ".join(sentence for sentence, holds in warnings.items() if holds)
+    return facts(rows | ({"warning": warning} if warning else {}), name="spending")
 
 
 def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
@@ -318,17 +309,15 @@ def pairwise_winrates(battles: BattleLog) -> list[dict[str, Any]]:
     and inconsistent ones.
     """
     rows = []
-    for dimension, log in battles.by_dimension().items():
-        swap, masks = log.a > log.b, kinds(log)
+    for dimension, log in battles.sides_in_order().by_dimension().items():
         counted = {
-            "a_wins": log.outcome == np.where(swap, B_WINS, A_WINS),
-            "b_wins": log.outcome == np.where(swap, A_WINS, B_WINS),
-            "ties": (settled := masks["tie"] | masks["both_bad"]) | masks["inconsistent"],
-            "inconsistent": masks["inconsistent"],
-            "settled_ties": settled,
+            "a_wins": log.outcome == A_WINS,
+            "b_wins": log.outcome == B_WINS,
+            "ties": ~log.decisive(),
+            "inconsistent": log.flags(),
+            "settled_ties": ~log.decisive() & ~log.flags(),
         }
-        sides = np.sort([log.a, log.b], axis=0)
-        pairs, which = np.unique(sides, axis=1, return_inverse=True)
+        pairs, which = np.unique([log.a, log.b], axis=1, return_inverse=True)
         totals = {name: np.bincount(which.ravel(), mask) for name, mask in counted.items()}
         rows += [
             {"dimension": dimension, "entrant_a": log.models[i], "entrant_b": log.models[j]}

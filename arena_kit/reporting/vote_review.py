@@ -64,13 +64,9 @@ def change(boards: Boards) -> str:
     most = max(points, key=lambda model: abs(points[model]))
     before = {model: rank for rank, model in enumerate(boards.before.order, 1)}
     moved = sum(after[model] != before[model] for model in after)
-    ranks = (
-        f"{moved} of {len(after)} models would change rank"
-        if moved
-        else "no model would change rank"
-    )
+    who = f"{moved} of {len(after)} models" if moved else "no model"
     moves = f"largest change: {most}, {points[most]:+.0f} points"
-    return f"Without {whose} {boards.votes:,} votes, {ranks}; {moves}."
+    return f"Without {whose} {boards.votes:,} votes, {who} would change rank; {moves}."
 
 
 def caveats(tests: VoterTests) -> list[str]:
@@ -79,13 +75,10 @@ def caveats(tests: VoterTests) -> list[str]:
         f"False discovery rate: at most {100 * tests.level:g}% of flagged voters are honest on "
         "average, if honest preferences vary as estimated; weekly repetition keeps this rate."
     )
-    sentences = ["A flag is a reason to look, not proof; no vote was removed.", rare]
-    if tests.too_few:
-        few = f"{tests.too_few:,} voters with fewer than {MIN_VOTES} decisive votes"
-        sentences.append(f"{few} were not tested.")
-    if tests.unnamed:
-        sentences.append(f"{tests.unnamed:,} votes have no voter.")
-    return sentences
+    few = f"{tests.too_few:,} voters with fewer than {MIN_VOTES} decisive votes were not tested."
+    unnamed = f"{tests.unnamed:,} votes have no voter."
+    more = [few] * bool(tests.too_few) + [unnamed] * bool(tests.unnamed)
+    return ["A flag is a reason to look, not proof; no vote was removed.", rare, *more]
 
 
 def flagged(tests: VoterTests) -> Table:
@@ -125,9 +118,7 @@ def voters(tests: VoterTests) -> Table:
     ]
     rest = len(tests.tests) - len(rows)
     return Table(
-        rows,
-        "voters",
-        notes=[f"{rest:,} more voters have smaller e-values."] if rest > 0 else [],
+        rows, "voters", notes=[f"{rest:,} more voters have smaller e-values." * (rest > 0)]
     )
 
 

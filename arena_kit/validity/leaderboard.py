@@ -21,13 +21,6 @@ from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy import rules
 from arena_kit.policy.constants import Phase, Policy, PromptScores
 from arena_kit.policy.coverage import Coverage, ExposureFairness
-from arena_kit.policy.order import (
-    OrderStatus,
-    PairOrder,
-    neighbour_orders,
-    order_status,
-    votes_per_week,
-)
 from arena_kit.policy.ratings import epoch_of, rated
 from arena_kit.rating.base import RatingError, Ratings, expected_share, scores
 from arena_kit.rating.bradley_terry.method import BradleyTerry
@@ -66,12 +59,12 @@ class Leaderboard:
 
     rows: tuple[LeaderboardRow, ...]
     status: rules.PublicationStatus
-    order_decided: OrderStatus
+    order_decided: rules.OrderStatus
     band: tuple[str, ...]
     checks: tuple[rules.QualityFloor, ...]
     fairness: tuple[ExposureFairness, ...]
     movement: str
-    adjacent: tuple[PairOrder, ...] = field(repr=False)
+    adjacent: tuple[rules.PairOrder, ...] = field(repr=False)
     battles: BattleLog = field(repr=False)
     coverage: Coverage = field(repr=False)
     history: GlickoHistory = field(repr=False)
@@ -198,7 +191,7 @@ def leaderboard(
     standings = rules.ranked(policy, coverage.standings(states))
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(arena.scheduler.exposure_due(states))
-    pace = votes_per_week(battles)
+    pace = rules.votes_per_week(battles)
     metrics = _metrics(
         policy,
         standings,
@@ -218,12 +211,12 @@ def leaderboard(
     return Leaderboard(
         rows=_published(policy, metrics, earlier.ranks if earlier and not movement else {}),
         status=status,
-        order_decided=order_status(policy, top, strengths, pace),
+        order_decided=rules.order_status(policy, top, strengths, pace),
         band=rules.contender_band(policy, standings),
         checks=rules.quality_checks(policy, standings),
         fairness=fairness,
         movement=movement,
-        adjacent=neighbour_orders(policy, order, strengths, pace),
+        adjacent=rules.neighbour_orders(policy, order, strengths, pace),
         battles=battles,
         coverage=coverage,
         history=history,
@@ -319,7 +312,7 @@ def _published(
 def _metrics(
     policy: Policy,
     standings: Sequence[rules.Standing],
-    neighbours: Mapping[str, Sequence[PairOrder]],
+    neighbours: Mapping[str, Sequence[rules.PairOrder]],
     *columns: Mapping[str, Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """What is known of every model, best conservative score first: `columns` have some metrics
@@ -335,7 +328,7 @@ def _metrics(
 
 
 def _rules(
-    policy: Policy, standing: rules.Standing, neighbours: Sequence[PairOrder]
+    policy: Policy, standing: rules.Standing, neighbours: Sequence[rules.PairOrder]
 ) -> dict[str, Any]:
     """What the rules say of a model."""
     badge, badge_reasons = rules.stability_badge(policy, standing, neighbours)

@@ -20,12 +20,100 @@ from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.rating.base import RatingError, check_connected
 from arena_kit.rating.bradley_terry.bootstrap import refitted
-from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
+from arena_kit.rating.bradley_terry.likelihood import TIE_MODELS, Cells, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
-from arena_kit.validity import shifts
 
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]
+
+#: Shifts in log odds; at the ends nearly every vote goes one way.
+GRID: Floats = np.linspace(-6, 6, 49)
+#: The largest spread that is tried: where it is the estimate, the votes do not bound the spread.
+MAX_SPREAD = 3.0
+_SPREADS = np.geomspace(0.15, MAX_SPREAD, 25)
+_CENTERS = np.linspace(-1, 1, 21)
+_OUTLIERS = 0.01  # share of groups that need not be honest while the spread is estimated
+_LIKELIHOOD_DROP = 1.92  # half the 95 % quantile of chi-squared with one degree of freedom
+_CHUNK = 1 << 15  # rows worked on at a time
+_MAX_GROUPS = 10_000  # that the spread is estimated from
+
+
+def uniform(some: Bools) -> Floats:
+    """Equal weights on some shifts of the grid."""
+    return np.asarray(some / some.sum())
+
+
+#: Alternatives: any shift to one side, half of the weight on one that leaves hardly a vote to the
+#: other.
+UPWARDS: Floats = 0.5 * uniform(GRID > 0) + 0.5 * uniform(GRID[-1] <= GRID)
+EITHER_WAY: Floats = 0.5 * UPWARDS + 0.5 * UPWARDS[::-1]
+
+
+@dataclass(frozen=True, slots=True)
+class NullShifts:
+    """The null hypothesis: shifts of honest groups are normal, with this center and spread."""
+
+    center: float
+    spread: float
+
+    @property
+    def weights(self) -> Floats:
+        """How likely each shift of the grid is."""
+        density = np.exp(-0.5 * ((GRID - self.center) / self.spread) ** 2)
+        return np.asarray(density / density.sum())
+
+
+@dataclass(frozen=True, eq=False)
+class ShiftLikelihoods:
+    """The log-likelihood of every shift of the grid for each group: a row per group of `keys`."""
+
+    keys: Codes
+    table: Floats
+
+    @classmethod
+    def of(
+        cls, keys: Codes, won: Bools, gap: Floats, slope: Floats, weight: Floats
+    ) -> ShiftLikelihoods:
+        """Votes with log odds `gap` of being won, to which a shift adds `slope` times itself."""
+        groups, place = np.unique(keys, return_inverse=True)
+        order = np.argsort(place, kind="stable")
+        table = np.zeros((len(groups), len(GRID)))
+        for start in range(0, len(order), _CHUNK):
+            rows = order[start : start + _CHUNK]
+            sign = np.where(won[rows], 1.0, -1.0)[:, None]
+            odds = sign * (gap[rows, None] + slope[rows, None] * GRID)
+            logs = -weight[rows, None] * np.logaddexp(0, -odds)
+            first = np.flatnonzero(np.diff(place[rows], prepend=-1))
+            table[place[rows[first]]] += np.add.reduceat(logs, first, axis=0)
+        return cls(groups, table)
+
+    def marginal(self, weights: Floats) -> Floats:
+        """The log-likelihood of each group where shifts have these weights."""
+        return np.asarray(self._peak[:, 0] + np.log(self._relative @ weights))
+
+    def log_e_value(self, alternative: Floats, null: NullShifts) -> Floats:
+        """The log likelihood ratio of each group: an e-value, whose mean under the null is 1."""
+        return self.marginal(alternative) - self.marginal(null.weights)
+
+    def posterior_mean(self, null: NullShifts) -> Floats:
+        """The posterior mean of each group's shift."""
+        weighted = self._relative * null.weights
+        return np.asarray(weighted @ GRID / weighted.sum(axis=1))
+
+    def select(self, rows: Bools) -> ShiftLikelihoods:
+        """Some of the groups."""
+        return ShiftLikelihoods(self.keys[rows], self.table[rows])
+
+    @cached_property
+    def _peak(self) -> Floats:
+        return np.asarray(self.table.max(axis=1, keepdims=True))
+
+    @cached_property
+    def _relative(self) -> Floats:
+        return np.asarray(np.exp(self.table - self._peak))
+
 
 #: The false discovery rate: the mean share of honest voters among flagged ones, at most.
 LEVEL = 0.05
@@ -34,11 +122,11 @@ MIN_VOTES, MIN_VOTERS = 10, 3
 _MAX_ROUNDS = 6
 _MIN_REASON = 1.0  # evidence (log10) from which a test is a reason
 #: Votes that follow the ratings less than others' do, down to those that reverse them twice.
-_CARELESS: shifts.Floats = shifts.uniform((shifts.GRID < 0) & (shifts.GRID >= -3))
+_CARELESS: Floats = uniform((GRID < 0) & (GRID >= -3))
 #: Words a second above which nobody reads, and seconds below which nobody compares two responses.
 _MAX_READING_SPEED, _MIN_SECONDS = 20.0, 3.0
 _MIN_HURRIED = 0.05  # share of votes that any honest voter may cast too fast
-_HURRY = shifts.NullShifts(0.0, 1.0)  # how far honest voters differ in that: assumed, not estimated
+_HURRY = NullShifts(0.0, 1.0)  # how far honest voters differ in that: assumed, not estimated
 
 
 class Rule(StrEnum):
@@ -93,7 +181,7 @@ class VoterTests:
     needed: float
     too_few: int
     unnamed: int
-    honest: Mapping[Rule, shifts.NullShifts]
+    honest: Mapping[Rule, NullShifts]
 
     @property
     def flagged(self) -> tuple[VoterTest, ...]:
@@ -105,8 +193,8 @@ def voter_tests(
     battles: BattleLog,
     *,
     level: float = LEVEL,
-    seconds: shifts.Floats | None = None,
-    words: shifts.Floats | None = None,
+    seconds: Floats | None = None,
+    words: Floats | None = None,
 ) -> VoterTests:
     """Test every voter of a log against the others; raises `RatingError` where nobody can be.
 
@@ -124,7 +212,7 @@ def voter_tests(
     log, who = battles.select(decisive), voter[decisive]
     ratings = LeaveOneVoterOut(log)
 
-    def round_without(out: shifts.Bools) -> _Round:
+    def round_without(out: Bools) -> _Round:
         """All tests, with ratings and null hypotheses from those who are not `out`."""
         votes = Votes.of(log, who, ratings.gaps(who, np.append(out, False)[who]), ~out)
         rules = [push(votes), side(votes)]
@@ -150,7 +238,7 @@ def voter_tests(
     )
 
 
-def e_bh(log_e_values: shifts.Floats, level: float) -> tuple[shifts.Bools, float]:
+def e_bh(log_e_values: Floats, level: float) -> tuple[Bools, float]:
     """Who is discovered by the e-BH procedure, and the log e-value that it took."""
     n = len(log_e_values)
     bars = np.log(n / level) - np.log(np.arange(1, n + 1))
@@ -159,7 +247,7 @@ def e_bh(log_e_values: shifts.Floats, level: float) -> tuple[shifts.Bools, float
     return np.asarray(log_e_values >= needed), needed
 
 
-def _tested(labels: Labels, decisive: shifts.Bools) -> shifts.Codes:
+def _tested(labels: Labels, decisive: Bools) -> Codes:
     """The codes of voters with enough decisive votes; refuses where they are too few."""
     counts = np.bincount(labels.codes[decisive] + 1, minlength=len(labels.names) + 1)[1:]
     tested = np.flatnonzero(counts >= MIN_VOTES)
@@ -171,15 +259,44 @@ def _tested(labels: Labels, decisive: shifts.Bools) -> shifts.Codes:
     return tested
 
 
+def estimate_null(groups: ShiftLikelihoods, alternative: Floats, *, centered: bool) -> NullShifts:
+    """Center and spread of honest groups by maximum likelihood; of the spread the upper end of its
+    95 % profile-likelihood interval.
+
+    Each group may be an outlier that the `alternative` explains, at a price, so that a few that are
+    not honest hardly widen the spread.
+    """
+    if not len(groups.keys):
+        return NullShifts(0.0, MAX_SPREAD)
+    every = -(-len(groups.keys) // _MAX_GROUPS)
+    groups = groups.select(np.arange(len(groups.keys)) % every == 0)
+    outlier = np.log(_OUTLIERS) + groups.marginal(alternative)
+    candidates = [
+        NullShifts(float(center), float(spread))
+        for center in ([0.0] if centered else _CENTERS)
+        for spread in _SPREADS
+    ]
+    likelihood = {
+        null: float(
+            np.logaddexp(np.log(1 - _OUTLIERS) + groups.marginal(null.weights), outlier).sum()
+        )
+        for null in candidates
+    }
+    best = max(candidates, key=likelihood.__getitem__)
+    profile = [null for null in candidates if null.center == best.center]
+    possible = [n for n in profile if likelihood[n] > likelihood[best] - _LIKELIHOOD_DROP]
+    return max(possible, key=lambda null: null.spread)
+
+
 @dataclass(frozen=True, slots=True, eq=False)
 class _Round:
     """All tests of everyone: the log e-values together, the bar of e-BH, and who passes it."""
 
     votes: Votes
     rules: list[RuleEvidence]
-    evidence: shifts.Floats
+    evidence: Floats
     needed: float
-    out: shifts.Bools
+    out: Bools
 
     @classmethod
     def of(cls, votes: Votes, rules: list[RuleEvidence], level: float) -> _Round:
@@ -219,8 +336,8 @@ class RuleEvidence:
     """
 
     rule: Rule
-    log: shifts.Floats
-    null: shifts.NullShifts
+    log: Floats
+    null: NullShifts
     describe: Callable[[int], tuple[str, str]]
 
     def reason(self, voter: int) -> Reason:
@@ -238,19 +355,17 @@ class Votes:
     says of each voter whether null hypotheses are estimated from it.
     """
 
-    voter: shifts.Codes
-    a: shifts.Codes
-    b: shifts.Codes
-    won: shifts.Bools
-    gap: shifts.Floats
-    weight: shifts.Floats
+    voter: Codes
+    a: Codes
+    b: Codes
+    won: Bools
+    gap: Floats
+    weight: Floats
     models: tuple[str, ...]
-    honest: shifts.Bools
+    honest: Bools
 
     @classmethod
-    def of(
-        cls, log: BattleLog, voter: shifts.Codes, gaps: shifts.Floats, honest: shifts.Bools
-    ) -> Votes:
+    def of(cls, log: BattleLog, voter: Codes, gaps: Floats, honest: Bools) -> Votes:
         """Those of a log's votes that have a voter (a code of 0 or more)."""
         rows = voter >= 0
         return cls(
@@ -265,10 +380,10 @@ class Votes:
         )
 
     @cached_property
-    def sharpness(self) -> tuple[shifts.ShiftLikelihoods, shifts.NullShifts]:
+    def sharpness(self) -> tuple[ShiftLikelihoods, NullShifts]:
         """By how much each voter's log odds are those of the ratings, more or fewer times over."""
-        fits = shifts.ShiftLikelihoods.of(self.voter, self.won, self.gap, self.gap, self.weight)
-        return fits, shifts.estimate_null(fits.select(self.honest), _CARELESS, centered=False)
+        fits = ShiftLikelihoods.of(self.voter, self.won, self.gap, self.gap, self.weight)
+        return fits, estimate_null(fits.select(self.honest), _CARELESS, centered=False)
 
 
 def push(votes: Votes) -> RuleEvidence:
@@ -281,15 +396,15 @@ def push(votes: Votes) -> RuleEvidence:
     won, weight = np.concatenate([votes.won, ~votes.won]), np.tile(votes.weight, 2)
     gap = np.concatenate([votes.gap, -votes.gap])
     gap = gap * _sharpness_elsewhere(votes, keys, won, gap, weight)
-    fits = shifts.ShiftLikelihoods.of(keys, won, gap, np.ones(len(gap)), weight)
+    fits = ShiftLikelihoods.of(keys, won, gap, np.ones(len(gap)), weight)
     voter = fits.keys // n
-    null = shifts.estimate_null(fits.select(votes.honest[voter]), shifts.EITHER_WAY, centered=True)
+    null = estimate_null(fits.select(votes.honest[voter]), EITHER_WAY, centered=True)
     seen, wins, expected = (
         np.bincount(np.searchsorted(fits.keys, keys), each, len(fits.keys))
         for each in (weight, weight * won, weight * _probability(gap))
     )
     share = seen**2 / np.bincount(voter, seen**2)[voter]
-    parts = fits.log_e_value(shifts.EITHER_WAY, null) + np.log(share)
+    parts = fits.log_e_value(EITHER_WAY, null) + np.log(share)
     order = np.lexsort((parts, voter))
     strongest = np.zeros(len(votes.honest), np.intp)
     strongest[voter[order]] = order  # the last of a voter stays
@@ -306,13 +421,13 @@ def push(votes: Votes) -> RuleEvidence:
 
 
 def _sharpness_elsewhere(
-    votes: Votes, keys: shifts.Codes, won: shifts.Bools, gap: shifts.Floats, weight: shifts.Floats
-) -> shifts.Floats:
+    votes: Votes, keys: Codes, won: Bools, gap: Floats, weight: Floats
+) -> Floats:
     """How sharply the voter of each row votes in battles without the row's model."""
     fits, null = votes.sharpness
-    of_model = shifts.ShiftLikelihoods.of(keys, won, gap, gap, weight)
+    of_model = ShiftLikelihoods.of(keys, won, gap, gap, weight)
     rest = fits.table[of_model.keys // len(votes.models)] - of_model.table
-    elsewhere = 1 + shifts.ShiftLikelihoods(of_model.keys, rest).posterior_mean(null)
+    elsewhere = 1 + ShiftLikelihoods(of_model.keys, rest).posterior_mean(null)
     return np.asarray(elsewhere[np.searchsorted(of_model.keys, keys)])
 
 
@@ -321,8 +436,8 @@ def side(votes: Votes) -> RuleEvidence:
     sharpness, spread = votes.sharpness
     gap = votes.gap * (1 + sharpness.posterior_mean(spread))[votes.voter]
     one = np.ones(len(votes.won))
-    fits = shifts.ShiftLikelihoods.of(votes.voter, votes.won, gap, one, votes.weight)
-    null = shifts.estimate_null(fits.select(votes.honest), shifts.EITHER_WAY, centered=False)
+    fits = ShiftLikelihoods.of(votes.voter, votes.won, gap, one, votes.weight)
+    null = estimate_null(fits.select(votes.honest), EITHER_WAY, centered=False)
     left, expected, count = (
         np.bincount(votes.voter, votes.weight * each, len(votes.honest))
         for each in (votes.won, _probability(gap + null.center), one)
@@ -333,12 +448,10 @@ def side(votes: Votes) -> RuleEvidence:
         counts = _counts("", left[i], count[i], expected[i], high=high)
         return f"the {'left' if high else 'right'} side won {counts}", ""
 
-    return RuleEvidence(Rule.SIDE, fits.log_e_value(shifts.EITHER_WAY, null), null, describe)
+    return RuleEvidence(Rule.SIDE, fits.log_e_value(EITHER_WAY, null), null, describe)
 
 
-def speed(
-    voter: shifts.Codes, seconds: shifts.Floats, words: shifts.Floats | None, honest: shifts.Bools
-) -> RuleEvidence:
+def speed(voter: Codes, seconds: Floats, words: Floats | None, honest: Bools) -> RuleEvidence:
     """Votes that come faster than anybody can read, more of them than others have. Where the words
     are not known, any vote in under three seconds is too fast.
     """
@@ -350,9 +463,9 @@ def speed(
     hurried, count = (np.bincount(who, each, len(honest)) for each in (fast, one))
     shares = (hurried / np.maximum(1, count))[honest & (count > 0)]
     usual = float(np.clip(np.median(shares), _MIN_HURRIED, 1 - _MIN_HURRIED))
-    fits = shifts.ShiftLikelihoods.of(who, fast, np.log(usual / (1 - usual)) * one, one, one)
+    fits = ShiftLikelihoods.of(who, fast, np.log(usual / (1 - usual)) * one, one, one)
     log = np.zeros(len(honest))
-    log[fits.keys] = fits.log_e_value(shifts.UPWARDS, _HURRY)
+    log[fits.keys] = fits.log_e_value(UPWARDS, _HURRY)
 
     def describe(i: int) -> tuple[str, str]:
         what = " votes were faster than the responses can be read"
@@ -361,7 +474,7 @@ def speed(
     return RuleEvidence(Rule.SPEED, log, _HURRY, describe)
 
 
-def _probability(log_odds: shifts.Floats) -> shifts.Floats:
+def _probability(log_odds: Floats) -> Floats:
     return np.asarray(1 / (1 + np.exp(-log_odds)))
 
 
@@ -388,7 +501,7 @@ class LeaveOneVoterOut:
         self._pooled = self._pair.pooled(self._votes)
         self._pairs = Pairs.of(self._pooled, self._n)
 
-    def gaps(self, voter: shifts.Codes, out: shifts.Bools) -> shifts.Floats:
+    def gaps(self, voter: Codes, out: Bools) -> Floats:
         """How far each vote's first model is ahead of the second, in log odds, by the votes that
         are neither `out` nor by the same voter; votes of voter -1 are by nobody.
         """
@@ -411,11 +524,11 @@ class LeaveOneVoterOut:
         """The pairs' cells, with a prior where no finite rating exists without."""
         return pooled.and_also(BradleyTerry().priors(pooled, self._pairs).always)
 
-    def _gap(self, theta: shifts.Floats, rows: Rows) -> shifts.Floats:
+    def _gap(self, theta: Floats, rows: Rows) -> Floats:
         return np.asarray(theta[self._votes.a[rows]] - theta[self._votes.b[rows]])
 
 
-def _rows_of(voter: shifts.Codes) -> list[Rows]:
+def _rows_of(voter: Codes) -> list[Rows]:
     """The rows of each voter."""
     order = np.argsort(voter, kind="stable")
     order = order[voter[order] >= 0]

@@ -15,7 +15,7 @@ from pydantic import Field, StringConstraints
 
 from arena_kit.files import DataError, read_json
 from arena_kit.runs.settings.files import Strict, validated
-from arena_kit.voting.page import ballot_page, shown_pair
+from arena_kit.voting.page import ballot_page
 from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError, VoterName
 from arena_kit.voting.texts import ArenaTexts
 
@@ -57,9 +57,10 @@ class ReturnedBallot(Strict):
         """Whether the page that was made here sealed just these votes."""
         about = (self.ballot, self.content, self.copy_id, self.voter)
         rows = [
-            (v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}", v.comment) for v in self.votes
+            (v.ticket, v.digest, str(v.choice), f"{v.seconds:.1f}", v.comment, v.dimension)
+            for v in self.votes
         ]
-        cells = (cell for row in rows for cell in row)
+        cells = (cell for row in rows for cell in (row if row[-1] else row[:-1]))
         page_key = _seal(key, self.ballot, self.content).encode()
         return hmac.compare_digest(self.seal, _signature(page_key, *about, *cells))
 
@@ -127,9 +128,8 @@ def make_ballot(
         shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
     except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
-    rows = [shown_pair(each) for each in shown]
     seal = partial(_seal, key, ballot)
-    return ballot_page(ballot, seal, rows, live.texts, question).html
+    return ballot_page(ballot, seal, shown, live.texts, question).html
 
 
 def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:
@@ -140,7 +140,7 @@ def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:
             f"{path}: its votes do not fit its seal: the file or the page was changed, or the "
             "ballot was made with another store"
         )
-    tickets = [vote.ticket for vote in returned.votes]
+    tickets = [(vote.ticket, vote.dimension) for vote in returned.votes]
     if len({*tickets}) < len(tickets):
         raise DataError(f"{path}: has two votes on one pair; allowed is one on each")
     voter = voter_id(returned.voter) or returned.copy_id

@@ -43,11 +43,11 @@ def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
 
 
 def conflicting(store: VoteStore) -> list[list[StoredVote]]:
-    """Votes of one voter on the same matchup of a ballot that differ, in their order."""
-    groups: dict[tuple[str, str], list[StoredVote]] = {}
+    """Votes of one voter on a matchup and dimension of a ballot that differ, in their order."""
+    groups: dict[tuple[str, str, str | None], list[StoredVote]] = {}
     for vote in (each for each in store.votes() if each.source == "ballot"):
         matchup = vote.ticket.copy_of or vote.ticket.ticket
-        groups.setdefault((vote.voter, matchup), []).append(vote)
+        groups.setdefault((vote.voter, matchup, vote.ticket.dimension), []).append(vote)
     return [group for group in groups.values() if len(group) > 1]
 
 

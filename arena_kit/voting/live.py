@@ -16,7 +16,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from arena_kit.files import write_text
+from arena_kit.files import DataError, write_text
 from arena_kit.judging.verdicts.records import rare_garbage_collection
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
@@ -89,7 +89,7 @@ class LiveArena:
         texts: ArenaTexts,
         policy: Policy,
         *,
-        dimension: str | None = None,
+        dimension: str | Sequence[str] | None = None,
         limits: Limits | None = None,
         seed: int | None = None,
         reveal: bool = False,
@@ -102,9 +102,9 @@ class LiveArena:
         from arena_kit import __version__
 
         with store.writing() as transaction:
-            begun = transaction.begin(texts.name, dimension, seed)
-            self.dimension = begun.dimension
-            self.texts = texts = texts.on(begun.dimension)
+            asked = [dimension] if isinstance(dimension, str) else dimension or ()
+            begun = transaction.begin(texts.name, asked, seed)
+            self.texts = texts = texts.on(begun.dimensions)
             transaction.note_opening(__version__, asdict(policy), texts.digest, texts.models)
             self._replayed = Replayed(texts, policy, int(begun.seed))
             self._replayed.catch_up(transaction, now())
@@ -117,7 +117,7 @@ class LiveArena:
         *,
         root: Path = Path(),
         policy: Path | None = None,
-        dimension: str | None = None,
+        dimension: str | Sequence[str] | None = None,
         limits: Limits | None = None,
         reveal: bool = False,
     ) -> Self:
@@ -179,6 +179,7 @@ class LiveArena:
         """The matchup that a session is to vote on: a new one, or the one that it has not voted
         on yet. Without a voter's name the session is the voter.
         """
+        self.check_one_dimension()
         session, voter = _id(session, "session"), _id(session if voter is None else voter, "voter")
         with self._turn() as turn:
             ticket = self._replayed.waiting_for(session)
@@ -186,6 +187,13 @@ class LiveArena:
                 self.limits.check(turn, voter, now())
                 ticket = self._hand_out(turn, session, voter, self.limits.lasts)
             return self._shown(ticket, turn.count_by(voter))
+
+    def check_one_dimension(self) -> None:
+        """Refuse to show single pairs where several dimensions are asked about, as ballots do."""
+        if len(self.texts.dimensions) > 1:
+            named = ", ".join(self.texts.dimensions)
+            message = f"a live page asks about one dimension, not about several ({named})"
+            raise DataError(f"{message}: make ballots")
 
     def issue_ballot(
         self,
@@ -341,7 +349,7 @@ class LiveArena:
             model_a=matchup.model_a,
             model_b=matchup.model_b,
             prompt=matchup.prompt,
-            dimension=self.dimension,
+            dimension=next(iter(self.texts.asked(matchup.prompt)), None),
             lane=str(matchup.lane),
             reason=matchup.reason,
             digest=self.texts.digest_now(matchup.prompt, matchup.model_a, matchup.model_b) or "",
@@ -359,25 +367,43 @@ class LiveArena:
         if ticket.voter is not None or ticket.copy_of is not None:
             message = "the ticket was handed out to a session, and is on no ballot"
             raise RefusalError(403, "foreign_ticket", message)
-        root, vote = ticket, turn.vote_on(ticket.ticket)
+        root, dimension = ticket, answer.dimension or ticket.dimension
+        if answer.dimension and dimension not in self.texts.asked(root.prompt):
+            message = f"the ballot asks nothing about {answer.dimension[:60]!r} on this pair"
+            raise RefusalError(422, "bad_input", message)
+        if dimension != root.dimension:
+            ticket = _copy(root, session, voter, dimension=dimension)
+        vote = turn.vote_on(ticket.ticket)
         if vote is not None and vote.voter != voter:
             ticket = _copy(root, session, voter)
             vote = turn.vote_on(ticket.ticket)
         differs = vote is not None and vote.choice is not choice
         if differs:
-            ticket = _copy(root, session, voter, choice)
+            ticket = _copy(root, session, voter, choice, dimension)
             vote = turn.vote_on(ticket.ticket)
         if vote is not None:
             return vote
         self._check_open(ticket, answer.digest)
         if ticket.copy_of is not None:
             ticket = turn.add_ticket(ticket)
-        counts = choice.outcome is not None
-        seen = (voter, ticket.model_a, ticket.model_b, ticket.prompt)
-        again = counts and voter != root.session and self.arena.scheduler.was_shown(*seen)
+        again = not differs and self._is_repeat(turn, root, answer, voter)
         by = _CONFLICT if differs else _REPEATS if again else ""
         seconds, comment = answer.seconds, answer.comment
         return self._add(turn, ticket, voter, session, choice, seconds, "ballot", comment, by)
+
+    def _is_repeat(self, turn: Transaction, root: Ticket, answer: BallotVote, voter: str) -> bool:
+        """Whether a voter just saw a matchup elsewhere; what holds for the first dimension that it
+        is asked on holds for the others, so a skip of one of several is a repeat, too.
+        """
+        if voter == root.session or (answer.choice is Choice.SKIP and not answer.dimension):
+            return False
+        before = turn.vote_of(voter, root.ticket)
+        if before is not None:
+            return before.removed and any(
+                line.by == _REPEATS and line.target == before.ticket.ticket
+                for line in turn.removals()
+            )
+        return self.arena.scheduler.was_shown(voter, root.model_a, root.model_b, root.prompt)
 
     @staticmethod
     def _known(turn: Transaction, ticket: str) -> Ticket:
@@ -423,7 +449,7 @@ class LiveArena:
             right=right,
             reference=self.texts.reference(ticket.prompt),
             digest=ticket.digest,
-            dimension=ticket.dimension,
+            dimensions=tuple(self.texts.asked(ticket.prompt)),
             count=count,
         )
 
@@ -463,10 +489,19 @@ def _viewing_seconds(ticket: Ticket, seconds: float | None) -> float:
     return float(seconds)
 
 
-def _copy(root: Ticket, session: str, voter: str, choice: str = "") -> Ticket:
-    """A further ticket on what a ballot's showed, for another voter or another choice."""
-    name = hashlib.sha256(f"{root.ticket} {choice} {voter}".encode()).hexdigest()[:32]
-    return root._replace(ticket=name, copy_of=root.ticket, voter=voter, session=session)
+def _copy(
+    root: Ticket, session: str, voter: str, choice: str = "", dimension: str | None = None
+) -> Ticket:
+    """A further ticket on what a ballot's showed, for another voter, choice or dimension."""
+    other = f"\n{dimension}" if dimension not in (None, root.dimension) else ""
+    name = hashlib.sha256(f"{root.ticket} {choice} {voter}{other}".encode()).hexdigest()[:32]
+    about: Any = {"voter": voter, "session": session, "dimension": dimension or root.dimension}
+    return root._replace(ticket=name, copy_of=root.ticket, **about)
+
+
+def _comparison(vote: StoredVote) -> tuple[str, str]:
+    """The voter, and the ticket that was drawn: the same on every dimension."""
+    return vote.voter, vote.ticket.copy_of or vote.ticket.ticket
 
 
 def _receipt(vote: StoredVote, count: int, left_out: LeftOut = "") -> Receipt:
@@ -484,8 +519,9 @@ def _receipt(vote: StoredVote, count: int, left_out: LeftOut = "") -> Receipt:
 class Replayed:
     """Scheduler and ratings as the store has them, and the tickets that wait for their vote.
 
-    `counted` are the votes that count, in their order; `skips` and `removed` say how many do not.
-    `told` are the voters, models and prompts of responses whose model a voter was told.
+    A comparison on several dimensions counts once for each voter, by the dimension that was voted
+    on first. `counted` are the votes that count here, in their order; `skips` and `removed` say how
+    many do not. `told` are the voters, models and prompts of responses whose model was revealed.
     Whatever is done here before the store has committed it is undone with `roll_back`.
     """
 
@@ -548,21 +584,23 @@ class Replayed:
         """
         self._ahead = True
         ticket, outcome = vote.ticket, vote.choice.outcome
-        counts, is_open = outcome is not None and not vote.removed, ticket.ticket in self._open
-        self._file(vote)
-        scheduler = self.arena.scheduler
-        if counts and not is_open:
+        counts, scheduler = self._file(vote), self.arena.scheduler
+        waiting = self._open.get(ticket.ticket)
+        if waiting is None and counts:
+            waiting = self._open.get(ticket.copy_of or "")
+        if counts and waiting is None:
             try:
                 scheduler.restore(_matchup(ticket), self.arena.ratings)
             except MatchmakingError:
                 return False
-        if is_open:
-            self._settle(ticket)
+        if waiting:
+            self._settle(waiting)
+        name = (waiting or ticket).ticket
         if counts and outcome is not None:
-            self.arena.vote(ticket.ticket, outcome)
-        elif is_open:
-            scheduler.cancel(ticket.ticket)
-        if vote.source == "ballot":
+            self.arena.vote(name, outcome)
+        elif waiting:
+            scheduler.cancel(name)
+        if self._is_showing(vote):
             scheduler.note_shown(vote.voter, ticket.model_a, ticket.model_b, ticket.prompt)
         return True
 
@@ -574,6 +612,8 @@ class Replayed:
         self.counted: list[StoredVote] = []
         self.skips = self.removed = 0
         self.told: set[tuple[str, str, str]] = set()
+        self._leads: dict[tuple[str, str], str | None] = {}
+        self._seen_on: dict[tuple[str, str], str | None] = {}
         self._open: dict[str, Ticket] = {}
         self._current: dict[str, list[Ticket]] = {}
         for vote in sorted(votes, key=itemgetter(0)):
@@ -587,14 +627,17 @@ class Replayed:
             available=self._texts.available(),
             battles=past if self.counted else None,
         )
-        self.arena.scheduler.remember(_shown(history))
+        self.arena.scheduler.remember(self._showings(history))
+        voted = {vote.ticket.copy_of for vote in self.counted}
         for ticket, answer in history:
-            if answer is None and not is_expired(ticket, moment):
+            if answer is None and ticket.ticket not in voted and not is_expired(ticket, moment):
                 self._await(ticket)
         self._seen, self._ahead = _counts(transaction), False
 
-    def _file(self, vote: StoredVote) -> None:
-        """Put a vote with those that count, or count why it does not."""
+    def _file(self, vote: StoredVote) -> bool:
+        """Put a vote with those that count, or count why it does not; says whether it does."""
+        comparison, dimension = _comparison(vote), vote.ticket.dimension
+        self._seen_on.setdefault(comparison, dimension)
         if vote.revealed:
             sides = (vote.ticket.model_a, vote.ticket.model_b)
             self.told |= {(vote.voter, side, vote.ticket.prompt) for side in sides}
@@ -602,8 +645,32 @@ class Replayed:
             self.removed += 1
         elif vote.choice.outcome is None:
             self.skips += 1
-        else:
+        elif self._leads.setdefault(comparison, dimension) == dimension:
             self.counted.append(vote)
+            return True
+        return False
+
+    def _is_showing(self, vote: StoredVote) -> bool:
+        """Whether a vote says that its voter saw a matchup of a ballot: once for all dimensions."""
+        first = self._seen_on.get(_comparison(vote))
+        return vote.source == "ballot" and first == vote.ticket.dimension
+
+    def _showings(self, history: History) -> Iterator[tuple[str, str, str, str]]:
+        """Who saw which pair on which prompt, oldest first; who saw that of a ballot is known when
+        the vote comes.
+        """
+        seen = [
+            (ticket.issued_at, ticket.voter or ticket.session, ticket)
+            for ticket, _ in history
+            if ticket.copy_of is None
+        ]
+        seen += [
+            (vote.cast_at, vote.voter, ticket)
+            for ticket, vote in history
+            if vote is not None and self._is_showing(vote)
+        ]
+        for _, voter, ticket in sorted(seen, key=itemgetter(0)):
+            yield voter, ticket.model_a, ticket.model_b, ticket.prompt
 
     def _await(self, ticket: Ticket) -> None:
         """Let a ticket of the store wait for its vote, if what it shows is still there."""
@@ -622,24 +689,6 @@ class Replayed:
 def is_expired(ticket: Ticket, moment: int) -> bool:
     """Whether the time to vote on a ticket is over."""
     return ticket.expires_at is not None and ticket.expires_at <= moment
-
-
-def _shown(history: History) -> Iterator[tuple[str, str, str, str]]:
-    """Who saw which pair on which prompt, oldest first; who saw that of a ballot is known when
-    the vote comes.
-    """
-    seen = [
-        (ticket.issued_at, ticket.voter or ticket.session, ticket)
-        for ticket, _ in history
-        if ticket.copy_of is None
-    ]
-    seen += [
-        (vote.cast_at, vote.voter, ticket)
-        for ticket, vote in history
-        if vote is not None and vote.source == "ballot"
-    ]
-    for _, voter, ticket in sorted(seen, key=itemgetter(0)):
-        yield voter, ticket.model_a, ticket.model_b, ticket.prompt
 
 
 def _matchup(ticket: Ticket) -> Matchup:

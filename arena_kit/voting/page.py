@@ -38,6 +38,12 @@ CHOICES: tuple[_Choice, ...] = (
     _Choice("BOTH_BAD", "Both bad", "neither is any use", ("X",), "X"),
     _Choice("SKIP", "Skip", "you cannot tell; it does not count", ("S",), "S"),
 )  # fmt: skip
+#: What a page that asks about several dimensions has beside them.
+_SEVERAL: tuple[_Choice, ...] = (
+    _Choice("", "Next pair", "and leave out the dimensions that are open", ("Enter",), "Enter"),
+    _Choice("", "Guidelines", "open or close those of the dimension", ("G",), "G"),
+    _Choice("", "Back", "to the dimension or pair before, to vote otherwise", ("Z",), "Z"),
+)
 _BACK = _Choice("", "Back", "to the pair before, to vote otherwise", ("Z",), "Z")
 _UNDO = _Choice("", "Undo", "take the last vote back and vote again", ("Z",), "Z")
 
@@ -50,7 +56,7 @@ class Page:
     policy: str
 
 
-def shown_pair(shown: Shown) -> dict[str, str]:
+def shown_pair(shown: Shown) -> dict[str, Any]:
     """What a voter's browser is sent of a pair; Markdown becomes safe HTML here."""
     names = ("prompt", "reference", "left", "right")
     texts = {name: _rendered(getattr(shown, name)) for name in names}
@@ -65,17 +71,23 @@ def _rendered(text: str) -> str:
 def ballot_page(
     ballot: str,
     seal: Callable[[str], str],
-    pairs: Sequence[dict[str, str]],
+    pairs: Sequence[Shown],
     texts: ArenaTexts,
     question: str = "",
 ) -> Page:
     """A page with all its pairs in it, which asks no server for anything; `seal` gives what it
-    seals its votes with, by the SHA-256 of its data.
+    seals its votes with, by the SHA-256 of its data. Of several dimensions it asks one after the
+    other on each pair.
     """
-    data = {"ballot": ballot, "pairs": list(pairs)}
+    data: dict[str, Any] = {"ballot": ballot, "pairs": [shown_pair(pair) for pair in pairs]}
+    about, choices = _instructions(texts, question, len(pairs)), (*CHOICES, _BACK)
+    if len(texts.dimensions) > 1:
+        asked = {name: (_title(name), texts.question(name)) for name in texts.dimensions}
+        data["dimensions"], choices = asked, (*CHOICES, *_SEVERAL)
+        for row, pair in zip(data["pairs"], pairs, strict=True):
+            row["dimensions"] = pair.dimensions
     content = hashlib.sha256(literal(data).encode()).hexdigest()
-    how: Any = {"ballot": True, "seal": seal(content), "choices": (*CHOICES, _BACK)}
-    return _page("vote", data, **how, **_instructions(texts, question, len(pairs)))
+    return _page("vote", data, ballot=True, seal=seal(content), choices=choices, **about)
 
 
 def live_page(
@@ -94,15 +106,23 @@ def _instructions(texts: ArenaTexts, question: str, pairs: int) -> dict[str, Any
     """What voters are told first: the question, the judge's rubric, and how long it takes."""
     from markupsafe import Markup
 
-    seconds, rubric = texts.seconds_per_pair, texts.rubric
+    seconds = texts.seconds_per_pair
     whole = f"{pairs:,} pairs take about {max(1, round(pairs * seconds / 60)):,} minutes"
     return {
-        "question": question or texts.question,
-        "rubric": Markup(safe_html(rubric.text)) if rubric else "",  # noqa: S704 (cleaned)
-        "dimension": rubric.dimension if rubric else "",
+        "question": question or texts.question(),
+        "dimensions": texts.dimensions,
+        "rubrics": [
+            (each.dimension, _title(each.dimension), Markup(safe_html(each.text)))  # noqa: S704
+            for each in texts.rubrics_on(texts.dimensions)
+        ],
         "reference": texts.reference_title,
         "duration": whole if pairs else f"A pair takes about {5 * ceil(seconds / 5)} seconds",
     }
+
+
+def _title(dimension: str) -> str:
+    """A dimension's name as a reader sees it."""
+    return dimension.replace("_", " ").capitalize()
 
 
 def board_page() -> Page:

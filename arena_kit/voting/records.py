@@ -70,7 +70,7 @@ def moment(microseconds: int) -> datetime:
 class Ticket(NamedTuple):
     """A matchup as it was handed out. `model_a` stands left, `model_b` right; `digest` is of the
     prompt and both responses as they were shown. `copy_of` names the ticket of a ballot that
-    several voters got the same of.
+    several voters got the same of, or that is asked on several dimensions.
     """
 
     number: int
@@ -146,7 +146,8 @@ class Removal(NamedTuple):
 class Shown:
     """What a voter may see before the vote: no model, no rating, and no id made from one.
 
-    `reference` is what the judge is shown beside the prompt on this dimension, '' for nothing.
+    `reference` is what the judge is shown beside the prompt, '' for nothing; `dimensions` are those
+    that the voter is asked about.
     `count` is how many votes the voter has cast so far; `digest` is of the texts, and comes back
     with the vote.
     """
@@ -157,7 +158,7 @@ class Shown:
     right: str
     reference: str
     digest: str
-    dimension: str | None
+    dimensions: tuple[str, ...]
     count: int
 
 
@@ -179,13 +180,16 @@ class Receipt:
 
 
 class BallotVote(Strict):
-    """One answer of a ballot that came back."""
+    """One answer of a ballot that came back; it names the dimension where the ballot asks about
+    several.
+    """
 
     ticket: Opaque
     digest: Opaque
     choice: Choice
     seconds: float = Field(ge=0, le=1e6)
     comment: Comment = ""
+    dimension: Comment = ""
 
 
 class RefusalError(ArenaError, ValueError):

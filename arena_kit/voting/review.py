@@ -26,8 +26,7 @@ from arena_kit.runs.record.inputs import keep_inputs
 from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import ReviewParams
-from arena_kit.validity.shifts import Floats
-from arena_kit.validity.voters import VoterTests, voter_tests
+from arena_kit.validity.voters import Floats, VoterTests, voter_tests
 
 if TYPE_CHECKING:
     from arena_kit.reporting.figures import Plot
@@ -54,12 +53,22 @@ class ReviewedVotes:
     log: tuple[tuple[str, ...], ...] = ()
 
     @classmethod
-    def of_store(cls, store: VoteStore, texts: ArenaTexts | None = None) -> ReviewedVotes:
-        """The votes of a store that count; `texts` tell how much there was to read."""
+    def of_store(
+        cls, store: VoteStore, texts: ArenaTexts | None = None, dimension: str = ""
+    ) -> ReviewedVotes:
+        """The votes of a store that count, on the dimension where it has several; `texts` tell how
+        much there was to read.
+        """
         from arena_kit.voting.export import battle_log
 
-        votes = store.votes()
+        arena = store.arena()
+        asked = arena.dimensions if arena else ()
+        if dimension not in asked if dimension else len(asked) > 1:
+            named = ", ".join(asked) or "none"
+            raise DataError(f"{store.address}: name one of its dimensions ({named})")
+        votes = [v for v in store.votes() if dimension in ("", v.ticket.dimension)]
         kept = [vote for vote in votes if not vote.removed and vote.choice.outcome is not None]
+        texts = texts and texts.on(asked)
         if not kept:
             raise DataError(f"{store.address}: holds no vote that counts yet")
         return cls(
@@ -210,7 +219,7 @@ def read_votes(params: ReviewParams, root: Path) -> ReviewedVotes:
     texts = ArenaTexts.of_tournament(root / params.tournament, root) if params.tournament else None
     where = root / params.battles if is_file else params.battles
     with VoteStore.open(where, create=False) as store:
-        votes = ReviewedVotes.of_store(store, texts)
+        votes = ReviewedVotes.of_store(store, texts, params.dimension)
     return replace(votes, where=params.battles) if is_file else votes
 
 

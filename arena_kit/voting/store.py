@@ -58,8 +58,15 @@ class ArenaRow(NamedTuple):
     removals: int
     removals_head: str
 
+    @property
+    def dimensions(self) -> tuple[str, ...]:
+        """What its votes are about, none where they have no dimension."""
+        return tuple(self.dimension.split(SEPARATOR)) if self.dimension else ()
+
 
 _ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
+#: Between the dimensions of an arena that asks about several.
+SEPARATOR = ", "
 _LOCKED_ARENA = _ARENA.with_for_update()
 #: Why a vote was removed that its voter took back, and who did it.
 UNDONE = {"why": "the voter took it back", "by": "the voter"}
@@ -195,10 +202,11 @@ class Transaction:
         row = connection.execute(_LOCKED_ARENA if locked else _ARENA).one_or_none()
         self.arena = None if row is None else ArenaRow(*row)
 
-    def begin(self, name: str, dimension: str | None, seed: int) -> ArenaRow:
-        """The arena of this store, begun where there is none; another one is refused. Without a
-        dimension it is that of the store.
+    def begin(self, name: str, dimensions: Sequence[str], seed: int) -> ArenaRow:
+        """The arena of this store, begun where there is none; another one is refused. Without
+        dimensions they are those of the store.
         """
+        dimension = SEPARATOR.join(dict.fromkeys(dimensions)) or None
         if self.arena is None:
             own = (name, dimension, str(seed), now())
             chains: Any = (0, vote_chain.beginning((1, *own))) * len(vote_chain.CHAINED)
@@ -274,6 +282,13 @@ class Transaction:
     def vote_on(self, ticket: str) -> StoredVote | None:
         """The vote on a ticket, None where there is none."""
         return self._last_vote(db.votes.c.ticket == ticket)
+
+    def vote_of(self, voter: str, root: str) -> StoredVote | None:
+        """The first vote of a voter on a ticket of a ballot, or on a copy of it."""
+        copies = select(db.tickets.c.ticket).where(db.tickets.c.copy_of == root)
+        mine = (db.votes.c.ticket == root) | db.votes.c.ticket.in_(copies)
+        first = select(func.min(db.votes.c.number)).where(db.votes.c.voter == voter, mine)
+        return self._last_vote(db.votes.c.number == first.scalar_subquery())
 
     def last_vote(self, session: str) -> StoredVote | None:
         """The latest vote of a session, None where there is none."""

@@ -3,7 +3,7 @@
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from operator import itemgetter
 from pathlib import Path
@@ -21,6 +21,7 @@ from arena_kit.runs.settings.files import read_rubrics
 
 QUESTION = "Which response is better?"
 _REFERENCES = {"gold_answer": "Reference answer", "expected_behavior": "Expected behaviour"}
+_SEVERAL = "For reference"  # the title where prompts have several kinds
 _WORDS_PER_MINUTE = 238  # of silent reading (Brysbaert 2019, doi 10.1016/j.jml.2019.104047)
 _DECIDING = 5.0  # seconds after reading
 
@@ -31,9 +32,9 @@ class ArenaTexts:
 
     `models` are those that may be matched. `providers` says whose a model is, where that is
     known; `private` are models that are matched but published nowhere else, `withdrawn` such as
-    are matched no more. Ballots are balanced over the prompts' strata on the `axes`. On a dimension
-    (`on`) voters have what its judge has: the `rubric`, and beside a prompt its reference answer
-    where the rubric says so.
+    are matched no more. Ballots are balanced over the prompts' strata on the `axes`. On
+    `dimensions` (`on`) voters have what their judge has: the rubrics, and beside a prompt its
+    reference answer where one of them says so.
     """
 
     name: str
@@ -46,7 +47,7 @@ class ArenaTexts:
     axes: tuple[str, ...] = ()
     bank: Mapping[str, Prompt] = field(default_factory=dict, repr=False)
     rubrics: Mapping[str, Rubric] = field(default_factory=dict, repr=False)
-    rubric: Rubric | None = field(default=None, repr=False)
+    dimensions: tuple[str, ...] = ()
 
     @classmethod
     def of_tournament(cls, path: Path, root: Path = Path()) -> Self:
@@ -69,32 +70,50 @@ class ArenaTexts:
             rubrics=read_rubrics(file.dimensions, files.rubrics),
         )
 
-    def on(self, dimension: str | None) -> Self:
-        """The same on a dimension: with its rubric and, where the judge needs a gold answer, only
-        responses to prompts that have one.
+    def on(self, dimensions: Sequence[str]) -> Self:
+        """The same on some dimensions: with their rubrics, and only responses to prompts that one
+        of them asks about.
         """
-        rubric = self.rubrics.get(dimension or "")
-        texts = replace(self, rubric=rubric)
-        if rubric is None or not rubric.needs_gold:
-            return texts
-        kept = {cell: text for cell, text in self.responses.items() if texts.reference(cell[1])}
+        texts = replace(self, dimensions=tuple(dimensions))
+        left_out = {prompt for prompt in self.prompts if dimensions and not texts.asked(prompt)}
+        kept = {cell: text for cell, text in self.responses.items() if cell[1] not in left_out}
         return replace(texts, responses=kept)
 
+    def asked(self, prompt: str) -> list[str]:
+        """The dimensions that voters are asked about on a prompt: one whose judge needs a gold
+        answer only where there is one.
+        """
+        gold = prompt in self.bank and self.bank[prompt].gold_answer
+        rubric = self.rubrics.get
+        return [d for d in self.dimensions if gold or not ((r := rubric(d)) and r.needs_gold)]
+
+    def rubrics_on(self, dimensions: Sequence[str]) -> list[Rubric]:
+        """The rubrics of some dimensions, as far as there are any."""
+        return [self.rubrics[name] for name in dimensions if name in self.rubrics]
+
     def reference(self, prompt: str) -> str:
-        """What the judge is shown beside a prompt; '' where that is nothing."""
-        if self.rubric is None or self.rubric.reference == "none" or prompt not in self.bank:
-            return ""
-        return str(getattr(self.bank[prompt], self.rubric.reference) or "")
+        """What the judge is shown beside a prompt, of several kinds each under its title; '' where
+        that is nothing.
+        """
+        kinds = {rubric.reference: "" for rubric in self.rubrics_on(self.asked(prompt))}
+        of = {kind: str(getattr(self.bank.get(prompt), kind, "") or "") for kind in kinds}
+        several = self.reference_title == _SEVERAL
+        head = {kind: f"**{_REFERENCES[kind]}.** " if several else "" for kind in of if of[kind]}
+        return "\n\n".join(title + of[kind] for kind, title in head.items())
 
     @property
     def reference_title(self) -> str:
         """What the reference is called on a page."""
-        return _REFERENCES.get(self.rubric.reference, "") if self.rubric else ""
+        rubrics = self.rubrics_on(self.dimensions)
+        titles = {_REFERENCES[r.reference] for r in rubrics if r.reference in _REFERENCES}
+        return _SEVERAL if len(titles) > 1 else "".join(titles)
 
-    @property
-    def question(self) -> str:
-        """What voters are asked: the question that the rubric begins with, where it does."""
-        _, _, text = (self.rubric.text if self.rubric else "").partition("\n")
+    def question(self, dimension: str = "") -> str:
+        """What voters are asked on a dimension, by default the only one: the question that its
+        rubric begins with, where it does.
+        """
+        rubrics = self.rubrics_on([dimension] if dimension else self.dimensions)
+        _, _, text = (rubrics[0].text if len(rubrics) == 1 else "").partition("\n")
         first = " ".join(text.strip().partition("\n\n")[0].split())
         return first if first.endswith("?") else QUESTION
 
@@ -106,7 +125,8 @@ class ArenaTexts:
             sum(len(text.split()) for text in texts) / max(1, len(texts))
             for texts in (self.prompts.values(), references, self.responses.values())
         ]
-        return 60 * (words[0] + words[1] + 2 * words[2]) / _WORDS_PER_MINUTE + _DECIDING
+        deciding = _DECIDING * max(1, len(self.dimensions))
+        return 60 * (words[0] + words[1] + 2 * words[2]) / _WORDS_PER_MINUTE + deciding
 
     def __post_init__(self) -> None:
         if len(self.models) < 2:
@@ -162,7 +182,8 @@ class ArenaTexts:
         texts = self.shown(prompt, left, right)
         if texts is None:
             return None
-        beside = (self.rubric.text, self.reference(prompt)) if self.rubric else ()
+        rubrics = self.rubrics_on(self.asked(prompt))
+        beside = (*(each.text for each in rubrics), self.reference(prompt)) if rubrics else ()
         return hashlib.sha256(json.dumps(texts + beside).encode()).hexdigest()
 
 

@@ -184,11 +184,9 @@ def _revealed(receipt: Receipt) -> str:
 
 def _heading(texts: ArenaTexts, question: str) -> str:
     """The question, and under it the rubric to open where the votes are on a dimension."""
-    asked = f"<h3>{escape(plain(question or texts.question))}</h3>"
-    if texts.rubric is None:
-        return asked
-    rubric = safe_html(texts.rubric.text)
-    return f"{asked}<details><summary>Guidelines</summary>{rubric}</details>"
+    asked = f"<h3>{escape(plain(question or texts.question()))}</h3>"
+    rubrics = [safe_html(rubric.text) for rubric in texts.rubrics_on(texts.dimensions)]
+    return asked + "".join(f"<details><summary>Guidelines</summary>{r}</details>" for r in rubrics)
 
 
 def _card(title: str, text: str) -> str:

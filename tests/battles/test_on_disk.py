@@ -10,7 +10,7 @@ from arena_kit.battles import on_disk
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.on_disk import BattleFiles, Meter
-from arena_kit.battles.read import LeftOutWarning, places
+from arena_kit.battles.read import LeftOutWarning
 from arena_kit.battles.readers.format import Columns
 from arena_kit.battles.write import write_battles, write_columns
 from arena_kit.files import DataError
@@ -140,16 +140,6 @@ def test_a_file_that_is_there_twice_is_refused(
     monkeypatch.setattr(on_disk, "COMPARED_IDS", 30)
     with pytest.raises(DataError, match=sentence):
         BattleFiles.of(folder)
-
-
-def test_hashes_are_found_where_they_stand() -> None:
-    """A known hash has its place, an unknown one none."""
-    many = np.random.default_rng(0).integers(0, 2**64, 5000, np.uint64)
-    assert places(many, many).tolist() == list(range(5000))
-    known = np.array([9, 2**64 - 3, 5, 3, 7], np.uint64)
-    wanted = [-1, -1, -1, 3, -1, 2, -1, 4, -1, 0, -1, 1, -1]
-    asked = np.array([*range(11), 2**64 - 3, 2**64 - 2], np.uint64)
-    assert places(known, asked).tolist() == wanted
 
 
 def test_the_meter_tells_rows_and_time_left(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,11 +10,20 @@ import yaml
 
 from arena_kit import DataError
 from arena_kit.policy import constants, exposure, rules
-from arena_kit.policy import order as orders
 from arena_kit.policy.constants import Contenders, Decide, LaneWeights, Phase, Policy, Publication
 from arena_kit.policy.exposure import feasibility, settled_rd
-from arena_kit.policy.order import PairOrder, Verdict, neighbour_orders, order_status
-from arena_kit.policy.rules import Badge, PairCoverage, PublicationLabel, Standing, ranked
+from arena_kit.policy.rules import (
+    Badge,
+    PairCoverage,
+    PairOrder,
+    PublicationLabel,
+    Standing,
+    Verdict,
+    neighbour_orders,
+    order_status,
+    ranked,
+    votes_per_week,
+)
 from arena_kit.rating.claims import claims
 from arena_kit.rating.glicko2 import Glicko2
 from arena_kit.runs.settings.files import read_policy
@@ -394,9 +403,9 @@ def test_the_present_rate_of_votes() -> None:
     """Of the last four weeks, both-bad left out: 9 votes a day are 63 a week."""
     busy = [("x", "y", "!" if n % 10 == 0 else "ab"[n % 2], "q") for n in range(400)]
     votes = timed(votes_on(*busy), days=40)
-    assert orders.votes_per_week(votes) == pytest.approx(63, abs=0.5)
+    assert votes_per_week(votes) == pytest.approx(63, abs=0.5)
     assert votes.timestamp is not None
     early = np.where(np.arange(400) < 100, votes.timestamp[0], votes.timestamp)
-    assert orders.votes_per_week(replace(votes, timestamp=early)) == pytest.approx(63, abs=0.5)
-    assert orders.votes_per_week(timed(votes_on(*busy), days=0.5)) is None
-    assert orders.votes_per_week(votes_on(*busy)) is None
+    assert votes_per_week(replace(votes, timestamp=early)) == pytest.approx(63, abs=0.5)
+    assert votes_per_week(timed(votes_on(*busy), days=0.5)) is None
+    assert votes_per_week(votes_on(*busy)) is None

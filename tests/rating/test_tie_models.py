@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from arena_kit import BattleLog, BradleyTerry, RatingError
 from arena_kit.rating.base import Ratings
-from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Terms
+from arena_kit.rating.bradley_terry.likelihood import TIE_MODELS, Terms
 from tests.naive import Naive, chances
 from tests.samples import log_of
 

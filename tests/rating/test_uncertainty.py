@@ -13,8 +13,7 @@ from arena_kit.battles.battle import MAX_WEIGHT
 from arena_kit.battles.log import Labels
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
 from arena_kit.rating.bradley_terry.clusters import Evidence, Votes, of_clusters
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted
-from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS
+from arena_kit.rating.bradley_terry.likelihood import TIE_MODELS, Cells, Fit, Pairs, fitted
 from arena_kit.rating.resampling import PoissonWeights
 
 UNIT = 400 / math.log(10)

@@ -15,8 +15,7 @@ from arena_kit.battles.log import Labels
 from arena_kit.matchmaking.arena import Arena
 from arena_kit.policy import constants
 from arena_kit.policy.constants import Phase, Policy, PromptScores, Threshold
-from arena_kit.policy.order import Verdict
-from arena_kit.policy.rules import Badge
+from arena_kit.policy.rules import Badge, Verdict
 from arena_kit.reporting import policy_tables
 from arena_kit.reporting.html import clean_html
 from arena_kit.validity import leaderboard as boards

@@ -13,9 +13,18 @@ import pytest
 
 from arena_kit import Battle, BattleLog, BradleyTerry, Outcome, RatingError, read_battles
 from arena_kit.battles.log import Labels
-from arena_kit.validity import shifts as taste
-from arena_kit.validity.shifts import EITHER_WAY, GRID, Floats, NullShifts, ShiftLikelihoods
-from arena_kit.validity.voters import LeaveOneVoterOut, Rule, e_bh, voter_tests
+from arena_kit.validity.voters import (
+    EITHER_WAY,
+    GRID,
+    Floats,
+    LeaveOneVoterOut,
+    NullShifts,
+    Rule,
+    ShiftLikelihoods,
+    e_bh,
+    estimate_null,
+    voter_tests,
+)
 from tests.samples import ROOT
 
 SKILLS = {"ash": 0.6, "beech": 0.3, "cherry": 0.0, "dogwood": -0.3, "elder": -0.6}
@@ -80,7 +89,7 @@ def test_the_spread_of_taste_is_found() -> None:
     keys, zero = np.repeat(np.arange(300), 40), np.zeros(12_000)
     won = rng.random(len(keys)) < 1 / (1 + np.exp(-rng.normal(0, 0.5, 300)[keys]))
     found, odd = (
-        taste.estimate_null(shifts(each, zero, keys), EITHER_WAY, centered=True).spread
+        estimate_null(shifts(each, zero, keys), EITHER_WAY, centered=True).spread
         for each in (won, won | (keys < 6))
     )
     assert found == pytest.approx(0.5, abs=0.12)

@@ -15,8 +15,7 @@ from arena_kit.battles.battle import BOTH_BAD
 from arena_kit.matchmaking.simulation import World
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
-from arena_kit.policy.order import Verdict
-from arena_kit.policy.rules import PublicationLabel, PublicationStatus
+from arena_kit.policy.rules import PublicationLabel, PublicationStatus, Verdict
 from arena_kit.reporting import model_pages, policy_plots, policy_tables
 from arena_kit.validity import sentences, weekly
 from arena_kit.validity.leaderboard import leaderboard

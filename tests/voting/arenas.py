@@ -49,12 +49,17 @@ def arena_texts(models: Sequence[str] = MODELS, prompts: int = 6, more: str = ""
 
 
 def live_arena(
-    where: Path | str, texts: ArenaTexts | None = None, policy: Policy | None = None, **limits: Any
+    where: Path | str,
+    texts: ArenaTexts | None = None,
+    policy: Policy | None = None,
+    dimension: Sequence[str] = (),
+    **limits: Any,
 ) -> LiveArena:
     """An arena on a store; voters may be quick unless the test says otherwise."""
     often = Limits(**{"per_minute": 10**6, "per_day": 10**6} | limits)
     store = VoteStore.open(where)
-    return LiveArena(store, texts or arena_texts(), policy or Policy(), limits=often, seed=5)
+    more: Any = {"limits": often, "seed": 5, "dimension": dimension}
+    return LiveArena(store, texts or arena_texts(), policy or Policy(), **more)
 
 
 def vote(
@@ -156,8 +161,9 @@ def filled(
     html: str, *, voter: str = "Ann", copy: str = "c0", choices: str = "A B TIE BOTH_BAD SKIP A",
     comment: str = "",
 ) -> Row:  # fmt: skip
-    """The file that a page saves, by the rule that docs/votes.md states."""
+    """The file that a page saves, by the rule that docs/votes.md states; - leaves a vote out."""
     data, text, seal = page_data(html)
+    asked = [(pair, name) for pair in data["pairs"] for name in pair.get("dimensions", [""])]
     votes = [
         {
             "ticket": pair["ticket"],
@@ -166,7 +172,9 @@ def filled(
             "seconds": 2.5,
             "comment": comment,
         }
-        for pair, choice in zip(data["pairs"], choices.split(), strict=False)
+        | ({"dimension": dimension} if dimension else {})
+        for (pair, dimension), choice in zip(asked, choices.split(), strict=False)
+        if choice != "-"
     ]
     content = hashlib.sha256(text.encode()).hexdigest()
     about = {"ballot": data["ballot"], "content": content, "copy": copy, "voter": voter}

@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import threading
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
@@ -190,6 +191,33 @@ def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
     unknown = votes(*ballot, "f3.html", DIMENSION, "wit", code=2)
     assert "--dimension 'wit' is none of params/tournament.yaml: factuality" in unknown.output
     assert not Path("f3.html").exists()
+
+
+def test_votes_on_several_dimensions_go_by_dimension(workspace: Path) -> None:
+    """A ballot asks each pair what its prompt can be judged on; `rate`, labels and `review` take
+    the votes by dimension; `serve` says that it takes one.
+    """
+    own = ("--store", workspace / "several.sqlite")
+    both = (DIMENSION, "factuality", DIMENSION, "calibration")
+    votes("ballot", *own, *both, "--ballots", 2, "--pairs", 12, "--out", "several")
+    pairs = []
+    for n in (1, 2):
+        html = Path(f"several/ballot-{n}.html").read_text()
+        pairs += page_data(html)[0]["pairs"]
+        for voter in ("ann", "bob"):
+            file = filled(html, voter=voter, copy=voter, choices="A B B A B A A B " * 3)
+            votes("add", *own, returned(workspace / "several.json", file))
+    asked = Counter(tuple(pair["dimensions"]) for pair in pairs)
+    assert asked == {("factuality", "calibration"): 16, ("calibration",): 8}  # of three sources
+    rated = json.loads(call("rate", own[1], "--json").output)
+    assert {each["name"] for each in rated["dimensions"]} == {"factuality", "calibration"}
+    cast = {name: len(log) for name, log in read_battles(own[1]).by_dimension().items()}
+    assert cast == {"factuality": 32, "calibration": 48}
+    one = votes("review", *own, code=2).output
+    assert "name one of its dimensions (factuality, calibration)" in one
+    few = votes("review", *own, DIMENSION, "factuality", code=2).output
+    assert "voters" in few
+    votes("serve", *own, code=2)
 
 
 def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

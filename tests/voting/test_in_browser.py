@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.voting.ballot import make_ballot, take_ballot
 from arena_kit.voting.live import LiveArena
 from tests.browser import Browser, running_browser
@@ -191,6 +192,72 @@ def test_half_a_ballot_is_kept(page: Browser, live: LiveArena, tmp_path: Path) -
             page.run("new Promise((done) => setTimeout(done, 50))")
     assert take_ballot(live, KEY, file).new == 2
     assert [vote.comment for vote in live.store.votes()] == ["", "unsure"]
+
+
+@pytest.mark.parametrize("width", [390, 1280])
+def test_several_dimensions_in_one_pass(page: Browser, tmp_path: Path, width: int) -> None:
+    """Keys answer one dimension after the other; S and Enter leave one out, Z steps back, a click
+    answers any; guidelines open on each; a closed page goes on; each vote is on its dimension.
+    """
+    names = ("accuracy", "tone_of_voice")
+    rubrics = {
+        name: Rubric(dimension=name, version="1", text=f"# {name}\n\nBetter in {name}?\n\nMore.")
+        for name in names
+    }
+    texts = replace(arena_texts(), rubrics=rubrics)
+    live = live_arena(tmp_path / "votes.sqlite", texts, dimension=names)
+    path = ballot(live, tmp_path, 4)
+    page.size(width)
+    page.go(path)
+    begin(page, "Ann")
+
+    def asked() -> tuple[str, str, str]:
+        where = page.text("#progress").partition(",")[0]
+        return where, page.text("#steps [aria-current]"), page.text("#asks")
+
+    first, second = (
+        ("Accuracy", "Better in accuracy?"),
+        ("Tone of voice", "Better in tone_of_voice?"),
+    )
+    assert asked() == ("Pair 1 of 4", *first)
+    page.press("1")
+    said = page.run("document.querySelector('#said').textContent")
+    assert said == "Accuracy: A is better. Tone of voice: Better in tone_of_voice?"
+    assert asked() == ("Pair 1 of 4", *second)
+    page.press("g")
+    assert page.text(".rubric[open]").startswith("Guidelines: Tone of voice")
+    assert page.overflow() <= 0
+    page.press("s")
+    page.press("t")
+    page.run("document.querySelector('#comment').value = 'unsure'")
+    page.press("Enter")
+    assert asked() == ("Pair 3 of 4", *first)
+    page.press("z")
+    assert asked() == ("Pair 2 of 4", *second)
+    page.press("z")
+    page.press("x")
+    assert asked() == ("Pair 2 of 4", *second)
+    page.go(path)
+    begin(page, "Ann")
+    page.click("#dots :nth-child(3)")
+    page.click("#steps :nth-child(2)")
+    page.click(".of-b")
+    assert asked() == ("Pair 3 of 4", *first)
+    page.click(".of-a")
+    assert asked() == ("Pair 4 of 4", *first)
+    labels = page.run("[...document.querySelectorAll('.dot')].map((e) => e.ariaLabel)")
+    assert labels == ["Pair 1: 2 of 2 dimensions", "Pair 2: 1 of 2 dimensions",
+                      "Pair 3: 2 of 2 dimensions", "Pair 4: open"]  # fmt: skip
+    page.click("#finish")
+    assert page.text("#summary") == "4 votes, 1 skipped, 3 still open."
+    taken = take_ballot(live, KEY, saved(page, tmp_path))
+    assert (taken.new, taken.repeats, taken.conflicts) == (5, 0, 0)
+    kept = [(v.ticket.dimension, str(v.choice), v.comment) for v in live.store.votes()]
+    one, two = names
+    assert kept == [(one, "A", ""), (two, "SKIP", ""), (one, "BOTH_BAD", "unsure"),
+                    (one, "A", ""), (two, "B", "")]  # fmt: skip
+    assert not page.errors
+    live.close()
 
 
 @pytest.mark.parametrize("width", [390, 1280])

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import astuple, replace
@@ -19,7 +19,7 @@ from arena_kit.policy.constants import Exposure, Policy, Repeats
 from arena_kit.voting.board import UNNAMED, LiveBoard
 from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import LiveArena
-from arena_kit.voting.records import Choice, RefusalError
+from arena_kit.voting.records import Choice, RefusalError, Shown
 from arena_kit.voting.store import now
 from arena_kit.voting.texts import ArenaTexts
 from tests.samples import edited
@@ -264,6 +264,57 @@ def test_a_name_locks_nobody_out(address: str) -> None:
     assert arena.board().ratings == live_arena(address).board().ratings
 
 
+def test_a_comparison_on_several_dimensions_counts_once(address: str, tmp_path: Path) -> None:
+    """Each vote is a row on its dimension; matching, ratings and repeats take a comparison once, by
+    the first vote; removal, conflict and an unknown dimension are by dimension; a restart agrees.
+    """
+    dimensions = ("a", "b", "c")
+    arena = live_arena(address, TWO_PROMPTS, RARE, dimensions)
+    ballot = arena.issue_ballot(12, session="b-1")
+
+    def cast(places: str, choice: Choice, voter: str, shown: Sequence[Shown] = ballot) -> list[str]:
+        """Answers on pair and dimension, as `0a 1b`; says which were left out."""
+        given = [(answers([shown[int(p[:-1])]], choice)[0], p[-1]) for p in places.split()]
+        files = [answer.model_copy(update={"dimension": name}) for answer, name in given]
+        return [each.left_out for each in arena.cast_ballot(files, session=voter, voter=voter)]
+
+    def counted() -> tuple[int, int, int]:
+        boards = [each.board() for each in (arena, live_arena(address, TWO_PROMPTS, RARE))]
+        assert boards[0].ratings == boards[1].ratings
+        assert boards[0].waiting == boards[1].waiting
+        return len(boards[0].votes), boards[0].coverage.matchups, boards[0].waiting
+
+    assert not any(cast("0a 0b 0c 1b 1c", Choice.A, "ann"))
+    assert counted() == (2, 2, 10)
+    cast("2a", Choice.SKIP, "ann")
+    cast("2b", Choice.B, "ann")
+    assert not any(cast("1a", Choice.A, "ann"))  # a fuller file
+    assert not any(cast("0a 0b 3c", Choice.B, "bob"))
+    assert counted() == (5, 5, 8)
+    assert cast("0b 0c", Choice.TIE, "ann") == ["conflict", "conflict"]
+    groups = [[vote.ticket.dimension for vote in group] for group in conflicting(arena.store)]
+    assert groups == [["b", "b"], ["c", "c"]]
+    with refused("bad_input"):
+        cast("4d", Choice.A, "ann")
+    with pytest.raises(DataError, match="one dimension, not about several"):
+        arena.issue(session="s")
+    logs = exported(arena.store).battles.by_dimension()
+    assert {name: len(log) for name, log in logs.items()} == {"a": 3, "b": 4, "c": 3}
+    arena.store.remove("vote", [ballot[0].ticket], why="a slip", by="me")  # ann's on a
+    assert counted() == (5, 5, 8)  # by its vote on b now
+    again = arena.issue_ballot(12, session="b-2")
+    seen = [(v.ticket.prompt, {*v.ticket[5:7]}) for v in arena.store.votes() if v.voter == "ann"]
+    with arena.store.writing() as turn:
+        drawn = [turn.ticket(each.ticket) for each in again]
+    at = next(n for n, t in enumerate(drawn) if t and (t.prompt, {*t[5:7]}) in seen)
+    cast(f"{at}a", Choice.SKIP, "ann", again)
+    assert cast(f"{at}a {at}b {at}c", Choice.A, "ann", again)[1:] == ["repeat", "repeat"]
+    assert counted()[:2] == (5, 5)
+    other = live_arena(tmp_path / "one.sqlite", TWO_PROMPTS, RARE, ["a"])
+    with pytest.raises(DataError, match="holds votes of 'small' on 'a', not of 'small' on 'a, b'"):
+        LiveArena(other.store, TWO_PROMPTS, RARE, dimension=["a", "b"])
+
+
 def test_votes_on_revealed_responses_are_flagged(address: str) -> None:
     """Names are hidden unless the arena reveals them; then a vote on a response that was named to
     the same voter before is flagged, after a restart, too, and a blind one is not.
@@ -339,13 +390,13 @@ def test_the_texts_of_a_workspace(workspace: Path) -> None:
     arena = LiveArena.open(workspace / "votes.sqlite", root=workspace)
     assert arena.issue(session="s").prompt in found.prompts.values()
     arena.close()
-    on, gold = found.on("factuality"), {key for key, p in found.bank.items() if p.gold_answer}
-    assert on.question == "Which response is more accurate, measured against the gold answer?"
+    on, gold = found.on(["factuality"]), {key for key, p in found.bank.items() if p.gold_answer}
+    assert on.question() == "Which response is more accurate, measured against the gold answer?"
     assert {prompt for _, prompt in on.responses} == gold < {*found.prompts}
     assert on.reference("rec-001").startswith("Allopurinol inhibits xanthine oxidase")
     cell = ("rec-001", "aspen", "birch")
     assert on.digest_now(*cell) != found.digest_now(*cell)
-    assert (found.question, found.reference("rec-001")) == ("Which response is better?", "")
+    assert (found.question(), found.reference("rec-001")) == ("Which response is better?", "")
     here, there, (a, b, *_) = arena_texts(), arena_texts(more="!"), MODELS
     cells = [("q-0", a, b), ("q-0", b, a), ("q-1", a, b)]
     assert len({each.digest_now(*cell) for each in (here, there) for cell in cells}) == 6

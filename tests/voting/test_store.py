@@ -33,7 +33,7 @@ def ticket(name: str, voter: str = "ann") -> Ticket:
 def add_vote(store: VoteStore, on: Ticket, choice: Choice = Choice.A, *, new: bool) -> StoredVote:
     """A vote on a ticket; a new one is added before."""
     with store.writing() as transaction:
-        transaction.begin("small", None, 7)
+        transaction.begin("small", (), 7)
         kept = transaction.add_ticket(on) if new else on
         about: Any = {"number": 0, "cast_at": 0, "revealed": False, "known": False, "comment": ""}
         about |= {"voter": on.voter, "session": on.session, "seconds": 2.5, "source": "page"}

@@ -13,7 +13,7 @@ import duckdb
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import made_id, plain_name
-from arena_kit.battles.spreadsheet import is_workbook, read_sheet
+from arena_kit.battles.tabular import is_workbook, read_sheet
 from arena_kit.files import DataError, option
 from arena_kit.judging.pairs.answer_logs import Collection
 from arena_kit.judging.pairs.prompts import Prompt, Response

@@ -20,8 +20,7 @@ from numpy.typing import NDArray
 from arena_kit.fanout import fan_out
 from arena_kit.rating.base import RatingError, strong_groups
 from arena_kit.rating.bradley_terry.clusters import Votes
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, fitted, gradient
-from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Floats, Pairs, fitted, gradient
 from arena_kit.rating.compiled import Kernel, numba_pays
 from arena_kit.rating.resampling import LANES
 

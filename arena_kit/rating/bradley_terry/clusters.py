@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
-from arena_kit.rating.bradley_terry.likelihood import Cells, Codes
-from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.bradley_terry.likelihood import Cells, Codes, Floats
 from arena_kit.rating.resampling import PoissonWeights
 
 if TYPE_CHECKING:
@@ -104,20 +103,19 @@ class Evidence:
         ways, these = _ways(log, cluster)
         plain = not x.shape[1] and log.share_a is None
         asked = int(ways["question"].max()) + 1 if "question" in ways else 0
-        if log.question_id is None and log.voter is None and plain:
-            return cls._counted(log)
         named = np.zeros(len(log), bool)
         for labels in (log.question_id, log.voter):
             named |= np.zeros(len(log), bool) if labels is None else labels.codes >= 0
         counts = np.where(named, 1.0, log.weights())
         cuts = {name: way for name, way in ways.items() if way.max() + 1 < len(log)}
+        n, alone = len(log.models), {"battle": log.per_model(counts)}
         if not cuts and plain and np.array_equal(counts, log.weights()):
-            return replace(cls._counted(log), these_voters=these, questions=asked)
-        rows, n = Cells.of(log, x), len(log.models)
-        seen = {
-            name: questions_seen(log.a, log.b, way, n) + log.per_model(counts - 1)
-            for name, way in ways.items()
-        } or {"battle": log.per_model(counts)}
+            votes, counts = Cells.summed(log).single_votes()
+            rows, seen = votes.with_weights(counts), alone
+        else:
+            rows, more = Cells.of(log, x), log.per_model(counts - 1)
+            seen = {k: questions_seen(log.a, log.b, way, n) + more for k, way in ways.items()}
+            seen = seen or alone
         squares = [squared_shares(rows, counts, cuts.get(name), n) for name in seen]
         scarce = [
             too_few(name, each, q) for (name, each), q in zip(seen.items(), squares, strict=True)
@@ -132,21 +130,6 @@ class Evidence:
             pieces=min(_pieces(way, counts) for way in cuts.values() or [None]),
             these_voters=these,
             questions=asked,
-        )
-
-    @classmethod
-    def _counted(cls, log: BattleLog) -> Evidence:
-        """The evidence of votes that stand for themselves, a row for those alike."""
-        single, counts = Cells.summed(log).single_votes()
-        n, rows = len(log.models), single.with_weights(counts)
-        seen = np.bincount(np.append(single.a, single.b), np.tile(counts, 2), n)
-        return cls(
-            rows=rows,
-            clusters=None,
-            counts=counts,
-            freedom=freedom([squared_shares(rows, counts, None, n)]),
-            scarce=np.asarray(seen < MIN_QUESTIONS),
-            pieces=float(counts.sum()),
         )
 
     def partitions(self) -> list[Partition]:

@@ -29,10 +29,9 @@ from arena_kit.rating.bradley_terry.clusters import (
     of_clusters,
     too_few,
 )
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Floats, Pairs
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.bradley_terry.sandwich import meat_of, sandwiched, small_sample, stretched
-from arena_kit.rating.bradley_terry.tie_models import Floats
 from arena_kit.rating.resampling import LANES, PoissonWeights
 
 _OUTCOMES = 3  # won, tied, lost

@@ -19,8 +19,7 @@ from numpy.typing import NDArray
 
 from arena_kit.rating.base import NORMAL_95, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import Evidence
-from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Pairs, constrained, fitted
-from arena_kit.rating.bradley_terry.tie_models import Floats
+from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Floats, Pairs, constrained, fitted
 from arena_kit.rating.critical_values import normal_score, t_score
 
 _HARDLY = 1e-3  # wins that either side of a divided pair gets, so that a peak exists

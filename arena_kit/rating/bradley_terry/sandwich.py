@@ -14,12 +14,12 @@ from arena_kit.rating.bradley_terry.clusters import Evidence, Partition, of_clus
 from arena_kit.rating.bradley_terry.likelihood import (
     Cells,
     Fit,
+    Floats,
     anchored,
     bordered,
     laplacian,
     to_models,
 )
-from arena_kit.rating.bradley_terry.tie_models import Floats
 
 _RIDGE = 1e-10  # what a cluster that holds all evidence of a model leaves of it
 _HELD = 4_000_000  # numbers of the systems that are solved at once

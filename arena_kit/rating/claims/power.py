@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import MIN_QUESTIONS, RatingError, Ratings, check_kept, components
 from arena_kit.rating.bradley_terry.bootstrap import refitted
-from arena_kit.rating.bradley_terry.likelihood import Cells, Pairs, fitted
+from arena_kit.rating.bradley_terry.likelihood import TIE_MODELS, Cells, Floats, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.bradley_terry.tie_models import TIE_MODELS, Floats
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.forecast import Spread, chance_beyond
 from arena_kit.rating.critical_values import normal_cdf, span_scores, t_score

@@ -6,12 +6,14 @@
   const $ = (id) => document.getElementById(id);
   const source = $("data").textContent;
   const data = JSON.parse(source);
+  const rubrics = [...document.querySelectorAll(".rubric")];
   const buttons = [...document.querySelectorAll("[data-choice]")];
   const keys = {
     1: "A", ArrowLeft: "A", a: "A", 2: "B", ArrowRight: "B", b: "B",
     t: "TIE", x: "BOTH_BAD", s: "SKIP",
   };
   const words = { A: "A is better", B: "B is better", TIE: "tie", BOTH_BAD: "both bad", SKIP: "skipped" };
+  const short = { A: "A", B: "B", TIE: "tie", BOTH_BAD: "both bad", SKIP: "–" };
   const counted = (n, one, many) => `${n.toLocaleString("en")} ${n === 1 ? one : many}`;
 
   // What is seen
@@ -21,9 +23,9 @@
 
   function stage(name) {
     for (const id of ["intro", "pair", "end"]) $(id).hidden = id !== name;
-    if ($("rubric")) {
-      $("rubric").hidden = name === "end";
-      $("rubric").open = name === "intro";
+    for (const rubric of rubrics) {
+      rubric.hidden = name === "end";
+      rubric.open = name === "intro" && rubrics.length === 1;
     }
     $("bar-of-choices").hidden = name !== "pair";
   }
@@ -116,8 +118,16 @@
   function ballot() {
     const place = `arena-kit-ballot-${data.ballot}`;
     const pairs = data.pairs;
-    const state = { copy: "", voter: "", at: 0, begun: false, votes: {} };
+    const state = { copy: "", voter: "", at: 0, begun: false, votes: {}, comments: {} };
     let leaving = false; // whether closing the page would lose votes
+    let on = 0; // which dimension of the pair is asked about
+    let before = 0; // seconds that the pair was looked at earlier
+
+    // Every vote that the ballot asks for: a pair each, or a pair and a dimension.
+    const cells = pairs.map((pair) => (pair.dimensions || [""]).map((dimension) => ({ pair, dimension, key: `${pair.ticket} ${dimension}` })));
+    const all = cells.flat();
+    const voteOn = (cell) => state.votes[cell?.key];
+    const title = (cell) => data.dimensions[cell.dimension][0];
 
     function recall() {
       try {
@@ -135,15 +145,18 @@
       }
     }
 
-    const voted = () => pairs.filter((pair) => state.votes[pair.ticket]).length;
+    const voted = () => all.filter(voteOn).length;
 
     function progress() {
       const here = Math.min(state.at + 1, pairs.length);
-      progressTo(`Pair ${here} of ${pairs.length}, ${counted(voted(), "vote", "votes")} so far`, voted() / pairs.length);
+      progressTo(`Pair ${here} of ${pairs.length}, ${counted(voted(), "vote", "votes")} so far`, voted() / all.length);
       dots.forEach((dot, n) => {
-        const choice = state.votes[pairs[n].ticket]?.choice;
-        dot.className = `dot ${choice ? (choice === "SKIP" ? "skipped" : "voted") : ""}`;
-        dot.setAttribute("aria-label", `Pair ${n + 1}: ${choice ? words[choice] : "open"}`);
+        const choices = cells[n].map((cell) => voteOn(cell)?.choice).filter(Boolean);
+        const whole = choices.length === cells[n].length;
+        const kind = !choices.length ? "" : !whole ? "partly" : choices.every((choice) => choice === "SKIP") ? "skipped" : "voted";
+        const told = data.dimensions ? `${choices.length} of ${cells[n].length} dimensions` : words[choices[0]];
+        dot.className = `dot ${kind}`;
+        dot.setAttribute("aria-label", `Pair ${n + 1}: ${choices.length ? told : "open"}`);
         if (n === state.at) dot.setAttribute("aria-current", "step");
         else dot.removeAttribute("aria-current");
       });
@@ -157,30 +170,80 @@
       return dot;
     });
 
-    // A comment that was changed after the vote.
     function note() {
-      const vote = state.votes[pairs[state.at]?.ticket];
-      if (vote && !$("pair").hidden) vote.comment = remark();
+      if (!$("pair").hidden) state.comments[pairs[state.at]?.ticket] = remark();
     }
 
-    function go(at) {
+    // Ask about one dimension of the pair.
+    function ask(place) {
+      on = place;
+      const cell = cells[state.at][on];
+      mark(voteOn(cell)?.choice);
+      $("back").disabled = state.at === 0 && on === 0;
+      if (!data.dimensions) return;
+      $("asks").textContent = data.dimensions[cell.dimension][1];
+      for (const rubric of rubrics) rubric.hidden = rubric.dataset.dimension !== cell.dimension;
+      // The steps are made anew, and the current one is in sight.
+      $("steps").replaceChildren(...cells[state.at].map((each, n) => {
+        const step = Object.assign(document.createElement("button"), { type: "button", textContent: title(each) });
+        const choice = voteOn(each)?.choice;
+        if (choice) step.append(" ", Object.assign(document.createElement("b"), { textContent: short[choice] }));
+        step.setAttribute("aria-label", `${title(each)}: ${choice ? words[choice] : "open"}`);
+        if (n === on) step.setAttribute("aria-current", "step");
+        step.addEventListener("click", () => ask(n));
+        return step;
+      }));
+      $("steps").children[on].scrollIntoView({ block: "nearest", inline: "center" });
+    }
+
+    // Back to the dimension before, or to the last one of the pair before.
+    function back() {
+      if (on > 0) ask(on - 1);
+      else go(state.at - 1, (cells[state.at - 1] || [""]).length - 1);
+    }
+
+    function guide() {
+      const rubric = rubrics.find((each) => !each.hidden);
+      if (!rubric) return;
+      rubric.open = !rubric.open;
+      if (rubric.open) rubric.scrollIntoView({ block: "center" });
+    }
+
+    function go(at, place = 0) {
       note();
       state.at = Math.max(0, Math.min(at, pairs.length));
       keep();
       progress();
       if (state.at === pairs.length) return end();
       const pair = pairs[state.at];
-      const vote = state.votes[pair.ticket];
-      show(pair, vote?.choice, vote?.comment);
-      $("back").disabled = state.at === 0;
+      before = Math.max(0, ...cells[state.at].map((cell) => voteOn(cell)?.seconds || 0));
+      show(pair, "", state.comments[pair.ticket]);
+      ask(place);
+    }
+
+    // The next dimension: the next that is open or, for a vote that was changed, the one after it.
+    function following(fresh) {
+      const here = cells[state.at];
+      if (!fresh) return on + 1 < here.length ? on + 1 : -1;
+      const open = here.map((_, n) => (on + 1 + n) % here.length).find((n) => !voteOn(here[n]));
+      return open ?? -1;
     }
 
     function choose(choice) {
-      const pair = pairs[state.at];
-      const before = state.votes[pair.ticket]?.seconds || 0;
-      state.votes[pair.ticket] = { choice, seconds: Math.round((before + watch.read()) * 10) / 10, comment: remark() };
-      const next = Math.min(state.at + 2, pairs.length);
-      say(`${words[choice]}. ${state.at + 1 < pairs.length ? `Pair ${next} of ${pairs.length}.` : "That was the last pair."}`);
+      const cell = cells[state.at][on];
+      const fresh = !voteOn(cell);
+      state.votes[cell.key] = { choice, seconds: Math.round((before + watch.read()) * 10) / 10 };
+      const done = data.dimensions ? `${title(cell)}: ${words[choice]}` : words[choice];
+      const next = following(fresh);
+      if (next >= 0) {
+        keep();
+        progress();
+        ask(next);
+        say(`${done}. ${title(cells[state.at][next])}: ${$("asks").textContent}`);
+        return;
+      }
+      const pair = Math.min(state.at + 2, pairs.length);
+      say(`${done}. ${state.at + 1 < pairs.length ? `Pair ${pair} of ${pairs.length}.` : "That was the last pair."}`);
       go(state.at + 1);
     }
 
@@ -189,8 +252,8 @@
       keep();
       $("dots").hidden = true;
       $("progress").textContent = counted(pairs.length, "pair", "pairs");
-      const skipped = pairs.filter((pair) => state.votes[pair.ticket]?.choice === "SKIP").length;
-      const open = pairs.length - voted();
+      const skipped = all.filter((cell) => voteOn(cell)?.choice === "SKIP").length;
+      const open = all.length - voted();
       const parts = [counted(voted() - skipped, "vote", "votes"), skipped && `${skipped} skipped`, open && `${open} still open`];
       $("text").value = file();
       $("sending").hidden = voted() === 0;
@@ -198,10 +261,13 @@
     }
 
     function file() {
-      const votes = pairs.filter((pair) => state.votes[pair.ticket])
-        .map(({ ticket, digest }) => ({ ticket, digest, comment: "", ...state.votes[ticket] }));
+      const votes = cells.flatMap((each) => each.filter(voteOn).map((cell, n) => {
+        const { ticket, digest } = cell.pair;
+        const comment = n ? "" : state.comments[ticket] || "";
+        return { ticket, digest, comment, ...voteOn(cell), ...(cell.dimension && { dimension: cell.dimension }) };
+      }));
       const about = { ballot: data.ballot, content: sha256(source), copy: state.copy, voter: state.voter };
-      const rows = votes.map(({ ticket, digest, choice, seconds, comment }) => [ticket, digest, choice, seconds.toFixed(1), comment]);
+      const rows = votes.map(({ ticket, digest, choice, seconds, comment, dimension }) => [ticket, digest, choice, seconds.toFixed(1), comment, ...(dimension ? [dimension] : [])]);
       const message = [...Object.values(about), ...rows.flat()].join("\n");
       const sealed = { format: "arena_kit votes", version: 1, ...about, votes, seal: hmac($("data").dataset.seal, message) };
       return `${JSON.stringify(sealed, null, 1)}\n`;
@@ -245,7 +311,9 @@
     $("progress").textContent = counted(pairs.length, "pair", "pairs");
     const done = state.at === pairs.length;
     if (state.begun) $("begin").textContent = done ? "To your votes" : `Go on at pair ${state.at + 1}`;
-    $("back").addEventListener("click", () => go(state.at - 1));
+    $("back").addEventListener("click", back);
+    $("onward")?.addEventListener("click", () => go(state.at + 1));
+    $("guide")?.addEventListener("click", guide);
     $("finish").addEventListener("click", end);
     $("return").addEventListener("click", () => go(Math.min(state.at, pairs.length - 1)));
     $("save").addEventListener("click", save);
@@ -253,7 +321,12 @@
     window.addEventListener("beforeunload", (event) => {
       if (leaving && voted()) event.preventDefault();
     });
-    const key = (name) => name === "z" && (go(state.at - 1), true);
+    const key = (name) => {
+      if (name === "z") return back(), true;
+      if (!data.dimensions || document.activeElement.closest("button, summary")) return false;
+      if (name === "Enter") return go(state.at + 1), true;
+      return name === "g" && (guide(), true);
+    };
     return { begin, choose, key };
   }
 
