@@ -191,6 +191,14 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequenc
         table.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
 
 
+def read_bytes(path: Path) -> bytes:
+    """A whole file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; check the path") from None
+
+
 def read_text(path: Path) -> str:
     """A whole UTF-8 file."""
     try:
@@ -291,7 +299,4 @@ def file_hash(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     import hashlib
 
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check the path") from None
+    return hashlib.sha256(read_bytes(path)).hexdigest()

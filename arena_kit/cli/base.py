@@ -57,7 +57,7 @@ def plain_errors() -> Iterator[None]:
     """One sentence on stderr and the documented exit code instead of a traceback."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn  # type: ignore[assignment]
+            warnings.showwarning = lambda message, *_: echo(f"warning: {message}", err=True)
             yield
     except (click.exceptions.Exit, BrokenPipeError):  # click ends quietly at a closed pipe
         raise
@@ -70,11 +70,6 @@ def plain_errors() -> Iterator[None]:
         if sys.stderr.isatty():
             click.echo("\r\x1b[K", err=True, nl=False)  # a bar may stand in the line
         _stop(str(error) or "interrupted", FAILED)
-
-
-def _warn(message: Warning | str, *_where: object) -> None:
-    """A warning as a sentence, without the line of code that gave it."""
-    echo(f"warning: {message}", err=True)
 
 
 def _stop(message: str, code: int) -> None:

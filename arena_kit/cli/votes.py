@@ -140,7 +140,10 @@ def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: 
     ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
     time.
     """
-    _need_extra()
+    for package in ("fastapi", "itsdangerous", "uvicorn"):
+        if find_spec(package) is None:
+            why = f"a server to vote on needs the extra vote ({package} is missing)"
+            raise DataError(f"{why}: pip install 'arena-kit[vote]'")
     shown: Any = {name: where.pop(name) for name in ("question", "goal")}
     live = _open_arena(**where)
     live.check_one_dimension()
@@ -153,7 +156,12 @@ def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: 
     access = _access(live.key(), host, names)
     listening = _listen(host, port)
     app = voting_app(live, access, **shown)
-    _print_links(live, access, _address(host, listening.getsockname()[1], names))
+    address = _address(host, listening.getsockname()[1], names)
+    token = f"#token={quote(access.token, safe='')}" if access.token else ""
+    echo(f"voting on {address} {_extent(live)}; {_store_state(live)}")
+    echo(f"voters: {address}{token}")
+    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
+    sys.stdout.flush()
     config = server_config(app, access, str(proxy or ""))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
     try:
@@ -381,13 +389,6 @@ def store_address(store: str) -> str:
     return store or os.path.relpath(find_root() / DEFAULT_STORE)
 
 
-def _need_extra() -> None:
-    for package in ("fastapi", "itsdangerous", "uvicorn"):
-        if find_spec(package) is None:
-            why = f"a server to vote on needs the extra vote ({package} is missing)"
-            raise DataError(f"{why}: pip install 'arena-kit[vote]'")
-
-
 def _warn_of_names(live: LiveArena) -> None:
     """Say which responses name a model or its maker, before anybody votes on them."""
     if found := sorted(self_naming(live.texts)):
@@ -466,11 +467,3 @@ def _address(host: str, port: int, names: Sequence[str]) -> str:
 def _in_brackets(host: str) -> str:
     """A name as URLs have it: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
-
-
-def _print_links(live: LiveArena, access: Access, address: str) -> None:
-    token = f"#token={quote(access.token, safe='')}" if access.token else ""
-    echo(f"voting on {address} {_extent(live)}; {_store_state(live)}")
-    echo(f"voters: {address}{token}")
-    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
-    sys.stdout.flush()

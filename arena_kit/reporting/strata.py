@@ -64,7 +64,8 @@ def strata_table(board: Board, axis: str = "") -> Table:
             ]
         else:
             rows += [first | {"model": m} | {n: cells[m, n] for n in names} for m in models]
-            rows += [first | {"model": FURTHER} | {name: _further(part) for name, part in boards}]
+            more = dict.fromkeys(names) | {name: _further(part) for name, part in boards}
+            rows += [first | {"model": FURTHER} | more]
         lead = f"{dimension}: " if several else ""
         notes += [lead + " ".join(each["sentences"])]
     return Table(

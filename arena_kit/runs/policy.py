@@ -83,10 +83,9 @@ class Season:
         due = [each.model for each in board.checks if each.model not in top]
         named = getattr(self.params, "models", [])
         with self.record.failing():
-            for name in named:
-                if name not in board.order:
-                    known = ", ".join(board.order)
-                    raise DataError(f"models: no model {name!r} on the board; on it: {known}")
+            if unknown := [name for name in named if name not in board.order]:
+                known = ", ".join(board.order)
+                raise DataError(f"models: no model {unknown[0]!r} on the board; on it: {known}")
             return tuple(model_detail(board, name) for name in named or top + due[:CHECKED])
 
     def facts(self, report: WeeklyReport) -> dict[str, str]:

@@ -164,14 +164,18 @@ def compare_records(before: Path, after: Path) -> Comparison:
     flips = [Flip(*key, first[key], second[key]) for key in shared if first[key] != second[key]]
     old, new = open_record(before), open_record(after)
     boards = Board.read(before), Board.read(after)
-    both = shared_battles((before, boards[0]), (after, boards[1]))
+    changed, deltas = Counter(flip.dimension for flip in flips), []
+    for dimension, (one, two) in shared_battles(*zip((before, after), boards, strict=True)).items():
+        with suppress(RatingError):
+            rated = _Rated.of(*one, "before"), _Rated.of(*two, "after")
+            deltas += _changes(dimension, *rated, flips=changed[dimension])
     return Comparison(
         settings=_differences(old, new),
         n_shared=len(shared),
         only_before=len(first) - len(shared),
         only_after=len(second) - len(shared),
         flips=flips,
-        deltas=_deltas(both, Counter(flip.dimension for flip in flips)),
+        deltas=deltas,
         orders=decided_orders(*boards),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
@@ -237,16 +241,6 @@ def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:
         for file in files
         for _, row in read_lines(file)
     }
-
-
-def _deltas(both: Shared, flips: Mapping[str, int]) -> list[Delta]:
-    """Every shared entrant's change on the dimensions that both records rate, best first."""
-    deltas = []
-    for dimension, (old, new) in both.items():
-        with suppress(RatingError):
-            rated = _Rated.of(*old, "before"), _Rated.of(*new, "after")
-            deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
-    return deltas
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -111,10 +111,9 @@ def _runs(record: Path) -> bool:
 
 
 def _parameters(file: Path) -> dict[str, Any]:
-    try:
+    with suppress(DataError):
         return read_yaml(file)
-    except DataError:
-        return {}
+    return {}
 
 
 def _refers(value: object, record: Path, root: Path) -> bool:

@@ -62,10 +62,9 @@ def runs_folder(root: Path) -> Path:
 
 def near_runs(folder: Path) -> Path:
     """Where records are: those of the workspace, or outside of any those beside a folder."""
-    try:
+    with suppress(DataError):
         return runs_folder(find_root())
-    except DataError:
-        return runs_folder(folder)
+    return runs_folder(folder)
 
 
 def utc_now() -> str:
@@ -378,10 +377,9 @@ def package_versions() -> dict[str, str]:
 
 @cache
 def _version(package: str) -> str:
-    try:
+    with suppress(PackageNotFoundError):
         return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    return "not installed"
 
 
 def code_state(folder: Path) -> dict[str, Any]:

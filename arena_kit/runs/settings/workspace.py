@@ -77,18 +77,17 @@ def _write_tournament(target: Path, study: answer_table.AnswerTable, dimension: 
     """The study's tournament file: judge and rating as shipped, who competes on what replaced."""
     file = target / "params/tournament.yaml"
     _, judge, rest = file.read_text(encoding="utf-8").partition("\njudge:\n")
-    complete = len(study.answers.responses) == len(study.answers.prompts) * len(
-        study.answers.entrants
-    )
+    own = study.answers
+    complete = len(own.responses) == len(own.prompts) * len(own.entrants)
     starter = (_STARTER / "tournament.yaml").read_text(encoding="utf-8")
     head = starter.format(
         name=re.sub(r"[^A-Za-z0-9]+", "-", target.resolve().name).strip("-") or "study",
-        entrants=json.dumps(study.answers.entrants, ensure_ascii=False),
+        entrants=json.dumps(own.entrants, ensure_ascii=False),
         missing="listwise" if complete else "pairwise",
         dimension=dimension,
         reference="gold_answer" if study.roles.gold else "none",
     )
-    axes = list(dict.fromkeys(axis for each in study.answers.prompts for axis in each.strata))
+    axes = list(dict.fromkeys(axis for each in own.prompts for axis in each.strata))
     strata = f"\n\nreport:\n  strata: {json.dumps(axes)}" if axes else ""
     file.write_text(head.rstrip() + strata + "\n" + judge + rest, encoding="utf-8")
 

@@ -102,9 +102,8 @@ def freeze(manifest: Mapping[str, Any], claims: Sequence[str], path: Path) -> di
     """Write the protocol of a plan; a file that is there stays."""
     if path.exists():
         raise DataError(f"{path} exists; a protocol is frozen once: name another file")
-    named = [
-        str(Claim.read(claim, manifest["entrants"], manifest["dimensions"])) for claim in claims
-    ]
+    known = manifest["entrants"], manifest["dimensions"]
+    named = [str(Claim.read(claim, *known)) for claim in claims]
     fields = json.loads(json.dumps(fixed(manifest)))
     protocol = {
         "protocol": VERSION,
@@ -129,11 +128,10 @@ def read_protocol(path: Path) -> dict[str, Any]:
 
 def deviations(protocol: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
     """What a run does otherwise than the protocol says, a sentence each."""
-    here = json.loads(json.dumps(fixed(manifest)))
-    return list(_differences("", protocol["fixed"], here))
+    return _differences("", protocol["fixed"], json.loads(json.dumps(fixed(manifest))))
 
 
-def _differences(name: str, frozen: Any, here: Any) -> Sequence[str]:
+def _differences(name: str, frozen: Any, here: Any) -> list[str]:
     if isinstance(frozen, dict) and isinstance(here, dict):
         out: list[str] = []
         for key in dict.fromkeys([*frozen, *here]):
