@@ -207,4 +207,3 @@ def _print(table: Table) -> None:
     whole = [name for name in _NAMED if longest[name] <= _WHOLE_NAME]
     room = get_terminal_size().columns
     echo(replace(table, nowrap=[*table.nowrap, *whole]).in_terminal(room))
-
