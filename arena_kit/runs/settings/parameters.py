@@ -14,29 +14,28 @@ from arena_kit.validity.voters import LEVEL
 _ROUNDS = AdaptiveRounds()
 
 
-class PaidParams(files.Strict):
-    """Parameters of a run that may spend."""
+class GenerateParams(files.Strict):
+    """Parameters of `arena-kit generate`; empty `entrants` and `strata` mean all."""
 
     tournament: Path = files.DEFAULT_TOURNAMENT
+    entrants: list[files.Id] = Field(default_factory=list)
     max_cost_usd: float = Field(default=0.0, ge=0)
+    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
     seed: int = Field(default=0, ge=0)
     offline: bool = False
 
 
-class GenerateParams(PaidParams):
-    """Parameters of `arena-kit generate`; empty `entrants` and `strata` mean all."""
-
-    entrants: list[files.Id] = Field(default_factory=list)
-    strata: dict[str, Annotated[int, Field(ge=0)]] = Field(default_factory=dict)
-
-
-class JudgeParams(PaidParams):
+class JudgeParams(files.Strict):
     """Parameters of a run with a judge; all other settings are the tournament file's, and
     `overrides` replaces some of them by dotted name, as `judge.base_url`.
     """
 
+    tournament: Path = files.DEFAULT_TOURNAMENT
     judge: Literal["baseline", "replay", "anthropic", "openai_compatible"] = "baseline"
     judge_model: str = ""
+    max_cost_usd: float = Field(default=0.0, ge=0)
+    seed: int = Field(default=0, ge=0)
+    offline: bool = False
     overrides: dict[str, Any] = Field(default_factory=dict)
     run_dir: str = ""
 

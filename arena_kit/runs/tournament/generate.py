@@ -32,7 +32,7 @@ from arena_kit.runs.record.progress import Progress, judging_progress
 from arena_kit.runs.record.record import Record, find_root, runs_folder, utc_now
 from arena_kit.runs.settings import files
 from arena_kit.runs.settings.judges import Backend, paid_settings
-from arena_kit.runs.settings.parameters import GenerateParams, PaidParams
+from arena_kit.runs.settings.parameters import GenerateParams, JudgeParams
 
 #: Statuses of an answer that is the entrant's own: what it said, or that it would not.
 _RESPONSES = (Status.OK, Status.REFUSED, Status.TRUNCATED)
@@ -192,7 +192,7 @@ class Job:
     questions: dict[str, Question] = field(repr=False)
     ledger: Ledger
     max_tries: int
-    params: PaidParams
+    params: GenerateParams | JudgeParams
     expected_tokens: int
 
     @classmethod
@@ -203,7 +203,7 @@ class Job:
         prompts: Sequence[Prompt],
         tournament: files.TournamentFile,
         root: Path,
-        params: PaidParams,
+        params: GenerateParams | JudgeParams,
     ) -> Job:
         """The prompts put to an entrant by its definition, under a tournament file's settings."""
         questions = [Question(entrant=entrant, prompt=p, definition=definition) for p in prompts]
