@@ -49,8 +49,8 @@ class BoardView:
     stratum: str = ""
     columns: Sequence[Column]
     rows: Sequence[BoardRow]
-    sentences: Sequence[str]
-    notes: Sequence[str]
+    sentences: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     @property
     def scale(self) -> tuple[float, float] | None:
@@ -70,20 +70,13 @@ def boards_of(record: Path) -> list[BoardView]:
     if not (record / BOARD).is_file():
         raise DataError(f"{record}: has no board")
     board = Board.read(record)
-    shown = columns(board)
-    views = []
+    shown, views = columns(board), []
     for each in board.dimensions:
         why_not = [f"Not rated: {each.unrated}."] if each.unrated else []
-        views.append(
-            BoardView(
-                name=each.name or board.title,
-                columns=shown,
-                rows=board.rows(each.name),
-                sentences=[*each.said, *why_not] if board.diagnostics else [],
-                notes=[*each.notes, *board.notes] if board.diagnostics else [],
-            )
-        )
-        views += _by_stratum(each, views[-1]) if board.diagnostics else []
+        said, notes = [*each.said, *why_not], [*each.notes, *board.notes]
+        bare = BoardView(name=each.name or board.title, columns=shown, rows=board.rows(each.name))
+        whole = replace(bare, sentences=said, notes=notes)
+        views += [whole, *_by_stratum(each, whole)] if board.diagnostics else [bare]
     return views
 
 
@@ -302,16 +295,10 @@ def _data(reading: Reading) -> Iterator[tuple[str, str]]:
     judged = [*(reading.prompts[prompt] for prompt in asked), *reading.responses.values()]
     raw = [plain(escaped(text)) for text in [*judged, *reading.references.values()]]
     verdicts = [[_verdict(row) for row in battle.verdicts] for battle in battles]
-    series: dict[str, list[Any]] = {
-        "texts": texts,
-        "raw": raw if reading.sent else [],
-        "verdicts": verdicts,
-    }
-    parts = {name: _chunks(items) for name, items in series.items()}
-    values = {
-        "models": [plain(name) for name in models],
-        "dimensions": [plain(name) for name in dimensions],
-        "prompts": [plain(name) for name in prompts],
+    series = (("texts", texts), ("raw", raw if reading.sent else []), ("verdicts", verdicts))
+    parts = {name: _chunks(items) for name, items in series}
+    named = {"models": models, "dimensions": dimensions, "prompts": prompts}
+    values = {name: [*map(plain, each)] for name, each in named.items()} | {
         "outcomes": _OUTCOMES,
         "id": [plain(battle.id) for battle in battles],
         "a": [models[battle.model_a] for battle in battles],
