@@ -20,8 +20,7 @@ import numpy as np
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import A_WEIGHT, MAX_WEIGHT
-from arena_kit.battles.cells import CellTable, Hashes, Rows, Way
-from arena_kit.battles.log import IDENTITY, BattleLog
+from arena_kit.battles.log import IDENTITY, BattleLog, CellTable, Hashes, Rows, Way
 from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, warn_of_reading
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of

@@ -24,11 +24,8 @@ _PILL = {
     Badge.PROVISIONAL: ("#fff1d6", "#7d4e00"),
 }
 _NEXT = {Badge.ESTABLISHED: "not Stable: ", Badge.PROVISIONAL: "not Established: "}
-_VERDICT = {verdict: verdict.value for verdict in Verdict} | {
-    Verdict.UNRESOLVED: "unresolved",
-    Verdict.REVERSED: "decided in the reverse order",
-}
-_PAIR = ("above", "below", "gap", "more")
+_VERDICT = {each: each.value for each in Verdict}
+_VERDICT[Verdict.REVERSED] = "decided in the reverse order"
 _FEW = 5  # prompts below which an average score is pointed out
 _CELLS = 60  # named at most
 _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
@@ -117,7 +114,6 @@ def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
         beside["bradley_terry"] = MethodRating(
             rating=row.bt_rating, ci_low=row.bt_low, ci_high=row.bt_high, se=row.bt_se
         )
-    values = asdict(row) | {"badge": str(row.badge)}
     return BoardRow(
         dimension="",
         rank=row.rank,
@@ -128,7 +124,7 @@ def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
         n_battles=row.votes,
         tier=row.tier,
         beside=beside,
-        validity=schema.Validity(**{name: values[name] for name in schema.Validity.model_fields}),
+        validity=schema.Validity(**asdict(row) | {"badge": str(row.badge)}),
     )
 
 
@@ -507,9 +503,8 @@ def confidence(report: WeeklyReport) -> Table:
         }
         for row in report.confidence
     ]
-    floor = settled_rd(report.now.policy.glicko)
-    note = f"RD levels off near {floor:.1f}. In brackets: the comparison week."
-    return Table(rows, "confidence", notes=[note])
+    floor = f"RD levels off near {settled_rd(report.now.policy.glicko):.1f}."
+    return Table(rows, "confidence", notes=[f"{floor} In brackets: the comparison week."])
 
 
 def lanes(report: WeeklyReport) -> Table:
@@ -528,8 +523,7 @@ def lanes(report: WeeklyReport) -> Table:
         "Weight: the share of matchups for which the lane is drawn. A lane without a pair passes "
         "its turn on. Votes of a lane without weight were cast under other settings."
     )
-    empty = "The file has no lanes."
-    return Table(rows, "lanes", notes=[note], empty=empty)
+    return Table(rows, "lanes", notes=[note], empty="The file has no lanes.")
 
 
 def controls(report: WeeklyReport) -> Table:

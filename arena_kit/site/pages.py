@@ -86,14 +86,15 @@ def _by_stratum(dimension: Dimension, whole: BoardView) -> Iterator[BoardView]:
     for axis in dimension.strata:
         for name, part in axis["boards"].items():
             known = [row for row in part["ratings"] if row["n_battles"]]
-            first, *each = axis["sentences"]
-            said = [first, *(text for text, odd in zip(each, axis["deviations"], strict=True)
-                             if odd["stratum"] == name)]  # fmt: skip
-            rows = [BoardRow(rank=n, dimension=dimension.name, **row)
-                    for n, row in enumerate(known, 1)]  # fmt: skip
-            yield replace(whole, stratum=name, columns=shown, rows=rows,
-                          sentences=said,
-                          notes=[f"{part['n_questions']} prompts. {_POOLED}"])  # fmt: skip
+            first, *more = axis["sentences"]
+            pairs = zip(more, axis["deviations"], strict=False)  # then what holds of all strata
+            own = [sentence for sentence, odd in pairs if odd["stratum"] == name]
+            said = [first, *own, *more[len(axis["deviations"]) :]]
+            rows = [BoardRow(rank=n, dimension=dimension.name, **r) for n, r in enumerate(known, 1)]
+            notes = [f"{part['n_questions']} prompts. {_POOLED}"]
+            yield replace(
+                whole, stratum=name, columns=shown, rows=rows, sentences=said, notes=notes
+            )
 
 
 class Grid(NamedTuple):
