@@ -96,7 +96,7 @@ def _rendered(pages: Sequence[RunPage], nonce: str) -> tuple[list[RunPage], dict
         made |= {f"{page.slug}/{name}": text for name, text in texts.items()}
         unshown = RunPage(run=page.run, no_board=_without_folders(why, page.run.path))
         shown.append(unshown if why else page)
-    return shown, dict(first_files(shown, nonce)) | made
+    return shown, first_files(shown, nonce) | made
 
 
 def _refuse_twins(pages: Sequence[RunPage]) -> None:

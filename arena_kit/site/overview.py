@@ -58,8 +58,6 @@ def overviews(folder: Path) -> list[Overview]:
 
 def records_in(folder: Path) -> list[Path]:
     """The folders directly below one that hold a manifest, by name."""
-    if not folder.is_dir():
-        return []
     return sorted(path.parent for path in folder.glob("*/manifest.json"))
 
 

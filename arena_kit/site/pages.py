@@ -144,13 +144,12 @@ class RunPage:
         return list(dict.fromkeys(row.model for board in self.boards for row in board.rows))
 
 
-def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
-    """Path and text of the first page and of what all pages need. Scripts and styles that do not
-    have the `nonce` are refused by each page's content security policy.
+def first_files(pages: Sequence[RunPage], nonce: str) -> dict[str, str]:
+    """Texts of the first page and of what all pages need, by their paths. Scripts and styles that do
+    not have the `nonce` are refused by each page's content security policy.
     """
-    for name in _ASSETS:
-        yield f"assets/{name}", asset(name)
-    yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
+    made = {f"assets/{name}": asset(name) for name in _ASSETS}
+    return made | {"index.html": _rendered("index", root="", nonce=nonce, pages=pages)}
 
 
 def reader_page(page: RunPage) -> str:
