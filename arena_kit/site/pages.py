@@ -145,8 +145,8 @@ class RunPage:
 
 
 def first_files(pages: Sequence[RunPage], nonce: str) -> dict[str, str]:
-    """Texts of the first page and of what all pages need, by their paths. Scripts and styles that do
-    not have the `nonce` are refused by each page's content security policy.
+    """Texts of the first page and of what all pages need, by their paths. Scripts and styles that
+    do not have the `nonce` are refused by each page's content security policy.
     """
     made = {f"assets/{name}": asset(name) for name in _ASSETS}
     return made | {"index.html": _rendered("index", root="", nonce=nonce, pages=pages)}
