@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from math import isfinite
 from typing import TYPE_CHECKING, Any, Literal, TypeVar, get_args, get_origin, get_type_hints
 
@@ -30,6 +31,7 @@ _FULL = 64  # cells of a table per battle, up to which a table is quicker than s
 
 Number = TypeVar("Number", float, NDArray[np.float64])
 Rated = TypeVar("Rated")
+_no_rows = partial(np.empty, (0, 0))
 
 
 class RatingError(ArenaError, ValueError):
@@ -89,8 +91,8 @@ class Ratings:
     n_battles: int
     dropped: dict[str, int]
     models: tuple[str, ...] = field(repr=False)
-    traces: NDArray[np.float64] = field(repr=False)
-    replicates: NDArray[np.float64] = field(repr=False)
+    traces: NDArray[np.float64] = field(default_factory=_no_rows, repr=False)
+    replicates: NDArray[np.float64] = field(default_factory=_no_rows, repr=False)
     covariance: NDArray[np.float64] | None = field(default=None, repr=False)
     profile: Any = field(default=None, repr=False)
     fit: dict[str, float] = field(default_factory=dict)

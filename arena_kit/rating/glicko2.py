@@ -159,7 +159,7 @@ class Glicko2:
         self._check(battles, log, dropped)
         games, period = _games(log), self._periods(log)
         start, limits = self.start(games.n_models), self.limits()
-        final = self.in_points(replay(games, start, limits, period=period))
+        rating, rd, volatility = self.in_points(replay(games, start, limits, period=period))
 
         def rated(sets: Ints, sizes: Ints, _: int) -> Floats:
             mu = replay_sets(games, start, limits, sets, sizes, period=period)
@@ -168,14 +168,16 @@ class Glicko2:
         n = self.evidence_replicates
         draws = replicates(games, log.clusters(), n, rated, seed=self.seed)[0]
         reasons = base.why_no_interval(log, games.score) if n else [""] * games.n_models
+        se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(draws))
+        extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
         return base.Ratings(
             method="glicko2",
             settings=asdict(self),
-            ratings=_ranked(log, final, draws, reasons),
+            ratings=base.ranked(log.models, rating, (low, high), log.per_model(), extra, reasons),
             n_battles=len(log),
             dropped=dropped,
             models=log.models,
-            traces=final[0][None, :],
+            traces=rating[None, :],
             replicates=draws,
         )
 
@@ -310,15 +312,6 @@ def _games(log: BattleLog) -> Games:
     """The battles as games; NaN is the score of one that moves nothing."""
     score = np.where(log.outcome == BOTH_BAD, np.nan, base.scores(log))
     return Games(a=log.a, b=log.b, score=score, n_models=len(log.models))
-
-
-def _ranked(
-    log: BattleLog, final: tuple[Floats, Floats, Floats], replicates: Floats, reasons: list[str]
-) -> tuple[base.Rating, ...]:
-    rating, rd, volatility = final
-    se, low, high = np.where([bool(why) for why in reasons], np.nan, interval(replicates))
-    extra = {"rd": rd, "volatility": volatility, "evidence_se": se}
-    return base.ranked(log.models, rating, (low, high), log.per_model(), extra, reasons)
 
 
 def damping(var: float) -> float:

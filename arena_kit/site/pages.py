@@ -86,10 +86,9 @@ def _by_stratum(dimension: Dimension, whole: BoardView) -> Iterator[BoardView]:
     for axis in dimension.strata:
         for name, part in axis["boards"].items():
             known = [row for row in part["ratings"] if row["n_battles"]]
-            first, *more = axis["sentences"]
-            pairs = zip(more, axis["deviations"], strict=False)  # then what holds of all strata
-            own = [sentence for sentence, odd in pairs if odd["stratum"] == name]
-            said = [first, *own, *more[len(axis["deviations"]) :]]
+            first, *each = axis["sentences"]
+            pairs = zip(each, axis["deviations"], strict=False)  # then a forecast for all strata
+            said = [first, *(sentence for sentence, odd in pairs if odd["stratum"] == name)]
             rows = [BoardRow(rank=n, dimension=dimension.name, **r) for n, r in enumerate(known, 1)]
             notes = [f"{part['n_questions']} prompts. {_POOLED}"]
             yield replace(

@@ -192,10 +192,8 @@ def leaderboard(
     order = [standing.model for standing in standings]
     fairness = coverage.fairness(arena.scheduler.exposure_due(states))
     pace = rules.votes_per_week(battles)
-    metrics = _metrics(
-        policy,
-        standings,
-        rules.ranked_neighbours(policy, standings, strengths, pace),
+    neighbours = rules.ranked_neighbours(policy, standings, strengths, pace)
+    columns: tuple[Mapping[str, Mapping[str, Any]], ...] = (
         {model: {"volatility": state.volatility} for model, state in states.items()},
         {model: {"pair_coverage": score} for model, score in coverage.pair_scores(order).items()},
         records(battles),
@@ -205,6 +203,11 @@ def leaderboard(
         _named("raw", prompt_scores(battles, policy.prompt_scores)),
         _named("adjusted", prompt_scores(battles, policy.prompt_scores, strengths)),
     )
+    metrics = [
+        _rules(policy, standing, neighbours.get(standing.model, ()))
+        | {name: value for each in columns for name, value in each.get(standing.model, {}).items()}
+        for standing in standings
+    ]
     movement = _movement(epoch_of(policy), earlier)
     status = rules.publication_status(policy, standings, coverage.pair)
     top = status.top or order[: policy.publication.top]
@@ -290,7 +293,7 @@ class LeaderboardRow:
 
 
 def _published(
-    policy: Policy, metrics: Sequence[Mapping[str, Any]], before: Mapping[str, int]
+    policy: Policy, metrics: list[dict[str, Any]], before: Mapping[str, int]
 ) -> tuple[LeaderboardRow, ...]:
     """A row per model in the published order (5.2, 12); `metrics` are by conservative score.
 
@@ -298,6 +301,7 @@ def _published(
     that are not provisional. `before` has the official ranks that may be compared: a model that
     had none then, or has none now, did not move.
     """
+    metrics = [{"conservative_rank": n} | each for n, each in enumerate(metrics, 1)]
     if policy.phase.orders_by == "legacy_elo":
         metrics = sorted(metrics, key=lambda each: each["legacy_rank"])
     official, everybody, rows = count(1), policy.phase < Phase.MIGRATION, []
@@ -307,24 +311,6 @@ def _published(
         moved = None if named is None or was is None else was - named
         rows.append(LeaderboardRow(rank=rank, official_rank=named, rank_change=moved, **each))
     return tuple(rows)
-
-
-def _metrics(
-    policy: Policy,
-    standings: Sequence[rules.Standing],
-    neighbours: Mapping[str, Sequence[rules.PairOrder]],
-    *columns: Mapping[str, Mapping[str, Any]],
-) -> list[dict[str, Any]]:
-    """What is known of every model, best conservative score first: `columns` have some metrics
-    of each, by its name.
-    """
-    rows = []
-    for n, standing in enumerate(standings, 1):
-        own = _rules(policy, standing, neighbours.get(standing.model, ()))
-        for column in columns:
-            own |= column.get(standing.model, {})
-        rows.append({"conservative_rank": n} | own)
-    return rows
 
 
 def _rules(

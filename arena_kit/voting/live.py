@@ -19,7 +19,7 @@ import numpy as np
 from arena_kit.files import DataError, write_text
 from arena_kit.judging.verdicts.records import rare_garbage_collection
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.lanes import Lane, MatchmakingError, Matchup
 from arena_kit.policy.constants import Policy
 from arena_kit.runs.settings.files import DEFAULT_POLICY, DEFAULT_TOURNAMENT, read_policy
 from arena_kit.voting import ballot

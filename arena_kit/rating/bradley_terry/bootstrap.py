@@ -57,7 +57,7 @@ def replicates(
     """
     refit: Callable[[Floats], Floats]
     if votes.cells.x.shape[1] or fit.ties.start is not None:
-        refit = partial(_refit_cells, fit, votes.cells, priors)
+        refit = partial(_refit, fit, votes.cells, priors, fit.inverse())
     else:
         pairs = Pairs.of(votes.cells, fit.n_models)
         if compiled is None:
@@ -83,23 +83,21 @@ def _sides(cells: Cells, pairs: Pairs) -> csr_array:
     return sides
 
 
-def _refit_cells(fit: Fit, cells: Cells, priors: Priors, drawn: Floats) -> Floats:
-    """Refit cells, or their sums over pairs where there are no covariates."""
-    inverse = fit.inverse()
-    return np.stack([_refit(fit, cells.with_weights(t), priors, inverse) for t in drawn.T])
-
-
-def _refit(fit: Fit, cells: Cells, priors: Priors, inverse: Floats) -> Floats:
-    if not cells.x.shape[1]:
-        cells = Pairs.of(cells, fit.n_models).pooled(cells)
-    cells = cells.and_also(priors.always)
-    pairs = Pairs.of(cells, fit.n_models)
-    divided = pairs.divided(pairs.pooled(cells), half=fit.ties.start is None)
-    if not divided.any():
-        return refitted(fit, cells, inverse)
-    if not len(priors.spare.a):
-        return np.full(len(fit.theta), np.nan)
-    return _newton(fit, cells.and_also(priors.spare.at(divided)))
+def _refit(fit: Fit, votes: Cells, priors: Priors, inverse: Floats, drawn: Floats) -> Floats:
+    """Refit cells, or their sums over pairs where there are no covariates, drawn so many times."""
+    found = np.full((drawn.shape[1], len(fit.theta)), np.nan)
+    for theta, times in zip(found, drawn.T, strict=True):
+        cells = votes.with_weights(times)
+        if not cells.x.shape[1]:
+            cells = Pairs.of(cells, fit.n_models).pooled(cells)
+        cells = cells.and_also(priors.always)
+        pairs = Pairs.of(cells, fit.n_models)
+        divided = pairs.divided(pairs.pooled(cells), half=fit.ties.start is None)
+        if not divided.any():
+            theta[:] = refitted(fit, cells, inverse)
+        elif len(priors.spare.a):
+            theta[:] = _newton(fit, cells.and_also(priors.spare.at(divided)))
+    return found
 
 
 class CountRefit:
@@ -156,7 +154,8 @@ class CountRefit:
         settled stays where it is, so that none depends on those beside it.
         """
         total, gained = np.add(*np.split(wins, 2)), self.winner @ wins
-        bent = self.ends @ (self._curve * total)
+        gap = self.fit.theta[self.pairs.low] - self.fit.theta[self.pairs.high]
+        bent = self.ends @ (total / (2 + 2 * np.cosh(gap))[:, None])  # a battle's curvature
         scale = np.sqrt(np.diag(self.fit.information)[:, None] / bent)
         theta = np.repeat(self.fit.theta[:, None], wins.shape[1], axis=1)
         on, settled = np.full((2, wins.shape[1]), [[True], [False]])
@@ -179,13 +178,10 @@ class CountRefit:
                 break
             square = np.einsum("ij,ij->j", step, step)
             taken.append((step, step / np.where(square > 0, square, 1.0)))
-        return theta, settled, settled & (left * len(theta) < self._least_upset(theta))
-
-    @property
-    def _curve(self) -> Floats:
-        """What a battle of each pair adds to the curvature, as a column."""
-        gap = self.fit.theta[self.pairs.low] - self.fit.theta[self.pairs.high]
-        return np.asarray(1 / (2 + 2 * np.cosh(gap)))[:, None]
+        # what one vote is expected to take from a group which never lost to others: without a peak,
+        # the slopes of its models add up to as much
+        upset = _VOTE / (1 + np.exp(np.ptp(theta, axis=0)))
+        return theta, settled, settled & (left * len(theta) < upset)
 
     def _expected(self, total: Floats, strength: Floats) -> Floats:
         """How often each model is expected to win: its strength times a sum over its pairs of
@@ -197,12 +193,6 @@ class CountRefit:
         else:
             shares = self.ends @ (total / (strength[self.pairs.low] + strength[self.pairs.high]))
         return np.asarray(strength * shares)
-
-    def _least_upset(self, theta: Floats) -> Floats:
-        """What one vote is expected to take from a group which never lost to others: without a
-        peak, the slopes of its models add up to as much.
-        """
-        return np.asarray(_VOTE / (1 + np.exp(np.ptp(theta, axis=0))))
 
 
 def _prior_wins(prior: Cells, pairs: Pairs) -> Floats:

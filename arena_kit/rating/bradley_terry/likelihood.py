@@ -63,19 +63,19 @@ class TieModel:
 def _half(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
     won, lost = won + tied / 2, lost + tied / 2
     games = won + lost
-    p = _sigmoid(eta)
+    p = 1 / (1 + np.exp(-np.clip(eta, -700, 700)))
     none = np.zeros_like(eta)
     return Terms(won - games * p, none, games * p * (1 - p), none, none)
 
 
 def _half_value(eta: Floats, _: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
-    return np.asarray((won + tied + lost) * _log_sigmoid(eta) - (lost + tied / 2) * eta)
+    return np.asarray(-(won + tied + lost) * np.logaddexp(0, -eta) - (lost + tied / 2) * eta)
 
 
 def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Terms:
     """Odds of win : tie : loss are e^(eta/2) : e^t : e^(-eta/2)."""
-    games = won + tied + lost
-    win, tie, loss = _davidson_chances(eta, t)
+    games, logs = won + tied + lost, np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
+    win, tie, loss = np.exp(logs - np.logaddexp.reduce(logs, axis=0))
     lead = (win - loss) / 2
     return Terms(
         (won - lost) / 2 - games * lead,
@@ -89,20 +89,6 @@ def _davidson(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) ->
 def _davidson_value(eta: Floats, t: float, won: Floats, tied: Floats, lost: Floats) -> Floats:
     total = np.logaddexp(np.logaddexp(eta / 2, -eta / 2), t)
     return np.asarray((won - lost) * eta / 2 + tied * t - (won + tied + lost) * total)
-
-
-def _davidson_chances(eta: Floats, t: float) -> Floats:
-    """Win, tie and loss."""
-    logs = np.stack([eta / 2, np.full_like(eta, t), -eta / 2])
-    return np.asarray(np.exp(logs - np.logaddexp.reduce(logs, axis=0)))
-
-
-def _sigmoid(x: Floats) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-np.clip(x, -700, 700))))
-
-
-def _log_sigmoid(x: Floats) -> Floats:
-    return np.asarray(-np.logaddexp(0, -x))
 
 
 TIE_MODELS = {

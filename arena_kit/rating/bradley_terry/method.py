@@ -205,7 +205,6 @@ class BradleyTerry:
             n_battles=round(pooled.outcomes.sum()),
             dropped=dropped,
             models=log.models,
-            traces=np.empty((0, n)),
             replicates=shown_draws,
             covariance=shown_spread,
             profile=profile,

@@ -142,7 +142,9 @@ class Profile:
         contrast = np.zeros(len(self.fit.theta))
         contrast[others] -= 1 / len(others)
         contrast[model] += 1
-        design = max(self.floor[model], self._ratio(contrast))
+        short = contrast[: len(self.spread)]
+        ratio = short @ self.spread @ short / (contrast @ self.inverse @ contrast)
+        design = max(self.floor[model], float(ratio))
         limit = design * float(t_score(NORMAL_95, self.freedom[model, model])) ** 2
         bounded = self.reach[model, others].all(), self.reach[others, model].all()
         low, high = (
@@ -172,10 +174,6 @@ class Profile:
         plain = self._between(self.inverse)
         ratio = np.divide(self._between(self.spread), plain, where=plain > 0, out=0 * plain)
         return np.maximum(np.maximum(self.floor[:, None], self.floor[None, :]), ratio)
-
-    def _ratio(self, contrast: Floats) -> float:
-        short = contrast[: len(self.spread)]
-        return float(short @ self.spread @ short / (contrast @ self.inverse @ contrast))
 
     def _between(self, covariance: Floats) -> Floats:
         """The variance of every gap."""

@@ -232,8 +232,6 @@ class Hybrid:
             n_battles=people.n_battles + judge.n_battles,
             dropped={kind: n + judge.dropped[kind] for kind, n in people.dropped.items()},
             models=names,
-            traces=np.empty((0, len(names))),
-            replicates=np.empty((0, len(names))),
             covariance=found.covariance,
             fit={"slope": found.slope, "slope_se": found.slope_se, "judge_sd": found.error.sd},
         )

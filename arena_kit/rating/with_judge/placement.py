@@ -232,16 +232,18 @@ def _anchored(people: Ratings, ours: BattleLog, model: str, method: BradleyTerry
         raise RatingError(f"no battle of {model!r} counts: all are dropped")
     placed, variance, pull = _spot(log, people, model, method)
     rows = sorted([*people.ratings, placed], key=lambda row: (-row.rating, row.model))
+    models, arena = sorted([*people.models, model]), np.asarray(people.covariance, float)
+    at = models.index(model)
+    covariance = np.insert(np.insert(arena, at, 0.0, axis=0), at, 0.0, axis=1)
+    covariance[at, :] = covariance[:, at] = np.insert(pull @ arena, at, variance)
     return replace(
         people,
         settings=people.settings | {"anchored": True},
         ratings=tuple(rows),
-        models=tuple(sorted([*people.models, model])),
+        models=tuple(models),
         n_battles=people.n_battles + placed.n_battles,
         dropped={kind: n + dropped[kind] for kind, n in people.dropped.items()},
-        traces=np.empty((0, len(rows))),
-        replicates=np.empty((0, len(rows))),
-        covariance=_extended(people, model, variance, pull),
+        covariance=covariance,
         profile=None,
     )
 
@@ -262,15 +264,6 @@ def _moved(
         soft = replace(calibration, temperature=float(moved)).applied(verdicts)
         places.append(_spot(method.kept(soft)[0], people, model, method)[0].rating)
     return abs(places[1] - places[0]) / 2
-
-
-def _extended(people: Ratings, model: str, variance: float, pull: Floats) -> Floats:
-    """The arena's covariance with the placed model's row and column in its place."""
-    arena = np.asarray(people.covariance, float)
-    at = sorted([*people.models, model]).index(model)
-    wider = np.insert(np.insert(arena, at, 0.0, axis=0), at, 0.0, axis=1)
-    wider[at, :] = wider[:, at] = np.insert(pull @ arena, at, variance)
-    return wider
 
 
 def _spot(
