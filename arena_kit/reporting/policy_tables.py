@@ -12,7 +12,7 @@ from arena_kit.policy.rules import Badge, Verdict
 from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting import board as schema
 from arena_kit.reporting.board import ABOUT, Board, BoardRow, MethodRating
-from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
+from arena_kit.reporting.tables import DASH, Shown, Table, facts, number, percent
 from arena_kit.validity import sentences
 from arena_kit.validity.leaderboard import Leaderboard, LeaderboardRow
 from arena_kit.validity.sentences import integrity, lane_mix
@@ -142,31 +142,32 @@ def every_metric(leaderboard: Leaderboard) -> Table:
     return Table(rows, "every_metric")
 
 
-def _rank(row: LeaderboardRow, phase: Phase) -> Cell:
+def _rank(row: LeaderboardRow, phase: Phase) -> Shown:
     """The official rank, or a dash for a model outside official claims (5.3), its change, and
     the tier, which the votes decide.
     """
     rank = DASH if row.official_rank is None else str(row.official_rank)
     html = f'<span style="white-space: nowrap">{rank}{_change(row)}</span>'
     if not phase.shows_diagnostics or row.tier is None:
-        return Cell(rank, html)
-    return Cell(f"{rank} (tier {row.tier})", f'{html}<div style="{_SMALL}">tier {row.tier}</div>')
+        return Shown(html, rank)
+    under = f'<div style="{_SMALL}">tier {row.tier}</div>'
+    return Shown(html + under, f"{rank} (tier {row.tier})")
 
 
-def _model(row: LeaderboardRow, phase: Phase) -> Cell:
+def _model(row: LeaderboardRow, phase: Phase) -> Shown:
     """The name and its badge, with what the badge, or the next one, rests on."""
     name = f"<b>{escape(row.model)}</b>"
     if not phase.shows_diagnostics:
-        return Cell(row.model, name)
+        return Shown(name, row.model)
     back, ink = _PILL[row.badge]
     why = escape(_NEXT.get(row.badge, "") + "; ".join(row.badge_reasons))
     style = f"background-color: {back}; color: {ink}; font-size: 11px; padding: 1px 7px"
     style += "; border-radius: 9px; white-space: nowrap"
     badge = f' <span title="{why}" style="{style}">{escape(row.badge)}</span>'
-    return Cell(f"{row.model} ({row.badge})", name + badge)
+    return Shown(name + badge, f"{row.model} ({row.badge})")
 
 
-def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
+def _rating(row: LeaderboardRow, phase: Phase) -> Shown:
     """What the order rests on, and the raw rating in small text under it (9.3).
 
     Legacy Elo is the value before the migration, and beside the raw rating during it (12).
@@ -174,11 +175,11 @@ def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
     spread = f"RD {row.rd:.1f}, volatility {row.volatility:.4f}"
     tip = f' title="{spread}"' if phase.shows_diagnostics else ""
     if phase.orders_by == "legacy_elo":
-        return Cell(f"{row.legacy_elo:.0f}", f"<div{tip}><b>{row.legacy_elo:.0f}</b></div>")
+        return Shown(f"<div{tip}><b>{row.legacy_elo:.0f}</b></div>", f"{row.legacy_elo:.0f}")
     legacy = f", Elo {row.legacy_elo:.0f}" if phase.shows_legacy_elo else ""
     value, small = f"{row.conservative:.0f}", f"raw {row.rating:.0f}{legacy}"
     under = f'<div style="{_SMALL}">{small}</div>'
-    return Cell(f"{value} ({small})", f"<div{tip}><b>{value}</b></div>{under}")
+    return Shown(f"<div{tip}><b>{value}</b></div>{under}", f"{value} ({small})")
 
 
 def _columns(row: LeaderboardRow, phase: Phase) -> dict[str, object]:
