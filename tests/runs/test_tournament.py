@@ -120,8 +120,8 @@ def test_same_inputs_same_artifacts(workspace: Path) -> None:
         assert (one / name).read_bytes() == (two / name).read_bytes(), name
     assert (one / "battles.jsonl").read_bytes() == (again / "battles.jsonl").read_bytes()
     edited(workspace, verdicts=".arena_kit_2/verdicts.sqlite")
-    other = record_of("pilot", **SMALL).path
-    assert read_json(one / "elo_results.json") == read_json(other / "elo_results.json")
+    other = to_battles(judgments_of("pilot", **SMALL))
+    assert [*read_battles(one / "battles.jsonl").to_battles()] == [*other.to_battles()]
 
 
 def test_offline_and_replay(workspace: Path) -> None:
@@ -133,11 +133,11 @@ def test_offline_and_replay(workspace: Path) -> None:
     assert "not in the cache" in failed["error"]
     assert len(jsonl(workspace / "runs" / "failed" / "missing.jsonl")) == 384
     first = record_of("pilot", **SMALL).path
-    again = record_of("pilot", offline=True, **SMALL).path
+    again = to_battles(judgments_of("pilot", offline=True, **SMALL))
     (workspace / ".arena_kit" / "verdicts.sqlite").unlink()
-    replayed = record_of("pilot", judge="replay", replay_from=str(first), **SMALL).path
-    battles = [(path / "battles.jsonl").read_bytes() for path in (first, again, replayed)]
-    assert battles[0] == battles[1] == battles[2]
+    replayed = to_battles(judgments_of("pilot", judge="replay", replay_from=str(first), **SMALL))
+    kept = [*read_battles(first / "battles.jsonl").to_battles()]
+    assert kept == [*again.to_battles()] == [*replayed.to_battles()]
 
 
 _STEPS = """
