@@ -319,13 +319,8 @@ def test_the_free_walk_through_ends_well(workspace: Path, monkeypatch: pytest.Mo
                 overrides=dict(given["overrides"]),
             )  # fmt: skip
             run.check()
-            few = (
-                {"strata": SMALL["strata"]}
-                if "strata" in parameters_of(run.name).model_fields
-                else {}
-            )
             node = nbformat.read(run.notebook, as_version=4)
-            record = run_cells(node, shows=False, **run.given | few)["record"]
+            record = run_cells(node, shows=False, **run.given)["record"]
             manifest = record.read()
             assert manifest["status"] == "finished"
             assert manifest["judge_gate"]["level"] != "not usable", manifest["judge_gate"]
