@@ -318,6 +318,12 @@ def why_no_interval(log: BattleLog, score: NDArray[np.float64]) -> list[str]:
     return [str(why) for why in np.select(conditions, [np.array(few), *reasons], "")]
 
 
+def gap_variances(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The variance of the gap between every two models."""
+    own = np.diag(covariance)
+    return np.asarray(own[:, None] + own[None, :] - 2 * covariance)
+
+
 def expected_share(gap: Number) -> Number:
     """The share of a win that a rating gap promises, ties as half of one."""
     return 1 / (1 + 10 ** (-gap / 400))
