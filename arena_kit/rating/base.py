@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
@@ -220,11 +220,12 @@ def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
     }
 
 
-def counted(
-    battles: BattleLog, dropping: Collection[str]
-) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Which battles count where some kinds are dropped, and how many of each kind do not."""
-    masks = {kind: mask & (kind in dropping) for kind, mask in kinds(battles).items()}
+def counted(battles: BattleLog, **treatments: str) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Which battles count where kinds whose treatment is `drop` or `exclude` do not, and how many
+    of each kind do not.
+    """
+    leave = {kind for kind, each in treatments.items() if each in ("drop", "exclude")}
+    masks = {kind: mask & (kind in leave) for kind, mask in kinds(battles).items()}
     dropped = {kind: int(mask.sum()) for kind, mask in masks.items()}
     return ~np.any(list(masks.values()), axis=0), dropped
 
