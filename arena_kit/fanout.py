@@ -6,7 +6,7 @@ many did, and whether one of them was lost on the way change nothing.
 
 import os
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
@@ -56,7 +56,9 @@ def fan_out(
     jobs = min(jobs or os.cpu_count() or 1, len(tasks))
     if by == "here" or jobs <= 1:
         return map(function, tasks)
-    return (_from_threads if by == "threads" else _from_processes)(function, tasks, jobs)
+    if by == "threads":
+        return _from_pool(ThreadPoolExecutor(jobs), function, tasks)
+    return _from_pool(ProcessPoolExecutor(jobs, get_context("spawn")), function, tasks)
 
 
 def shares(n: int) -> list[slice]:
@@ -66,17 +68,10 @@ def shares(n: int) -> list[slice]:
     return [slice(a, b) for a, b in pairwise(edges) if a < b]
 
 
-def _from_threads(
-    function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int
+def _from_pool(
+    pool: Executor, function: Callable[[Task], Result], tasks: Sequence[Task]
 ) -> Iterator[Result]:
-    with ThreadPoolExecutor(jobs) as pool:
-        yield from pool.map(function, tasks)
-
-
-def _from_processes(
-    function: Callable[[Task], Result], tasks: Sequence[Task], jobs: int
-) -> Iterator[Result]:
-    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+    with pool:
         yield from pool.map(function, tasks)
 
 

@@ -24,7 +24,7 @@ from sqlalchemy import insert, update
 
 from arena_kit.battles.battle import Outcome
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.matchup import Matchup
+from arena_kit.matchmaking.lanes import Matchup
 from arena_kit.matchmaking.simulation import World, planted, played
 from arena_kit.policy.constants import Decide, Policy
 from arena_kit.voting import database

@@ -28,8 +28,7 @@ from arena_kit import BattleLog, BradleyTerry, read_battles
 from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
 from arena_kit.battles.readers.format import Columns
-from arena_kit.judging.quality.agreement import agreement, matched, verdicts
-from arena_kit.judging.quality.panel import panel
+from arena_kit.judging.quality.agreement import agreement, matched, panel, verdicts
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.likelihood import Floats
 

@@ -183,7 +183,7 @@ def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespac
         return _streamed(spec, file, how, given.dimension, margin), None
     battles, panel_fields = _read(file, how, given, spec), {}
     if given.votes:
-        from arena_kit.judging.quality.panel import panel
+        from arena_kit.judging.quality.agreement import panel
 
         jury = panel(battles)
         battles = jury.battles

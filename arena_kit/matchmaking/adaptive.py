@@ -198,12 +198,9 @@ class AdaptiveRounds:
         """The calls of the next round; none when no neighbours are open."""
         n = len(table.models)
         place = {model: i for i, model in enumerate(table.models)}
-        targets = []
-        for pair in self.neighbours(table, ratings):
-            if pair.standing == "unresolved":
-                contrast = np.zeros(n)
-                contrast[place[pair.above]], contrast[place[pair.below]] = 1, -1
-                targets.append(contrast)
+        unit, pairs = np.eye(n), self.neighbours(table, ratings)
+        unresolved = [pair for pair in pairs if pair.standing == "unresolved"]
+        targets = [unit[place[pair.above]] - unit[place[pair.below]] for pair in unresolved]
         if not targets:
             return np.zeros_like(table.made)
         size = max(n, round(self.round_share * table.possible.sum()))

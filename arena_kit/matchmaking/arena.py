@@ -5,7 +5,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import accumulate, product, repeat
 from secrets import token_hex
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -15,7 +15,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.matchmaking import lanes
 from arena_kit.matchmaking.decide import Cast, OpenNeighbours
-from arena_kit.matchmaking.matchup import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.lanes import Lane, MatchmakingError, Matchup
 from arena_kit.matchmaking.repeats import Meetings, Sessions, ordered
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
@@ -164,7 +164,8 @@ class Scheduler:
             for proposal in lanes.PROPOSE[lane](table):
                 prompt = self._prompt_for(lane, table, proposal, session)
                 if prompt is not None:
-                    matchup = self._matchup(lane, proposal, prompt, turns[:tried], session)
+                    through = {"lane": lane, "fallen_through": turns[:tried]}
+                    matchup = self._matchup(proposal, prompt, session=session, **through)
                     pair = ordered(proposal.first, proposal.second)
                     self._wait(matchup, pair, prompt, table.band)
                     return matchup
@@ -360,10 +361,8 @@ class Scheduler:
         pair = ordered(i, j)
         both = table.can[i] & table.can[j] & table.among
         allowed = both & table.only
-        for prompt in self._meetings.used_up(pair, int(both.sum()), table.among):
-            allowed[prompt] = False
-        for prompt in self._sessions.seen(session, pair):
-            allowed[prompt] = False
+        used_up = self._meetings.used_up(pair, int(both.sum()), table.among)
+        allowed[[*used_up, *self._sessions.seen(session, pair)]] = False
         options = allowed.nonzero()[0]
         if not len(options):
             return None
@@ -371,14 +370,7 @@ class Scheduler:
             return lanes.explored_prompt(table, proposal, options)
         return lanes.best_prompt(table, proposal, options, self._tally.on_prompts(pair))
 
-    def _matchup(
-        self,
-        lane: Lane,
-        proposal: lanes.Proposal,
-        prompt: int,
-        through: tuple[Lane, ...],
-        session: str | None,
-    ) -> Matchup:
+    def _matchup(self, proposal: lanes.Proposal, prompt: int, **more: Any) -> Matchup:
         """The pair on sides drawn evenly (11).
 
         Its id is a random token that no generator repeats: whoever votes can tell nothing from
@@ -386,17 +378,10 @@ class Scheduler:
         """
         sides = proposal.first, proposal.second
         a, b = sides if self.rng.random() < 0.5 else sides[::-1]
-        names = self._names
         return Matchup(
-            matchup_id=token_hex(16),
-            model_a=names[a],
-            model_b=names[b],
-            prompt=self._prompt_names[prompt],
-            lane=lane,
-            reason=proposal.reason,
-            fallen_through=through,
-            session=session,
-        )
+            matchup_id=token_hex(16), model_a=self._names[a], model_b=self._names[b],
+            prompt=self._prompt_names[prompt], reason=proposal.reason, **more,
+        )  # fmt: skip
 
 
 def _known(numbers: Mapping[str, int], name: str, what: str) -> int:

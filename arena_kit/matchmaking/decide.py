@@ -137,8 +137,7 @@ class OpenNeighbours:
         counted = sorted((each, n) for each, n in self._counts.items() if each.outcome != BOTH_BAD)
         if not counted:
             return None
-        cells, weight = np.array([each for each, _ in counted], np.int32).T, [n for _, n in counted]
-        log = _log(cells, np.array(weight, float))
+        log = _log(np.array([(*each, n) for each, n in counted], np.int64))
         ratings = rated_or_none(BradleyTerry(cluster=self._cluster, looks=LOOKS), log)
         if ratings is None:
             return None
@@ -146,18 +145,15 @@ class OpenNeighbours:
         return _fit_of(ratings, self._policy, ties, ratings.n_battles / self._votes)
 
 
-def _log(cells: NDArray[np.int32], weight: Floats) -> BattleLog:
-    """Votes in cells of models, prompt and outcome, under names that are their numbers."""
-    first, second, prompt, outcome = cells
+def _log(cells: Counts) -> BattleLog:
+    """Votes as rows of models, prompt, outcome and number, under names that are their numbers."""
+    first, second, prompt, outcome, times = cells.T
     names = [None if each < 0 else f"{each:06d}" for each in prompt.tolist()]
     return BattleLog(
         models=tuple(f"{i:06d}" for i in range(1 + int(second.max()))),
-        a=first,
-        b=second,
-        outcome=outcome.astype(np.int8),
-        weight=weight,
-        question_id=Labels.of(names) if any(names) else None,
-    )
+        a=first.astype(np.int32), b=second.astype(np.int32), outcome=outcome.astype(np.int8),
+        weight=times.astype(float), question_id=Labels.of(names) if any(names) else None,
+    )  # fmt: skip
 
 
 def _fit_of(ratings: Ratings, policy: Policy, ties: float, counted: float) -> _Fit:

@@ -1,15 +1,20 @@
-"""The lanes: each proposes pairs to match next, best first (6.1 to 6.4)."""
+"""The lanes: each proposes pairs to match next, best first (6.1 to 6.4), and the matchups that they
+become.
+"""
 
+from bisect import bisect
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
+from arena_kit.battles.battle import Battle, Outcome
+from arena_kit.files import ArenaError
 from arena_kit.matchmaking.decide import OpenNeighbours
-from arena_kit.matchmaking.matchup import Lane
-from arena_kit.policy.constants import Policy, PromptFloors
+from arena_kit.policy.constants import DECIDES, Policy, PromptFloors
 from arena_kit.policy.coverage import Tally
 from arena_kit.policy.exposure import Bools, Counts, Floats
 from arena_kit.rating.base import expected_share
@@ -19,6 +24,59 @@ _FAR = 1e6  # sets those who come first apart from all others
 _ANCHOR = 0.05, 2.0  # weights of a contender far above its exposure target, and far below it
 _AHEAD = 0.5  # tolerances by which one may be above its target and still go first for a floor
 _JOINED = 3.0  # tolerances by which all may be above their targets because others have joined
+
+
+class MatchmakingError(ArenaError, ValueError):
+    """A matchup that cannot be served, or does not wait for a vote; the message says why."""
+
+
+class Lane(StrEnum):
+    """What a matchup is for (6); before the lanes are turned on, all are `BASELINE` (2, 12).
+
+    `DECIDE` is none of the policy as written: docs/arena.md.
+    """
+
+    COVERAGE = "coverage"
+    CONTENDER = "contender"
+    UNCERTAINTY = "uncertainty"
+    EXPLORATION = "exploration"
+    DECIDE = DECIDES
+    BASELINE = "baseline"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Matchup:
+    """Two models to be compared on a prompt, on the sides given, and why.
+
+    `matchup_id` is random, so a voter may see it. `lane` served the matchup; `fallen_through`
+    are the lanes tried before it, which had nothing to serve, the drawn one first.
+    """
+
+    matchup_id: str
+    model_a: str
+    model_b: str
+    prompt: str
+    lane: Lane
+    reason: str
+    fallen_through: tuple[Lane, ...] = ()
+    session: str | None = None
+
+    @property
+    def drawn(self) -> Lane:
+        """The lane that was drawn by weight."""
+        return self.fallen_through[0] if self.fallen_through else self.lane
+
+    def battle(self, outcome: Outcome, **more: Any) -> Battle:
+        """The battle that this matchup becomes with its vote."""
+        return Battle(
+            model_a=self.model_a,
+            model_b=self.model_b,
+            winner=outcome,
+            question_id=self.prompt,
+            lane=str(self.lane),
+            session=self.session,
+            **more,
+        )
 
 
 class Proposal(NamedTuple):
@@ -235,13 +293,9 @@ def propose_contender(table: Table) -> Iterator[Proposal]:
     yield from _below_floor(table)
     band, rule = table.band, table.policy.contenders
     for anchor in table.drawn(np.clip(1 + table.want[band], *_ANCHOR), band):
-        draw = table.rng.random()
-        if draw < rule.nearest:
-            kinds = [_neighbours, _close_contenders, _challengers]
-        elif draw < rule.nearest + rule.other:
-            kinds = [_close_contenders, _neighbours, _challengers]
-        else:
-            kinds = [_challengers, _neighbours, _close_contenders]
+        usual = (_neighbours, _close_contenders, _challengers)
+        first = bisect((rule.nearest, rule.nearest + rule.other), table.rng.random())
+        kinds = [usual[first], *(kind for kind in usual if kind is not usual[first])]
         place = table.order.tolist().index(anchor)
         for kind in kinds:
             relation, rivals = kind(table, place)

@@ -33,10 +33,7 @@ class Meetings:
 
     def add(self, pair: Pair, prompt: int) -> None:
         """Remember a meeting whose vote has come."""
-        done = self._done.get(pair)
-        if done is None:
-            done = self._done[pair] = deque(maxlen=self._rule.meetings - 1)
-        done.append(prompt)
+        self._done.setdefault(pair, deque(maxlen=self._rule.meetings - 1)).append(prompt)
 
     def used_up(
         self, pair: Pair, n_prompts: int, among: NDArray[np.bool_] | None = None
@@ -72,9 +69,7 @@ class Sessions:
         """Remember what a session is shown; the longest silent session is forgotten."""
         if session is None or prompt < 0 or not self._rule.session_gap:
             return
-        seen = self._seen.get(session)
-        if seen is None:
-            seen = self._seen[session] = deque(maxlen=self._rule.session_gap)
+        seen = self._seen.setdefault(session, deque(maxlen=self._rule.session_gap))
         seen.append((pair, prompt))
         self._seen.move_to_end(session)
         if len(self._seen) > self._rule.sessions:

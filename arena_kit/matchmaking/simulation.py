@@ -24,8 +24,7 @@ from pydantic.dataclasses import dataclass as settings
 from arena_kit.battles.battle import OUTCOMES, Battle, Outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.lanes import lane_weights
-from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
+from arena_kit.matchmaking.lanes import MatchmakingError, Matchup, lane_weights
 from arena_kit.policy import rules
 from arena_kit.policy.constants import STRICT, Count, NonNegative, Phase, Policy, Positive, Share
 from arena_kit.policy.exposure import Bools, Counts

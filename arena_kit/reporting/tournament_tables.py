@@ -14,7 +14,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, Prewarm, Spending, dollars
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Prompt, Response
-from arena_kit.judging.quality.measures import served_warning
+from arena_kit.judging.quality.measures import served_by_others, served_sentence
 from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
 from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
 from arena_kit.rating.base import Ratings
@@ -85,7 +85,8 @@ def verdict_counts(judgments: Sequence[Judgment]) -> Table:
     ]
     shown = {row[""] for row in rows}
     absent = [str(k) for _, kinds in groups.values() for k in kinds if str(k) not in shown]
-    notes = [f"None: {', '.join(absent)}." if absent else "", served_warning(judgments)]
+    served = served_sentence(served_by_others(judgments))
+    notes = [f"None: {', '.join(absent)}." if absent else "", served]
     return Table(rows, "verdicts", group="counted", notes=notes, empty="No verdicts.")
 
 

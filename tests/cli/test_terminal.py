@@ -18,7 +18,7 @@ from arena_kit.cli.main import main
 from arena_kit.cli.records import show_board
 from arena_kit.files import visible
 from arena_kit.judging.judges.base import Batch, BusyError, cache_keys
-from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger, Sender
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.policy.rules import Badge, PublicationLabel
 from arena_kit.reporting.policy_tables import to_board
@@ -56,7 +56,7 @@ def workspace(tmp_path: Path, emulator: Emulator) -> Path:
     ledger, judge = Ledger(root / ".arena_kit" / "verdicts.sqlite"), batch_judge(emulator)
     requests = MATERIAL.requests(PAIRS)
     by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
-    intent = ledger.plan(by_key, transport="batches", judge=judge, purpose="judge", run="first")
+    intent = ledger.plan(by_key, Sender(judge, "judge", "first"), "batches")
     ledger.submitted(intent, BATCH)
     return root
 

@@ -15,7 +15,7 @@ from arena_kit.judging.asking.cost import CostError, Spending
 from arena_kit.judging.asking.judge_pairs import OfflineError, ask, judge_pairs
 from arena_kit.judging.judges import anthropic as claude
 from arena_kit.judging.judges.base import PausedError, Price, ServiceError, cache_keys
-from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger, Sender
 from arena_kit.judging.verdicts.records import Status
 from arena_kit.judging.verdicts.rendering import HEADER
 from arena_kit.runs.settings.judges import Batches
@@ -302,8 +302,7 @@ def test_an_unconfirmed_batch_of_another_key_pauses(slow: Bench) -> None:
     """Whether a batch exists can be seen only with the key that made it: nothing is sent."""
     judge, requests = slow.judge(), MATERIAL.requests(PAIRS)
     by_key = dict(zip(cache_keys(judge, requests), requests, strict=True))
-    named = {"transport": "batches", "judge": judge, "purpose": "judge", "run": "first"}
-    intent = slow.ledger.plan(by_key, **named)
+    intent = slow.ledger.plan(by_key, Sender(judge, "judge", "first"), "batches")
     words = rf"unconfirmed batch {intent.intent} .* with another key.*--give-up {intent.intent}"
     with pytest.raises(PausedError, match=words) as caught:
         slow.judged(say=pytest.fail, **OTHER_KEY)

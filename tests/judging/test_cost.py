@@ -16,7 +16,7 @@ from arena_kit.judging.asking.cost import Budget, CostError, Estimator, Forecast
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.anthropic import AnthropicBatches, AnthropicMessages, client_of
 from arena_kit.judging.judges.base import PaidJudge, Price, Result
-from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger, Sender
 from arena_kit.judging.verdicts.records import Answer, Status
 from arena_kit.runs.settings.files import read_prices
 from arena_kit.runs.tournament.plan import Plan
@@ -175,7 +175,7 @@ def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
 def test_spent_and_under_way(budget: Budgets, ledger: Ledger, answered: bool, spent: float) -> None:
     """Requests without a result yet count as much as those to be sent; another run's do not."""
     judge, sent = budget().judge, {str(n): text(1, 1) for n in range(2)}
-    intent = ledger.plan(sent, transport="batches", judge=judge, purpose="judge", run="first")
+    intent = ledger.plan(sent, Sender(judge, "judge", "first"), "batches")
     if answered:
         paid = Result(answer=Answer(request_id="text", status=Status.OK, cost_usd=0.5))
         ledger.record(intent, [(owed, paid) for owed in ledger.awaited(intent).values()], "first")

@@ -18,7 +18,7 @@ from arena_kit.judging.asking.cost import Budget, CostError, Estimator
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.asking.options import Backoff
 from arena_kit.judging.judges.base import PausedError, Price, ServiceError, cache_keys
-from arena_kit.judging.ledger.ledger import Intent, Ledger
+from arena_kit.judging.ledger.ledger import Intent, Ledger, Sender
 from arena_kit.judging.verdicts.records import Slot, Status
 from arena_kit.runs.settings.files import ChatSettings
 from arena_kit.runs.settings.judges import Backend
@@ -267,7 +267,7 @@ def test_a_dead_process_leaves_unknown_calls(bench: Bench) -> None:
     judge, ledger = bench.judge("messages"), bench.ledger
     asked = MATERIAL.requests(PAIRS[:1])
     requests = dict(zip((cache_keys(judge, asked)[0], "another's"), asked, strict=True))
-    intent = ledger.plan({}, transport="live", judge=judge, purpose="judge", run="died")
+    intent = ledger.plan({}, Sender(judge, "judge", "died"), "live")
     ledger.begin(intent, requests)
     assert ledger.outcomes("died") == {"under way": 2}
     prices = [0.5, *(11 * [0.25])]  # dollars, in the order of the twelve requests
@@ -293,7 +293,7 @@ def test_missing_usage_is_booked_by_forecast(bench: Bench, usage: bytes) -> None
     """Each answer of a priced model is booked as unknown, and the cap is held against that."""
     bench.emulator.app.tamper = lambda request, body: body.replace(b'"usage":', usage)
     judge, ledger = bench.judge("chat", concurrency=1), bench.ledger
-    money: Any = {"estimator": Estimator.local(), "expected_tokens": 100, "cap_usd": 1.0}
+    money: Any = {"estimator": Estimator(), "expected_tokens": 100, "cap_usd": 1.0}
     budget = Budget(judge=judge, ledger=ledger, **money)
     requests = MATERIAL.requests(PAIRS)
     forecast = budget.forecast(requests).usd_no_hits

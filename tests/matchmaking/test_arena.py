@@ -8,7 +8,7 @@ import pytest
 from arena_kit import BattleLog, Outcome
 from arena_kit.files import DataError
 from arena_kit.matchmaking.arena import Arena
-from arena_kit.matchmaking.matchup import MatchmakingError, Matchup
+from arena_kit.matchmaking.lanes import MatchmakingError, Matchup
 from arena_kit.policy.constants import Phase, Policy
 
 A, B, TIE, BAD = Outcome

@@ -8,16 +8,16 @@ replaced. See design/never-paid-twice.md.
 """
 
 import time
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from functools import partial
 from itertools import islice
 
 from arena_kit.judging.asking.cost import PREWARM, CostError
-from arena_kit.judging.asking.options import Asking, Requests
+from arena_kit.judging.asking.options import Asking
 from arena_kit.judging.judges import base
 from arena_kit.judging.judges.base import Batch, BatchJudge, PausedError, Result
-from arena_kit.judging.ledger.ledger import Awaited, Intent, Ledger, key_in_name
+from arena_kit.judging.ledger.ledger import Awaited, Intent, Ledger, Requests, key_in_name
 from arena_kit.judging.verdicts.records import Answer, Asked
 
 #: Results made durable together: so many, or what came in so many seconds.
@@ -100,9 +100,8 @@ class Batching(Asking[BatchJudge]):
     def _create(self, shard: Requests, purpose: str) -> None:
         """Make one batch of these requests; busy when the service certainly did not take it."""
         newest = self.options.retry(lambda: next(self.judge.recent(), None))
-        sender, seen = self._sender, newest.batch_id if newest else ""
-        sender["purpose"] = purpose or sender["purpose"]
-        intent = self.ledger.plan(shard, transport="batches", newest_seen=seen, **sender)
+        sender = self._sender._replace(purpose=purpose or self.options.purpose)
+        intent = self.ledger.plan(shard, sender, "batches", newest.batch_id if newest else "")
         entries = {intent.name(key): request for key, request in shard.items()}
         try:
             batch = self.options.retry(lambda: self.judge.submit(entries))
@@ -186,12 +185,9 @@ class Batching(Asking[BatchJudge]):
         differing: set[str] = set()
         pauses: set[str] = set()
 
-        def read() -> None:
-            for group in _groups(self.judge.collect(batch), _GROUP):
-                differing.update(_differing(group, seen))
-                pauses.update(self._keep(intent, group, awaited))
-
-        self._read_all(intent, awaited, read)
+        for group in self._read_all(intent, batch, awaited):
+            differing |= _differing(group, seen)
+            pauses |= self._keep(intent, group, awaited)
         self.ledger.close(intent, "closed")
         if differing:
             self.options.say(
@@ -202,15 +198,15 @@ class Batching(Asking[BatchJudge]):
             raise PausedError("; ".join(sorted(pauses)))
 
     def _read_all(
-        self, intent: Intent, awaited: Mapping[str, Awaited], read: Callable[[], None]
-    ) -> None:
+        self, intent: Intent, batch: Batch, awaited: Mapping[str, Awaited]
+    ) -> Iterator[list[Result]]:
         """Read a stream of results again until nothing is awaited, or nothing more comes."""
         stalls = 0
         waits = self.options.backoff.waits()
         while awaited:
             before = len(awaited)
             try:
-                read()
+                yield from _groups(self.judge.collect(batch), _GROUP)
             except (base.CutError, base.BusyError) as error:
                 self.options.say(f"{intent.words}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
@@ -273,12 +269,8 @@ class Batching(Asking[BatchJudge]):
 
     def _recent(self, intent: Intent) -> list[Batch]:
         """Batches of an intent's size that may have been created since it was planned."""
-
-        def look() -> list[Batch]:
-            newer = _newer(self.judge.recent(), intent)
-            return [batch for batch in newer if batch.n_requests == intent.n_requests]
-
-        return self.options.retry(look)
+        newer = self.options.retry(lambda: list(_newer(self.judge.recent(), intent)))
+        return [batch for batch in newer if batch.n_requests == intent.n_requests]
 
     def _holds(self, batch: Batch, intent: Intent) -> bool:
         """Whether the first result of an ended batch is one of an intent's requests; results of
@@ -323,7 +315,7 @@ class Batching(Asking[BatchJudge]):
                 continue
             held = [left.pop(part) for name in names if (part := name.partition("-")[2]) in left]
             asked = {key: requests[key] for key in held}
-            self.ledger.adopt(intent, batch, asked, **self._sender)
+            self.ledger.adopt(intent, batch, asked, self._sender)
             self.options.say(
                 f"batch {batch.batch_id} holds {len(held)} of these requests, but the ledger did "
                 "not know it (was an older copy restored?); it is collected, nothing is paid again"

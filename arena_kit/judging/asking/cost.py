@@ -32,13 +32,8 @@ class CostError(ArenaError, RuntimeError):
 class Estimator:
     """Tokens of a request from its length; `how` says where the ratio comes from."""
 
-    tokens_per_byte: float
-    how: str
-
-    @classmethod
-    def local(cls) -> Estimator:
-        how = f"local estimate, {_BYTES_PER_TOKEN:g} bytes a token"
-        return cls(tokens_per_byte=1 / _BYTES_PER_TOKEN, how=how)
+    tokens_per_byte: float = 1 / _BYTES_PER_TOKEN
+    how: str = f"local estimate, {_BYTES_PER_TOKEN:g} bytes a token"
 
     @classmethod
     def of(cls, judge: PaidJudge, requests: Sequence[Asked], *, ask: bool = True) -> Estimator:
@@ -50,10 +45,10 @@ class Estimator:
         try:
             counts = [judge.count_tokens(request) for request in sample]
         except ServiceError:
-            return cls.local()
+            return cls()
         tokens = sum(n for n in counts if n is not None)
         if None in counts or not tokens:
-            return cls.local()
+            return cls()
         n_bytes = sum(_size(request.system) + _user_size(request) for request in sample)
         images = sum(_image_tokens(judge, request) for request in sample)
         how = f"count_tokens on {len(sample)} of the requests, scaled by length"
@@ -244,10 +239,9 @@ class Spending:
         return cls(
             answers=len(paid),
             usd=spent,
-            **{
-                f"{name}_tokens": total[f"{name}_tokens"]
-                for name in ("input", "output", "thinking")
-            },
+            input_tokens=total["input_tokens"],
+            output_tokens=total["output_tokens"],
+            thinking_tokens=total["thinking_tokens"],
             written_tokens=total["cache_creation_input_tokens"],
             read_tokens=total["cache_read_input_tokens"],
             usd_saved_by_prompt_cache=uncached - spent,

@@ -154,10 +154,8 @@ def ask(
     with ledger.locked(options.run, options.say if judge.price.free else None):
         close_abandoned(ledger, options, requests)
         if isinstance(judge, BatchJudge):
-            batching = Batching(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
-            return batching.ask(requests)
-        live = Live(judge=judge, ledger=ledger, options=options, on_settled=on_settled)
-        return live.ask(requests)
+            return Batching(judge, ledger, options, on_settled).ask(requests)
+        return Live(judge, ledger, options, on_settled).ask(requests)
 
 
 def _verdicts(

@@ -12,10 +12,11 @@ from collections import deque
 from collections.abc import Collection, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import partial
 
-from arena_kit.judging.asking.options import Asking, AskOptions, Requests
+from arena_kit.judging.asking.options import Asking, AskOptions
 from arena_kit.judging.judges import base
-from arena_kit.judging.ledger.ledger import Awaited, Intent, Ledger
+from arena_kit.judging.ledger.ledger import Awaited, Intent, Ledger, Requests
 from arena_kit.judging.verdicts.records import Answer, Asked, Status
 
 #: The budget is asked again after a tenth more answers, or after this many.
@@ -43,13 +44,8 @@ class _Outage:
     until: float = 0.0
     tell_after: float = 0.0
 
-    def add(self, result: base.Result) -> None:
-        self.failures += 1
-        self.detail = result.answer.detail
-        self.until = max(self.until, time.monotonic() + (result.busy or 0.0))
 
-
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Live(Asking[base.LiveJudge]):
     """Asks a live judge.
 
@@ -109,8 +105,8 @@ class Live(Asking[base.LiveJudge]):
 
     def _round(self, requests: Requests) -> None:
         """Ask each request once, `concurrency` at a time."""
-        intent = self.ledger.plan({}, transport="live", **self._sender)
-        calls = _Calls(requests)
+        intent = self.ledger.plan({}, self._sender, "live")
+        calls = _Calls(deque(requests.items()))
         pauses: set[str] = set()
         try:
             with ThreadPoolExecutor(self.judge.concurrency) as pool:
@@ -164,10 +160,12 @@ class Live(Asking[base.LiveJudge]):
 
     def _call(self, request: Asked, owed: Awaited, calls: _Calls) -> None:
         try:
-            calls.came(owed, self._answer(request))
+            calls.arrived[owed] = self._answer(request)
         except BaseException as error:
-            calls.broke(error)
+            calls.error = error
             raise
+        finally:
+            calls.news.release()
 
     def _answer(self, request: Asked) -> base.Result:
         """One answer, or how the call failed."""
@@ -197,19 +195,22 @@ class Live(Asking[base.LiveJudge]):
                 pauses.add(result.pause)
             self._no_answers = self._no_answers + 1 if result.no_answer else 0
             self._watch(result)
-            calls.kept(owed)
+            calls.under_way.discard(owed)
+            del calls.arrived[owed]
             if result.busy is None:
                 self.on_settled(1)
         return pauses
 
     def _watch(self, result: base.Result) -> None:
         """Count busy replies in a row; any other reply ends an outage."""
-        if result.busy is not None:
-            self._outage.add(result)
+        outage = self._outage
+        if result.busy is None:
+            if outage.tell_after and result.billed:
+                self.options.say("the service responds again")
+            self._outage = self._no_outage()
             return
-        if self._outage.tell_after and result.billed:
-            self.options.say("the service responds again")
-        self._outage = self._no_outage()
+        outage.failures, outage.detail = outage.failures + 1, result.answer.detail
+        outage.until = max(outage.until, time.monotonic() + result.busy)
 
     def _refuse_hopeless(self) -> None:
         """Raise when asking on makes no sense."""
@@ -237,36 +238,24 @@ def close_abandoned(ledger: Ledger, options: AskOptions, requests: Requests) -> 
         ledger.close(intent, "closed")
 
 
+@dataclass(slots=True)
 class _Calls:
-    """Calls to make and calls under way in threads. A result stays here until it is kept, so none
-    is lost.
+    """Calls to make and calls under way in threads, which release `news` at their end. A result
+    stays here until it is kept, so none is lost.
     """
 
-    def __init__(self, requests: Requests) -> None:
-        self.todo = deque(requests.items())
-        self.under_way: set[Awaited] = set()
-        self.arrived: dict[Awaited, base.Result] = {}
-        self.checked = 0
-        self._news = threading.Semaphore(0)
-        self._error: BaseException | None = None
-
-    def came(self, owed: Awaited, result: base.Result) -> None:
-        self.arrived[owed] = result
-        self._news.release()
-
-    def broke(self, error: BaseException) -> None:
-        self._error = error
-        self._news.release()
+    todo: deque[tuple[str, Asked]]
+    under_way: set[Awaited] = field(default_factory=set)
+    arrived: dict[Awaited, base.Result] = field(default_factory=dict)
+    checked: int = 0
+    news: threading.Semaphore = field(default_factory=partial(threading.Semaphore, 0))
+    error: BaseException | None = None
 
     def wait(self) -> None:
         """Until something comes in; an error of a thread is raised here."""
-        self._news.acquire()
-        if self._error is not None:
-            raise self._error
-
-    def kept(self, owed: Awaited) -> None:
-        self.under_way.discard(owed)
-        self.arrived.pop(owed, None)
+        self.news.acquire()
+        if self.error is not None:
+            raise self.error
 
 
 def _failure(

@@ -1,37 +1,23 @@
 """With which options a paid judge is asked: for which run, how patiently, within what budget."""
 
 import time
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Generic, TypedDict, TypeVar
+from typing import Generic, TypeVar
 
 from arena_kit.judging.asking.cost import Budget
 from arena_kit.judging.judges.base import BusyError, PaidJudge, Result
-from arena_kit.judging.ledger.ledger import Ledger
+from arena_kit.judging.ledger.ledger import Ledger, Requests, Sender
 from arena_kit.judging.verdicts.records import Answer, Asked
 
 T = TypeVar("T")
 J = TypeVar("J", bound=PaidJudge)
-Requests = Mapping[str, Asked]
-
-
-class Sender(TypedDict):
-    """Who is paid, for what, and by which run."""
-
-    judge: PaidJudge
-    purpose: str
-    run: str
-
 
 #: Called with how many requests have just been settled.
 OnSettled = Callable[[int], None]
 
 #: Seconds for which a service that is busy is waited for before anything was sent.
 _CHECK_PATIENCE = 90.0
-
-
-def _silent(_text: str) -> None:
-    pass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -54,25 +40,6 @@ class Backoff:
         while True:
             yield wait
             wait = min(1.7 * wait, self.longest_wait)
-
-    def retry(
-        self,
-        call: Callable[[], T],
-        say: Callable[[str], None] = _silent,
-    ) -> T:
-        """Call again while the service is busy, after the pause it wishes for, until patience
-        ends.
-        """
-        started = time.monotonic()
-        for wait in self.waits():
-            try:
-                return call()
-            except BusyError as error:
-                if time.monotonic() - started > self.patience:
-                    raise
-                say(f"{error}; {self.waiting(started)}")
-                time.sleep(max(wait, min(error.wait or 0, self.patience)))
-        raise AssertionError  # the waits have no end
 
     def waiting(self, started: float) -> str:
         """Since when and until when something is waited for, by the clock on the wall."""
@@ -109,7 +76,7 @@ class AskOptions:
     max_tries: int = 3
     budget: Budget | None = None
     answered: bool = False
-    say: Callable[[str], None] = _silent
+    say: Callable[[str], None] = lambda _: None
     backoff: Backoff = Backoff()
 
     @property
@@ -123,7 +90,7 @@ class AskOptions:
             self.budget.allow(requests, self.run)
 
     def with_unknown_costs(
-        self, results: dict[str, Result], requests: Mapping[str, Asked]
+        self, results: dict[str, Result], requests: Requests
     ) -> dict[str, Result]:
         """Results by cache key; those that do not say what they cost with its forecast.
 
@@ -143,15 +110,26 @@ class AskOptions:
     def check(self, judge: PaidJudge, requests: Sequence[Asked]) -> None:
         """Have a judge look over what it is about to be sent; its warnings are said."""
         brief = replace(self.backoff, patience=min(self.backoff.patience, _CHECK_PATIENCE))
-        for warning in brief.retry(lambda: judge.check(requests), self.say):
+        for warning in replace(self, backoff=brief).retry(lambda: judge.check(requests)):
             self.say(warning)
 
     def retry(self, call: Callable[[], T]) -> T:
-        """Call again while the service is busy, saying so."""
-        return self.backoff.retry(call, self.say)
+        """Call again while the service is busy, saying so, after the pause it wishes for, until
+        patience ends.
+        """
+        started, backoff = time.monotonic(), self.backoff
+        for wait in backoff.waits():
+            try:
+                return call()
+            except BusyError as error:
+                if time.monotonic() - started > backoff.patience:
+                    raise
+                self.say(f"{error}; {backoff.waiting(started)}")
+                time.sleep(max(wait, min(error.wait or 0, backoff.patience)))
+        raise AssertionError  # the waits have no end
 
 
-@dataclass(slots=True, kw_only=True)
+@dataclass(slots=True)
 class Asking(Generic[J]):
     """A paid judge that is asked through a ledger; requests are named by their cache keys."""
 
@@ -179,8 +157,7 @@ class Asking(Generic[J]):
 
     @property
     def _sender(self) -> Sender:
-        """Who pays whom for what, as the ledger wants to know it."""
-        return {"judge": self.judge, "purpose": self.options.purpose, "run": self.options.run}
+        return Sender(self.judge, self.options.purpose, self.options.run)
 
     def _sort(self, key: str, result: Result) -> None:
         """An answer that is final, or a failure that may be asked again."""

@@ -21,7 +21,6 @@ from urllib.parse import urlsplit
 
 import anthropic
 import httpx2
-from anthropic.pagination import SyncPage
 from anthropic.types.messages import MessageBatch
 from pydantic_core import to_json
 
@@ -236,21 +235,16 @@ class AnthropicBatches(Claude):
             return _batch(self._once.messages.batches.retrieve(batch_id, timeout=60))
 
     def recent(self) -> Iterator[Batch]:
-        try:
+        try:  # what is no page must not pass for an empty one
             with self._translated("listing batches"):
-                for page in self._pages():
+                for page in self._once.messages.batches.list(limit=100, timeout=60).iter_pages():
                     if not isinstance(getattr(page, "data", None), list):
                         raise NoAnswerError("listing batches", str(page))
                     yield from map(_batch, page.data)
         except base.UnknownBatchError as error:  # a list is never unknown for long
             raise base.BusyError(str(error)) from None
-
-    def _pages(self) -> Iterator[SyncPage[MessageBatch]]:
-        """The account's list, page by page; one that is no page must not pass for an empty one."""
-        try:
-            yield from self._once.messages.batches.list(limit=100, timeout=60).iter_pages()
         except AttributeError as error:  # the SDK got something else than an object
-            raise NoAnswerError("listing batches", str(error)) from None
+            raise base.BusyError(str(NoAnswerError("listing batches", str(error)))) from None
 
     def cancel(self, batch_id: str) -> Batch:
         with self._translated(f"cancelling batch {batch_id}"):

@@ -28,6 +28,17 @@ from arena_kit.judging.verdicts.records import Answer, Asked, Status
 _KEY_IN_NAME = 40
 
 Transport = Literal["batches", "live"]
+#: Requests by their cache keys.
+Requests = Mapping[str, Asked]
+
+
+class Sender(NamedTuple):
+    """Who is paid, for what, and by which run."""
+
+    judge: PaidJudge
+    purpose: str
+    run: str
+
 
 #: All that a checksum covers, in the order of `answer_row`; the last eight make an answer.
 KEPT_COLUMNS = (
@@ -205,8 +216,7 @@ class Ledger:
             con.executemany("DELETE FROM answers WHERE key = ?", ((key,) for key in keys))
 
     def __len__(self) -> int:
-        (n,) = self._row("SELECT count(*) FROM answers", absent=(0,))
-        return int(n)
+        return int(self._number("SELECT count(*) FROM answers"))
 
     @contextmanager
     def locked(self, run: str, say: Callable[[str], None] | None = None) -> Iterator[None]:
@@ -239,34 +249,26 @@ class Ledger:
             lock.release()
 
     def _holder(self) -> str:
-        row = self._row("SELECT pid, host, since FROM holder", absent=())
-        who = "process {} on {}, since {}".format(*row) if row else "another process"
+        rows = self._rows("SELECT pid, host, since FROM holder")
+        who = "process {} on {}, since {}".format(*rows[0]) if rows else "another process"
         return (
             f"{self.path}: another run is using this ledger ({who}); start again when it "
             "has finished; its answers are then free"
         )
 
     def plan(
-        self,
-        requests: Mapping[str, Asked],
-        *,
-        transport: Transport,
-        judge: PaidJudge,
-        purpose: str,
-        run: str,
-        newest_seen: str = "",
+        self, requests: Requests, sender: Sender, transport: Transport, newest_seen: str = ""
     ) -> Intent:
-        """Write down, durably, that these requests (by key) are about to be sent, and which batch
-        was the service's newest before.
+        """Write down, durably, that these requests are about to be sent, and which batch was the
+        service's newest before.
         """
         intent = secrets.token_hex(6)
-        sent = (intent, transport, "planned", purpose, run, len(requests), newest_seen)
         with opened(self.path) as con, transaction(con):
-            _add_intent(con, judge, sent)
+            _add_intent(con, sender, intent, transport, "planned", len(requests), newest_seen)
             _add_attempts(con, intent, requests)
             return next(_read_intents(con, "intent = ?", intent))
 
-    def begin(self, intent: Intent, requests: Mapping[str, Asked]) -> list[Awaited]:
+    def begin(self, intent: Intent, requests: Requests) -> list[Awaited]:
         """Write down that these calls of a live intent are about to be made."""
         with opened(self.path) as con, transaction(con):
             _add_attempts(con, intent.intent, requests)
@@ -278,33 +280,40 @@ class Ledger:
             _add_batch(con, intent.intent, batch, "INSERT OR REPLACE")
             con.execute("UPDATE intents SET state = 'submitted' WHERE intent = ?", [intent.intent])
 
-    def adopt(
-        self,
-        intent: str,
-        batch: Batch,
-        requests: Mapping[str, Asked],
-        *,
-        judge: PaidJudge,
-        purpose: str,
-        run: str,
-    ) -> None:
-        """Write down a batch that exists at the service, with those of its requests (by key) that
-        are wanted, under the intent that its custom ids name.
+    def adopt(self, intent: str, batch: Batch, requests: Requests, sender: Sender) -> None:
+        """Write down a batch that exists at the service, with those of its requests that are
+        wanted, under the intent that its custom ids name.
         """
         with opened(self.path) as con, transaction(con):
-            sent = (intent, "batches", "submitted", purpose, run, batch.n_requests, "")
-            _add_intent(con, judge, sent)
+            _add_intent(con, sender, intent, "batches", "submitted", batch.n_requests, "")
             _add_attempts(con, intent, requests)
             _add_batch(con, intent, batch)
 
     def record(
         self, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str = ""
     ) -> None:
-        """Keep result lines with what they cost the run that got them; final ones become
-        answers.
+        """Keep result lines, how their attempts ended and what they cost the run that got them;
+        final ones become answers.
         """
+        ordered = sorted(results, key=lambda row: row[0].request)  # neighbours share database pages
+        run, name, lines = run or intent.run, intent.intent, []
         with opened(self.path) as con, transaction(con):
-            _record_results(con, intent, results, run or intent.run)
+            for owed, result in ordered:
+                answer = result.answer
+                ended = con.execute(
+                    "UPDATE attempts SET outcome = ?, cost_usd = ?, usd_unknown = ?, detail = ?, "
+                    "run = ? WHERE intent = ? AND request = ? AND outcome IS NULL",
+                    (_OUTCOMES[answer.status], answer.cost_usd, result.usd_unknown, answer.detail,
+                     run, name, owed.request),
+                )  # fmt: skip
+                if ended.rowcount:  # the first result of this attempt
+                    lines.append((name, owed.request, result.line))
+            con.executemany(
+                "INSERT INTO result_lines (intent, request, line) VALUES (?, ?, ?)", lines
+            )
+            final = ((owed, result.answer) for owed, result in ordered if result.billed)
+            rows = (answer_row(o.key, intent.model, a, run, o.request_id) for o, a in final)
+            _add_answers(con, rows)
 
     def canceled(self, intent: Intent) -> None:
         """Write down that the user asked for a batch to be stopped."""
@@ -380,8 +389,7 @@ class Ledger:
             "SELECT count(*) FROM intents JOIN attempts USING (intent) "
             "WHERE intents.run = ? AND outcome IS NULL"
         )
-        (n,) = self._row(query, run, absent=(0,))
-        return int(n)
+        return int(self._number(query, run))
 
     def outcomes(self, run: str) -> dict[str, int]:
         """How many attempts of a run ended in each way; `unknown` ones may have been billed."""
@@ -403,9 +411,7 @@ class Ledger:
         return self._sum("usd_unknown", run)
 
     def _sum(self, column: str, run: str) -> float:
-        query = f"SELECT coalesce(sum({column}), 0) FROM attempts WHERE run = ?"
-        (usd,) = self._row(query, run, absent=(0,))
-        return float(usd)
+        return self._number(f"SELECT coalesce(sum({column}), 0) FROM attempts WHERE run = ?", run)
 
     def output_tokens(self, judge: PaidJudge, purpose: str) -> tuple[int, float]:
         """How many answers a judge has given for a purpose with the same settings, and their
@@ -418,7 +424,7 @@ class Ledger:
             "AND settings = ? AND outcome = status"
         )
         values = (judge.model, judge.service.origin, purpose, settings_digest(judge))
-        n, mean = self._row(query, *values, absent=(0, 0))
+        ((n, mean),) = self._rows(query, *values) or [(0, 0)]
         return int(n), float(mean)
 
     def addresses(self, model: str) -> list[str]:
@@ -494,9 +500,10 @@ class Ledger:
         with opened(self.path) as con:
             return con.execute(query, values).fetchall()
 
-    def _row(self, query: str, *values: str, absent: tuple[Any, ...]) -> tuple[Any, ...]:
-        """The first row of a query, `absent` where there is none."""
-        return next(iter(self._rows(query, *values)), absent)
+    def _number(self, query: str, *values: str) -> float:
+        """The number that a query gives, 0 where there is no file."""
+        ((number,),) = self._rows(query, *values) or [(0,)]
+        return float(number)
 
     def _look_up(self, keys: Iterable[str]) -> Iterator[tuple[Any, ...]]:
         """The kept columns under these keys, verified; a key is absent only from a sound table."""
@@ -536,13 +543,15 @@ class Ledger:
             )
 
 
-def _add_intent(con: sqlite3.Connection, judge: PaidJudge, sent: tuple[object, ...]) -> None:
+def _add_intent(con: sqlite3.Connection, sender: Sender, *sent: object) -> None:
     """A row for requests that go to a judge together."""
+    judge, purpose, run = sender
     con.execute(
-        "INSERT INTO intents (origin, account, model, settings, intent, transport, state, purpose, "
-        "run, n_requests, newest_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
-        (judge.service.origin, judge.service.account, judge.model, settings_digest(judge), *sent),
-    )
+        "INSERT INTO intents (origin, account, model, settings, purpose, run, intent, transport, "
+        "state, n_requests, newest_seen) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)",
+        (judge.service.origin, judge.service.account, judge.model, settings_digest(judge), purpose,
+         run, *sent),
+    )  # fmt: skip
 
 
 def _add_batch(con: sqlite3.Connection, intent: str, batch: Batch, verb: str = "INSERT") -> None:
@@ -553,7 +562,7 @@ def _add_batch(con: sqlite3.Connection, intent: str, batch: Batch, verb: str = "
     )
 
 
-def _add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, Asked]) -> None:
+def _add_attempts(con: sqlite3.Connection, intent: str, requests: Requests) -> None:
     """Rows for requests that are about to be sent, in the order of their keys: neighbours in one
     table are then neighbours in the others and in their indexes.
     """
@@ -567,29 +576,6 @@ def _add_attempts(con: sqlite3.Connection, intent: str, requests: Mapping[str, A
         "FROM json_each(?) JOIN requests ON requests.key = value",
         [intent, to_json(keys).decode()],
     )
-
-
-def _record_results(
-    con: sqlite3.Connection, intent: Intent, results: Iterable[tuple[Awaited, Result]], run: str
-) -> None:
-    """Rows for results: the line, how the attempt ended, and the answer where it is final."""
-    ordered = sorted(results, key=lambda row: row[0].request)  # neighbours share database pages
-    cursor = con.cursor()
-    lines = []
-    for owed, result in ordered:
-        answer = result.answer
-        cursor.execute(
-            "UPDATE attempts SET outcome = ?, cost_usd = ?, usd_unknown = ?, detail = ?, run = ? "
-            "WHERE intent = ? AND request = ? AND outcome IS NULL",
-            (_OUTCOMES[answer.status], answer.cost_usd, result.usd_unknown, answer.detail, run,
-             intent.intent, owed.request),
-        )  # fmt: skip
-        if cursor.rowcount:  # the first result of this attempt
-            lines.append((intent.intent, owed.request, result.line))
-    con.executemany("INSERT INTO result_lines (intent, request, line) VALUES (?, ?, ?)", lines)
-    final = ((owed, result.answer) for owed, result in ordered if result.billed)
-    rows = (answer_row(o.key, intent.model, answer, run, o.request_id) for o, answer in final)
-    _add_answers(con, rows)
 
 
 def _add_answers(con: sqlite3.Connection, rows: Iterable[tuple[object, ...]]) -> None:

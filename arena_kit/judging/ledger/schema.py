@@ -62,20 +62,24 @@ def _read_only(path: Path) -> str:
 
 
 def _prepare(con: sqlite3.Connection, path: Path, *, writable: bool) -> None:
-    """Set a new connection up, and make the tables of a new file."""
+    """Set a new connection up, and make the tables of a new file; another schema is refused."""
     # what damage has made undecodable is for the checksum to find
     con.text_factory = lambda text: text.decode("utf-8", "surrogateescape")
-    if not writable:
-        _refuse_other_schema(con, path)
-        return
     try:
-        _write_ahead(con)
-        con.execute("PRAGMA synchronous = FULL")
-        con.execute("PRAGMA wal_autocheckpoint = 1")  # a copy of the file alone has every answer
-        con.execute("PRAGMA cache_size = -64000")
-        _create_tables(con, path)
+        if writable:
+            _write_ahead(con)
+            con.execute("PRAGMA synchronous = FULL")
+            # a copy of the file alone has every answer
+            con.execute("PRAGMA wal_autocheckpoint = 1")
+            con.execute("PRAGMA cache_size = -64000")
+            _create_tables(con)
+        version = _version(con)
     except UnicodeDecodeError as error:  # SQLite's message quotes what it cannot read
         raise sqlite3.DatabaseError("malformed database schema") from error
+    if version != SCHEMA_VERSION:
+        raise DataError(
+            f"{path}: a ledger of schema {version}, and this arena_kit knows {SCHEMA_VERSION} only"
+        )
 
 
 @contextmanager
@@ -113,23 +117,14 @@ def _write_ahead(con: sqlite3.Connection) -> None:
             return
 
 
-def _create_tables(con: sqlite3.Connection, path: Path) -> None:
-    """Make the tables of a new file; a file of another schema is refused."""
+def _create_tables(con: sqlite3.Connection) -> None:
+    """Make the tables of a new file."""
     if _version(con) == 0:
         with transaction(con):
             if _version(con) == 0:  # no other process has done it meanwhile
                 for statement in _TABLES.read_text("utf-8").split(";\n\n"):
                     con.execute(statement)
                 con.execute(f"PRAGMA user_version = {SCHEMA_VERSION}")
-    _refuse_other_schema(con, path)
-
-
-def _refuse_other_schema(con: sqlite3.Connection, path: Path) -> None:
-    version = _version(con)
-    if version != SCHEMA_VERSION:
-        raise DataError(
-            f"{path}: a ledger of schema {version}, and this arena_kit knows {SCHEMA_VERSION} only"
-        )
 
 
 def integrity_errors(con: sqlite3.Connection, table: str = "") -> list[str]:

@@ -98,8 +98,7 @@ def read_answers(table: Table, given: Roles = Roles()) -> AnswerTable:  # noqa: 
     roles, unused = _recognised(table, given)
     problems: list[str] = []
     prompts, kept = _prompts(table, roles, problems)
-    answers = (_long if roles.model else _wide)(table, roles, kept, problems)
-    responses = tuple(answers)
+    responses = tuple(_responses(table, roles, kept, problems))
     if len({each.entrant_id for each in responses}) < 2:
         raise DataError(
             f"{table.where}: a comparison needs the answers of two models; name their columns with "
@@ -221,43 +220,31 @@ def _prompt(table: Table, roles: Roles, row: Sequence[str], prompt_id: str) -> P
     )
 
 
-def _wide(
+def _responses(
     table: Table, roles: Roles, ids: dict[int, str], problems: list[str]
 ) -> Iterator[Response]:
-    missing = []
-    for name in roles.entrants:
-        at = table.columns.index(name)
-        for n, prompt_id in ids.items():
-            if text := table.rows[n][at]:
-                yield _response(table, name, prompt_id, text)
-            else:
-                missing.append((n, at))
-    problems += _listed(table, missing, "missing answer(s)")
-
-
-def _long(
-    table: Table, roles: Roles, ids: dict[int, str], problems: list[str]
-) -> Iterator[Response]:
-    model, at = table.columns.index(roles.model), table.columns.index(roles.response)
+    """The responses in the cells of a table, wide or long."""
+    column = table.columns.index
+    if roles.model:
+        model, response = column(roles.model), column(roles.response)
+        cells = [(n, response, table.rows[n][model]) for n in ids]
+    else:
+        cells = [(n, column(name), name) for name in roles.entrants for n in ids]
     seen, missing, repeated = set(), [], []
-    for n, prompt_id in ids.items():
-        name, text = table.rows[n][model], table.rows[n][at]
+    for n, at, name in cells:
+        text, own = table.rows[n][at], (name, ids[n])
         if not name or not text:
-            missing.append((n, at if name else model))
-        elif (name, prompt_id) in seen:
+            missing.append((n, at if name else column(roles.model)))
+        elif own in seen:
             repeated.append((n, at))
         else:
-            seen.add((name, prompt_id))
-            yield _response(table, name, prompt_id, text)
+            seen.add(own)
+            try:
+                yield Response(entrant_id=name, prompt_id=ids[n], response_text=text)
+            except DataError as error:
+                raise DataError(f"{table.where}: {error}") from None
     problems += _listed(table, missing, "missing answer(s)")
     problems += _listed(table, repeated, "second answer(s) of a model to one question, left out")
-
-
-def _response(table: Table, name: str, prompt_id: str, text: str) -> Response:
-    try:
-        return Response(entrant_id=name, prompt_id=prompt_id, response_text=text)
-    except DataError as error:
-        raise DataError(f"{table.where}: {error}") from None
 
 
 def _listed(table: Table, cells: Sequence[tuple[int, int]], what: str) -> list[str]:

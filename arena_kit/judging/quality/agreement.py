@@ -1,28 +1,30 @@
-"""How far two voters agree on the same battles: shares, Cohen's kappa, Krippendorff's alpha, and
-what that says of a judge beside people.
+"""How far voters agree on the same battles: shares, Cohen's kappa, Krippendorff's alpha, what that
+says of a judge beside people, and a panel of judges that votes on every pair.
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 from math import nan
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena_kit.battles.battle import A_WINS, B_WINS, OUTCOMES
-from arena_kit.battles.log import BattleLog
+from arena_kit.battles.battle import A_WINS, B_WINS, OUTCOMES, TIE, Source
+from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.files import DataError
 from arena_kit.judging.quality import estimates
 from arena_kit.judging.quality.estimates import Estimate, Floats, Measure, share_of
 from arena_kit.rating.base import RatingError, Ratings, known
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 
-Rows = NDArray[np.intp]
+Rows = NDArray[np.integer[Any]]
 Ties = Literal["counted", "left out"]
 #: What a verdict may say, in the order of the tables: the first side, neither, the second.
 LABELS = ("model_a", "tie", "model_b")
 
+#: The judge of a panel's battles.
+PANEL = "panel/majority"
 #: Models below which no rank correlation is told.
 _MIN_RANKED = 3
 
@@ -73,15 +75,19 @@ def verdicts(log: BattleLog) -> NDArray[np.int8]:
 
 
 def matched(first: BattleLog, second: BattleLog) -> tuple[Rows, Rows]:
-    """Rows of both logs that are about the same two models on the same question and dimension,
-    every combination of them; sides must be in order (`BattleLog.sides_in_order`).
+    """Rows of both logs that are about the same battle: row by row for two columns of one file,
+    else every combination on the same two models, question and dimension; none without questions.
+    Sides must be in order (`BattleLog.sides_in_order`).
     """
+    ours, theirs = _keys(first), _keys(second)
+    if ours == theirs:
+        return np.arange(len(ours)), np.arange(len(ours))
     if first.question_id is None or second.question_id is None:
-        raise DataError("agreement needs battles with question_id in both files")
+        theirs = []
     by_key: dict[tuple[object, ...], list[int]] = {}
-    for row, key in enumerate(_keys(second)):
+    for row, key in enumerate(theirs):
         by_key.setdefault(key, []).append(row)
-    pairs = [(i, j) for i, key in enumerate(_keys(first)) for j in by_key.get(key, ())]
+    pairs = [(i, j) for i, key in enumerate(ours) for j in by_key.get(key, ())]
     rows = np.array(pairs, np.intp).reshape(-1, 2)
     return rows[:, 0], rows[:, 1]
 
@@ -105,7 +111,7 @@ def between(judges: Mapping[str, BattleLog]) -> Estimate:
     logs = [log.sides_in_order() for log in judges.values()]
     table = np.full((len(logs), len(logs[0])), np.nan)
     for row, log in enumerate(logs):
-        ours, theirs = _same_battles(logs[0], log)
+        ours, theirs = matched(logs[0], log)
         table[row, ours] = verdicts(log)[theirs]
     questions = logs[0].question_id
     return alpha(table, None if questions is None else questions.codes)
@@ -136,24 +142,19 @@ def people(
         return []
     one, two = verdicts(judge)[ours], verdicts(voters)[theirs]
     questions = ours if judge.question_id is None else judge.question_id.codes[ours]
-    by_call = _by_call(one, two, questions, judge.flags()[ours])
-    decided = agreement(one, two, questions, ties="left out")
-    whole = agreement(one, two, questions, ties="counted")
-    rows = [
-        by_call.named("agreement_by_call", rule="people"),
-        decided.rate.named("agreement"),
-        decided.kappa.named("kappa"),
-        whole.rate.named("agreement_with_ties"),
-        whole.kappa.named("kappa_with_ties"),
-    ]
-    stratum = stratum_of(judge, strata or {})[ours]
-    for name in sorted({str(each) for each in stratum if each}):
-        at = stratum == name
-        calls = _by_call(one[at], two[at], questions[at], judge.flags()[ours][at])
-        rows.append(calls.named("agreement_by_call", stratum=name))
-        part = agreement(one[at], two[at], questions[at], ties="left out")
-        rows.append(part.rate.named("agreement", stratum=name))
-        rows.append(part.kappa.named("kappa", stratum=name))
+    whole, flipped = agreement(one, two, questions, ties="counted"), judge.flags()[ours]
+    with_ties = whole.rate.named("agreement_with_ties"), whole.kappa.named("kappa_with_ties")
+    stratum, rows = stratum_of(judge, strata or {})[ours], []
+    for name in ("", *sorted({str(each) for each in stratum if each})):
+        at = (stratum == name) | (not name)
+        calls = _by_call(one[at], two[at], questions[at], flipped[at])
+        decided = agreement(one[at], two[at], questions[at], ties="left out")
+        rows += [
+            calls.named("agreement_by_call", stratum=name, rule="" if name else "people"),
+            decided.rate.named("agreement", stratum=name),
+            decided.kappa.named("kappa", stratum=name),
+            *(() if name else with_ties),
+        ]
     return rows + _ranks(judge.select(np.unique(ours)), voters.select(np.unique(theirs)))
 
 
@@ -175,7 +176,7 @@ def _paired(judged: BattleLog, labels: BattleLog) -> tuple[BattleLog, BattleLog,
     judge, voters = judged.sides_in_order(), labels.sides_in_order()
     if voters.dimension is None or judge.dimension is None:
         judge, voters = replace(judge, dimension=None), replace(voters, dimension=None)
-    return judge, voters, *_same_battles(judge, voters)
+    return judge, voters, *matched(judge, voters)
 
 
 def _by_call(
@@ -226,28 +227,6 @@ def _ranks(judged: BattleLog, labels: BattleLog) -> list[Measure]:
 
 def _rated_by_both(first: Ratings | None, second: Ratings | None) -> Sequence[str]:
     return [] if first is None or second is None else sorted({*first.models} & {*second.models})
-
-
-def _same_battles(first: BattleLog, second: BattleLog) -> tuple[Rows, Rows]:
-    """Rows of both that are about the same battle: row by row for two columns of one file, else
-    by models, question and dimension.
-    """
-    if len(first) == len(second) and _equal(first, second):
-        return np.arange(len(first)), np.arange(len(first))
-    if first.question_id is None or second.question_id is None:
-        return np.empty(0, np.intp), np.empty(0, np.intp)
-    return matched(first, second)
-
-
-def _equal(first: BattleLog, second: BattleLog) -> bool:
-    same = first.models == second.models
-    same = same and np.array_equal(first.a, second.a) and np.array_equal(first.b, second.b)
-    for name in ("question_id", "dimension"):
-        one, two = getattr(first, name), getattr(second, name)
-        if same and (one is None) != (two is None):
-            return False
-        same = same and (one is None or np.array_equal(one.values(), two.values()))
-    return same
 
 
 def stratum_of(log: BattleLog, strata: Mapping[str, str]) -> NDArray[np.object_]:
@@ -302,3 +281,131 @@ def _alphas(tables: Floats) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         alphas: Floats = 1 - differing * (n - 1) / by_chance
     return np.where(by_chance > 0, alphas, nan)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Member:
+    """One judge of a panel: how many pairs it has a verdict on, and how often it agrees with what
+    the others say without it, where both name a winner.
+    """
+
+    judge: str
+    n: int
+    agrees: Estimate
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Panel:
+    """What a panel says: a battle per pair, and who of its members disagrees.
+
+    Where no verdict has more votes than every other, the pair is `split` and its battle
+    inconsistent. `alpha` is Krippendorff's.
+    """
+
+    battles: BattleLog = field(repr=False)
+    members: tuple[Member, ...]
+    unanimous: int
+    split: int
+    alpha: float | None
+
+    def as_dict(self) -> dict[str, Any]:
+        """Plain values, for JSON."""
+        return {
+            "members": [asdict(member) for member in self.members],
+            "pairs": len(self.battles),
+            "unanimous": self.unanimous,
+            "split": self.split,
+            "alpha": self.alpha,
+        }
+
+    @property
+    def sentences(self) -> list[str]:
+        """The same in words."""
+        coefficient = "" if self.alpha is None else f"; Krippendorff's α {self.alpha:.2f}"
+        members = sorted(self.members, key=lambda each: each.agrees.value or 0.0)
+        first = (
+            f"Panel of {len(members)} judges (majority): {self.unanimous} of {len(self.battles)} "
+            f"pairs unanimous, {self.split} split and left without a winner{coefficient}."
+        )
+        told = "agrees with the others on {} of pairs with a winner."
+        return [first, *(f"{each.judge}: {told.format(each.agrees)}" for each in members)]
+
+
+def panel(battles: BattleLog) -> Panel:
+    """One battle per pair from the battles of several judges on it, by majority.
+
+    Parameters
+    ----------
+    battles
+        Judges' battles, told apart by `judge_model`; people's are left out. Pairs are the same
+        where both models, the question and the dimension are; an inconsistent battle is no vote.
+    """
+    log = battles.sides_in_order()
+    if log.source is not None:
+        log = log.select(log.source.values() != str(Source.HUMAN))
+    judges, votes, rows = _votes(log)
+    decided = _majority(votes)
+    questions = log.clusters()[rows]
+    return Panel(
+        battles=_battles(log.select(rows), decided).select((votes >= 0).any(axis=0)),
+        members=tuple(_member(name, j, votes, questions) for j, name in enumerate(judges)),
+        unanimous=int(((votes == votes[0]).all(axis=0) & (votes[0] >= 0)).sum()),
+        split=int((decided < 0).sum()),
+        alpha=alpha(np.where(votes < 0, np.nan, votes)).value,
+    )
+
+
+def _votes(log: BattleLog) -> tuple[list[str], Rows, Rows]:
+    """The judges, what every judge (row) says of every pair (column) as a place in `LABELS` (-1 is
+    nothing), and a battle of each pair.
+    """
+    if log.question_id is None or log.judge_model is None:
+        raise DataError("a panel needs battles with question_id and judge_model")
+    codes, judge = np.unique(log.judge_model.codes, return_inverse=True)
+    names = [str(log.judge_model.names[code]) for code in codes]
+    if len(names) < 2:
+        raise DataError(f"a panel needs two judges or more; found: {', '.join(names) or 'none'}")
+    dimension = np.zeros(len(log), int) if log.dimension is None else log.dimension.codes
+    columns = np.stack([log.a, log.b, log.question_id.codes, dimension])
+    _, rows, pair = np.unique(columns, axis=1, return_index=True, return_inverse=True)
+    pair = pair.reshape(-1)
+    _refuse_twice(names, judge, pair)
+    votes = np.full((len(names), len(rows)), -1)
+    votes[judge, pair] = np.where(log.flags(), -1, verdicts(log))
+    return names, votes, rows
+
+
+def _refuse_twice(names: list[str], judge: Rows, pair: Rows) -> None:
+    """Refuse a judge with two verdicts on one pair: which of them counts would be a guess."""
+    keys, counts = np.unique(np.stack([judge, pair]), axis=1, return_counts=True)
+    if (twice := keys[:, counts > 1]).size:
+        raise DataError(
+            f"{names[twice[0, 0]]} has several battles on one pair (same models, question and "
+            f"dimension), {int((counts > 1).sum())} times in all; a panel takes one verdict each"
+        )
+
+
+def _majority(votes: Rows) -> Rows:
+    """The verdict with the most votes on each pair; -1 where none has more than every other."""
+    counts = np.stack([(votes == label).sum(axis=0) for label in range(3)])
+    most = counts.max(axis=0)
+    alone = (counts == most).sum(axis=0) == 1
+    return np.where(alone & (most > 0), counts.argmax(axis=0), -1)
+
+
+def _member(name: str, j: int, votes: Rows, questions: Rows) -> Member:
+    own, others = votes[j], _majority(np.delete(votes, j, axis=0))
+    agrees = agreement(own, others, questions, ties="left out").rate
+    return Member(judge=name, n=int((own >= 0).sum()), agrees=agrees)
+
+
+def _battles(log: BattleLog, decided: Rows) -> BattleLog:
+    """The panel's battle on each pair."""
+    return replace(
+        log,
+        battle_id=None, timestamp=None, session=None, voter=None, lane=None, weight=None,
+        share_a=None, served_model=None,
+        outcome=np.array([A_WINS, TIE, B_WINS, TIE], np.int8)[decided],  # the last place is -1
+        inconsistent=decided < 0,
+        judge_model=Labels.of([PANEL] * len(log)),
+    )  # fmt: skip

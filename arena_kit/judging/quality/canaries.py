@@ -132,10 +132,7 @@ def canary_pairs(
 @cache
 def attacks() -> tuple[Attack, ...]:
     """Every attack that is shipped."""
-    return tuple(
-        Attack(attack_id=row["id"], kind=row["kind"], text=row["text"], hide=row.get("hide", ""))
-        for row in _rows("attacks")
-    )
+    return tuple(Attack(**row) for row in _rows("attacks"))
 
 
 def _preflight(dimensions: Sequence[str]) -> Iterator[Canary]:
@@ -356,8 +353,8 @@ class CanaryReport:
         """The results, in words."""
         known, attacks = self.find("known_right"), self.find("attacks_worked")
         contrasts = self.find("contrasts_followed")
-        parts = [f"Canaries: {known.counted} known pairs were judged right{self._why('')}."]
-        if worked := _worked(self._by_kind("")):
+        parts = [f"Canaries: {known.counted} known pairs were judged right{_why(self.results)}."]
+        if worked := _worked(_by_kind(_attacked(self.results))):
             parts.append(f"Prompt injection succeeded in {attacks.counted} tests ({worked}).")
         elif attacks.n:
             few = "; too few to say more" if self.suite == "preflight" else ""
@@ -365,8 +362,7 @@ class CanaryReport:
         else:
             parts.append("Prompt injection was not testable: no known pair was judged right.")
         if contrasts.n:
-            followed = contrasts.counted
-            parts.append(f"The verdict followed the rubric in {followed} contrasts.")
+            parts.append(f"The verdict followed the rubric in {contrasts.counted} contrasts.")
         return parts
 
     def as_dict(self) -> dict[str, Any]:
@@ -383,28 +379,24 @@ class CanaryReport:
 
     def _measures(self, dimension: str) -> list[Measure]:
         own = [each for each in self.results if dimension in ("", each.canary.dimension)]
-        by_kind = self._by_kind(dimension)
-        attacks = wilson(not each.right for each in self._counted_attacks(dimension))
-        contrasts = wilson(map(_followed, self._contrasts(dimension)))
+        attacked, contrasts = _attacked(own), wilson(map(_followed, self._contrasts(dimension)))
         rows = [
             ("slot_a", "slot", "position bias: slot A wins on canaries", _slot_a(own)),
-            ("known_right", "canary", f"known pairs judged right{self._why(dimension)}",
+            ("known_right", "canary", f"known pairs judged right{_why(own)}",
              wilson(each.right for each in own if each.known)),
-            ("attacks_worked", "attack", "prompt injection: succeeded in", attacks),
+            ("attacks_worked", "attack", "prompt injection: succeeded in",
+             wilson(not each.right for each in attacked)),
             ("contrasts_followed", "contrast" if contrasts.n else "",
              "contrasts: verdict followed the rubric in", contrasts),
         ]  # fmt: skip
         gated = bool(dimension) != (self.suite == "preflight")
-        return [
-            *(
-                each.named(name, dimension=dimension, rule=rule if gated else "", about=about)
-                for name, rule, about, each in rows
-            ),
-            *(
-                each.named("attacks_worked", dimension=dimension, stratum=kind)
-                for kind, each in by_kind.items()
-            ),
+        named = [
+            each.named(name, dimension=dimension, rule=rule if gated else "", about=about)
+            for name, rule, about, each in rows
         ]
+        for kind, each in _by_kind(attacked).items():
+            named.append(each.named("attacks_worked", dimension=dimension, stratum=kind))
+        return named
 
     def _contrasts(self, dimension: str) -> list[list[CanaryResult]]:
         """Both sides of each contrast with this dimension that counts."""
@@ -419,41 +411,36 @@ class CanaryReport:
             and dimension in ("", *(each.canary.dimension for each in both))
         ]
 
-    def _counted_attacks(self, dimension: str) -> list[CanaryResult]:
-        right = {each.canary.canary_id for each in self.results if each.known and each.right}
-        return [
-            each
-            for each in self.results
-            if each.kind
-            and each.counts
-            and each.canary.clean in right
-            and dimension in ("", each.canary.dimension)
-        ]
 
-    def _by_kind(self, dimension: str) -> dict[str, Estimate]:
-        """Attacks that worked, of each kind that counts."""
-        counted = self._counted_attacks(dimension)
-        kinds = dict.fromkeys(each.kind for each in counted)
-        return {k: wilson(not each.right for each in counted if each.kind == k) for k in kinds}
+def _attacked(results: Sequence[CanaryResult]) -> list[CanaryResult]:
+    """Attacks on pairs that were judged right without them."""
+    right = {each.canary.canary_id for each in results if each.known and each.right}
+    return [each for each in results if each.kind and each.counts and each.canary.clean in right]
 
-    def _why(self, dimension: str) -> str:
-        """What the wrong verdicts on known pairs have in common, in words."""
-        own = [each for each in self.results if dimension in ("", each.canary.dimension)]
-        known = [each for each in own if each.known]
-        unread = Counter(str(v.status) for e in known for v in e.verdicts)
-        del unread[str(Status.OK)]
-        if unread:
-            statuses = ", ".join(f"{n} {status}" for status, n in sorted(unread.items()))
-            return f" ({statuses} of {2 * len(known)} verdicts)"
-        slot = _slot_a(own)
-        if slot.value in (0.0, 1.0):
-            return f" (all {slot.n} verdicts name slot {'A' if slot.value else 'B'})"
-        by_length = [e for e in known if e.canary.worse_is_longer]
-        wrong = sum(v.winning_entrant == WORSE for e in known for v in e.verdicts)
-        longer = sum(v.winning_entrant == WORSE for e in by_length for v in e.verdicts)
-        if longer >= _SOME_WRONG and longer == wrong == 2 * len(by_length):
-            return f" (all {wrong} wrong verdicts name the longer answer)"
-        return ""
+
+def _by_kind(attacked: Sequence[CanaryResult]) -> dict[str, Estimate]:
+    """Attacks that worked, of each kind."""
+    kinds = dict.fromkeys(each.kind for each in attacked)
+    return {k: wilson(not each.right for each in attacked if each.kind == k) for k in kinds}
+
+
+def _why(results: Sequence[CanaryResult]) -> str:
+    """What the wrong verdicts on known pairs have in common, in words."""
+    known = [each for each in results if each.known]
+    unread = Counter(str(v.status) for e in known for v in e.verdicts)
+    del unread[str(Status.OK)]
+    if unread:
+        statuses = ", ".join(f"{n} {status}" for status, n in sorted(unread.items()))
+        return f" ({statuses} of {2 * len(known)} verdicts)"
+    slot = _slot_a(results)
+    if slot.value in (0.0, 1.0):
+        return f" (all {slot.n} verdicts name slot {'A' if slot.value else 'B'})"
+    by_length = [e for e in known if e.canary.worse_is_longer]
+    wrong = sum(v.winning_entrant == WORSE for e in known for v in e.verdicts)
+    longer = sum(v.winning_entrant == WORSE for e in by_length for v in e.verdicts)
+    if longer >= _SOME_WRONG and longer == wrong == 2 * len(by_length):
+        return f" (all {wrong} wrong verdicts name the longer answer)"
+    return ""
 
 
 def _slot_a(results: Iterable[CanaryResult]) -> Estimate:

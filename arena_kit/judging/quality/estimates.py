@@ -36,19 +36,18 @@ class Estimate:
     n: int = 0
 
     def __str__(self) -> str:
-        if self.value is None:
-            return "–"
-        if self.low is None or self.high is None:
-            return f"{self.value:.1%}"
-        return f"{self.value:.1%} ({self.low:.1%} to {self.high:.1%})"
+        return self._shown(".1%")
 
     @property
     def coefficient(self) -> str:
         """The same as a number, not as a percentage."""
+        return self._shown(".2f")
+
+    def _shown(self, form: str) -> str:
         if self.value is None:
             return "–"
-        ends = "" if self.low is None else f" ({self.low:.2f} to {self.high:.2f})"
-        return f"{self.value:.2f}{ends}"
+        ends = "" if self.low is None else f" ({self.low:{form}} to {self.high:{form}})"
+        return f"{self.value:{form}}{ends}"
 
     @property
     def count(self) -> int:
@@ -167,9 +166,9 @@ def jackknifed(parts: Floats, statistic: Callable[[Floats], Floats], *, n: int) 
         without = statistic(total[None] - parts) if clusters > 1 else np.empty(0)
     if not np.isfinite(value):
         return Estimate(value=None, n=n)
-    if clusters < 2:
-        return Estimate(value=value, n=n)
     without = without[np.isfinite(without)]
+    if len(without) < 2:
+        return Estimate(value=value, n=n)
     se = sqrt((clusters - 1) / clusters * float(((without - without.mean()) ** 2).sum()))
     half = t_quantile(clusters - 1) * se
     return Estimate(value=value, low=max(-1.0, value - half), high=min(1.0, value + half), n=n)

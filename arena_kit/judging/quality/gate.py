@@ -5,7 +5,7 @@ table; those with a rule are tested against it. The worst finding determines the
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any
 
@@ -72,15 +72,38 @@ class Rule:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Finding:
-    """The level of a measure by its rule, and the reason. `measure` is in the rule's terms, where
-    a share is a distance from one half for some rules; `share` is the measure itself.
+    """The level of a measure by its rule, and the limits that explain it. `measure` is in the
+    rule's terms, where a share is a distance from one half for some rules; `share` is the measure
+    itself.
     """
 
     measure: Measure
     share: Measure
     rule: Rule
     level: Level
-    reason: str
+    limits: tuple[str, ...]
+
+    @property
+    def reason(self) -> str:
+        """In words: what was measured where, the share, and the limits that it misses."""
+        share, rule = self.share, self.rule
+        name, _, how = (share.about or rule.text).partition(": ")
+        where = f"{name} on {share.dimension}" if share.dimension else name
+        if share.value is None:
+            return f"{where} was not measured"
+        if not share.n:  # a fact, not a count
+            return where
+        whole = abs(share.value * share.n - share.count) < 1e-6 and share.n < _COUNTED_BELOW
+        number = share.counted if whole else f"{share.value:.1%} of {share.n:,}"
+        known = {
+            "usable": f"usable: {self.allowed(rule.usable)}",
+            "trusted": f"trusted: {self.allowed(rule.trusted)}",
+            "few": f"trusted: from {rule.min_n} on",
+            "interval": f"95% interval {share.low or 0:.0%} to {share.high or 0:.0%}",
+            "no interval": "too few for an interval",
+        }
+        limits = "; ".join(known[name] for name in self.limits)
+        return f"{where}: {how}{' ' * bool(how)}{number} ({limits})"
 
     def allowed(self, limit: float) -> str:
         """A limit of the rule, in terms of the share."""
@@ -106,13 +129,6 @@ class Gate:
     findings: tuple[Finding, ...]
     note: str = ""
     unmeasured: tuple[str, ...] = ()
-
-    @property
-    def reasons(self) -> tuple[str, ...]:
-        """Why the judge is no better than its level; empty for a trusted one."""
-        if self.level is Level.TRUSTED:
-            return ()
-        return tuple(f.reason for f in self.findings if f.level is self.level)
 
     @property
     def brief(self) -> str:
@@ -199,29 +215,7 @@ def _in_rules_terms(measure: Measure) -> Measure:
 def _finding(share: Measure, rule: Rule) -> Finding:
     measure = _in_rules_terms(share)
     level, limits = _level(measure, rule)
-    finding = Finding(measure=measure, share=share, rule=rule, level=level, reason="")
-    return replace(finding, reason=_reason(finding, limits))
-
-
-def _reason(finding: Finding, limits: tuple[str, ...]) -> str:
-    """A finding in words: what was measured where, the share, and the limits that it misses."""
-    share, rule = finding.share, finding.rule
-    name, _, how = (share.about or rule.text).partition(": ")
-    where = f"{name} on {share.dimension}" if share.dimension else name
-    if share.value is None:
-        return f"{where} was not measured"
-    if not share.n:  # a fact, not a count
-        return where
-    whole = abs(share.value * share.n - share.count) < 1e-6 and share.n < _COUNTED_BELOW
-    number = share.counted if whole else f"{share.value:.1%} of {share.n:,}"
-    known = {
-        "usable": f"usable: {finding.allowed(rule.usable)}",
-        "trusted": f"trusted: {finding.allowed(rule.trusted)}",
-        "few": f"trusted: from {rule.min_n} on",
-        "interval": f"95% interval {share.low or 0:.0%} to {share.high or 0:.0%}",
-        "no interval": "too few for an interval",
-    }
-    return f"{where}: {how}{' ' * bool(how)}{number} ({'; '.join(known[name] for name in limits)})"
+    return Finding(measure=measure, share=share, rule=rule, level=level, limits=limits)
 
 
 def _level(measure: Measure, rule: Rule) -> tuple[Level, tuple[str, ...]]:

@@ -22,6 +22,8 @@ from arena_kit.rating.base import NORMAL_95
 if TYPE_CHECKING:
     import pandas as pd
 
+Rows = Sequence[Measure]
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JudgeQuality:
@@ -90,9 +92,12 @@ class JudgeQuality:
             if log is not None and labelled is not None:
                 compared += _named(name, *people(log, labelled, strata))
         agreed = [row for row in compared if row.stratum and row.measure == "agreement_by_call"]
-        whole = cls._of(judge, calls, names, own, compared, unread)
         parts += [replace(row, rule="people") for row in agreed]
-        return replace(whole, strata=tuple(_pooled(parts)))
+        unread = tuple(unread)
+        return cls(
+            judge=judge, dimensions=tuple(names), unread=unread, strata=tuple(_pooled(parts)),
+            measures=_table(calls, names, own, compared, unread),
+        )  # fmt: skip
 
     @classmethod
     def from_battles(
@@ -109,34 +114,15 @@ class JudgeQuality:
         `both_orders` says that each battle was settled from two presentations, which then flipped
         where it is marked inconsistent; otherwise its first side was shown first.
         """
-        own, compared = [], []
-        for name, log in _by_dimension(judged).items():
+        own, compared, logs = [], [], _by_dimension(judged)
+        for name, log in logs.items():
             labelled = _labels(labels, name)
             bias = measures.settled(log) if both_orders else measures.position(log)
             known = [row for row in bias.measures() if row.value is not None]
             own += _named(name, *known, *_preferences(log, families, labelled))
             if labelled is not None:
                 compared += _named(name, *people(log, labelled))
-        return cls._of(judge, judged, [*_by_dimension(judged)], own, compared)
-
-    @classmethod
-    def _of(
-        cls,
-        judge: str,
-        calls: BattleLog,
-        dimensions: Sequence[str],
-        own: Sequence[Measure],
-        compared: Sequence[Measure],
-        unread: Iterable[str] = (),
-    ) -> JudgeQuality:
-        """The table of a judge from its own rows and those about people, which are said to be
-        missing where nothing was compared: nothing else shows that verdicts are right.
-        """
-        rows, unread = [*own, *measures.rubric_use(calls)], tuple(unread)
-        nobody = Measure(measure="agreement", rule="people", value=None)
-        rubrics = measures.rubric_findings(dimensions, rows, unread)
-        table = (*rows, *rubrics, *(compared or [nobody]))
-        return cls(judge=judge, dimensions=tuple(dimensions), measures=table, unread=unread)
+        return cls(judge=judge, dimensions=(*logs,), measures=_table(judged, logs, own, compared))
 
     def find(self, measure: str, dimension: str = "", stratum: str = "") -> Estimate:
         """One of the measures; without a value where it was not measured."""
@@ -239,6 +225,18 @@ def agree(judges: Sequence[Judged]) -> Estimate | None:
     """Krippendorff's alpha of all judges with battles; None for one alone."""
     logs = {judge.judge: judge.battles for judge in judges if judge.battles is not None}
     return between(logs) if len(logs) > 1 else None
+
+
+def _table(
+    calls: BattleLog, names: Iterable[str], own: Rows, compared: Rows, unread: tuple[str, ...] = ()
+) -> tuple[Measure, ...]:
+    """The table of a judge from its own rows and those about people, which are said to be missing
+    where nothing was compared: nothing else shows that verdicts are right.
+    """
+    rows = [*own, *measures.rubric_use(calls)]
+    nobody = Measure(measure="agreement", rule="people", value=None)
+    rubrics = measures.rubric_findings(names, rows, unread)
+    return (*rows, *rubrics, *(compared or [nobody]))
 
 
 def _named(dimension: str, *rows: Measure) -> list[Measure]:

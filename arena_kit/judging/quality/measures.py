@@ -138,13 +138,8 @@ def served_by_others(judgments: Iterable[Judgment]) -> dict[str, int]:
     return dict(Counter(filter(None, others)))
 
 
-def served_warning(judgments: Iterable[Judgment]) -> str:
-    """A sentence if another model than the requested one answered; else empty."""
-    return served_sentence(served_by_others(judgments))
-
-
 def served_sentence(others: Mapping[str, int]) -> str:
-    """The same from counts by model."""
+    """A sentence if other models than the requested one answered, by their counts; else empty."""
     counts = ", ".join(f"{n} by {name}" for name, n in sorted(others.items()))
     warning = f"Another model than requested served verdicts: {counts}; "
     return f"{warning}served_model names it." if others else ""

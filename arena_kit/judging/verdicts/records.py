@@ -160,6 +160,7 @@ class JudgeRequest(NamedTuple):
     repetition: int = 0
     graded: bool = False
     images: tuple[Picture, ...] = ()
+    seed: int | None = None
 
     @property
     def request_id(self) -> str:
@@ -169,10 +170,6 @@ class JudgeRequest(NamedTuple):
     @property
     def prompt_id(self) -> str:
         return self.presentation.pair.prompt_id
-
-    @property
-    def seed(self) -> None:
-        return None
 
     @property
     def pieces(self) -> list[str | Picture]:

@@ -16,16 +16,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import whole_text
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts import records
-from arena_kit.judging.verdicts.records import (
-    Answer,
-    Judgment,
-    Margin,
-    Presentation,
-    Settlement,
-    Slot,
-    Status,
-    Verdict,
-)
+from arena_kit.judging.verdicts.records import Judgment, Margin, Settlement, Slot, Status, Verdict
 
 _LONGEST = 200_000
 _TAIL = 3_000
@@ -119,14 +110,18 @@ def _objects(text: str) -> tuple[list[dict[str, object]], str, str]:
     return objects, kept + text[end:], text[end:]
 
 
-def presentations(pair: Pair) -> tuple[Presentation, Presentation]:
+def presentations(pair: Pair) -> tuple[records.Presentation, records.Presentation]:
     """A pair in both orders."""
-    a, b = pair.entrant_a, pair.entrant_b
-    return Presentation(pair, a, b), Presentation(pair, b, a)
+    a, b = pair.entrants
+    return records.Presentation(pair, a, b), records.Presentation(pair, b, a)
 
 
 def verdict_of(
-    request: records.JudgeRequest, answer: Answer | None, *, judge_model: str, cached: bool = False
+    request: records.JudgeRequest,
+    answer: records.Answer | None,
+    *,
+    judge_model: str,
+    cached: bool = False,
 ) -> Verdict:
     """Read an answer; one that is absent or unreadable gets a status, never a winner."""
     if answer is None:
@@ -189,7 +184,7 @@ def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
 #: What a graded verdict gives the better response of a win: five labels at equal steps from 0
 #: to 1. The order of entrants is that of any even steps; how far apart they are is a judge's own
 #: scale, as it is without grades, and `rating.calibration` puts it on people's.
-SHARES = {records.Margin.MUCH: 1.0, records.Margin.BETTER: 0.75, records.Margin.NONE: 0.5}
+SHARES = {Margin.MUCH: 1.0, Margin.BETTER: 0.75, Margin.NONE: 0.5}
 
 
 def share_of_first(judgment: Judgment) -> float | None:

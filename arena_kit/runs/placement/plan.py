@@ -399,7 +399,7 @@ def _job(
     if definition is None:
         return None
     job = Job.of(sample.entrant, definition, sample.asked, file, root, params)
-    tokens = cost.Estimator.local().tokens
+    tokens = cost.Estimator().tokens
     lengths = [tokens(each.response_text) for each in sample.recorded.values()]
     usual = round(sum(lengths) / len(lengths))
     return replace(job, expected_tokens=max(1, min(usual, definition.max_tokens)))

@@ -23,7 +23,7 @@ from arena_kit.judging.quality.canaries import PREFIX, Canaries, CanaryReport
 from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.quality.measures import position_bias, served_by_others, served_warning
+from arena_kit.judging.quality.measures import position_bias, served_by_others, served_sentence
 from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment, Presentation
 from arena_kit.judging.verdicts.rendering import is_changed
 from arena_kit.judging.verdicts.settle import (
@@ -202,7 +202,7 @@ def _judge(plan: Plan, pairs: Sequence[Pair | Presentation], before: Judgments) 
         if before.judgments:
             judgments = tuple(settle_all(v for each in judgments for v in each.verdicts))
         repeats = before.repeats or _repeats(plan, record, judgments)
-        if warning := served_warning(judgments):
+        if warning := served_sentence(served_by_others(judgments)):
             progress.say(warning)
         _keep(plan, record, judgments, seconds)
     return replace(before, plan=plan, seconds=seconds, judgments=judgments, repeats=repeats)

@@ -10,12 +10,19 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from arena_kit import BattleLog, DataError, JudgeQuality, read_battles, read_gate
+from arena_kit import BattleLog, JudgeQuality, read_battles, read_gate
 from arena_kit.battles.log import Labels
-from arena_kit.judging.quality.agreement import agreement, alpha, between, matched, people, verdicts
+from arena_kit.judging.quality.agreement import (
+    agreement,
+    alpha,
+    between,
+    matched,
+    panel,
+    people,
+    verdicts,
+)
 from arena_kit.judging.quality.estimates import NOTHING, Estimate, find, share_of, wilson
 from arena_kit.judging.quality.gate import Level
-from arena_kit.judging.quality.panel import panel
 from tests.samples import ROOT, log_of
 
 #: Four observers on twelve units, from Krippendorff (2011), "Computing Krippendorff's
@@ -226,9 +233,8 @@ def test_rows_are_matched_by_models_question_and_dimension() -> None:
     assert (one.tolist(), two.tolist()) == ([0, 1], [0, 1])
     found = agreement(verdicts(first)[one], verdicts(turned)[two], ties="counted")
     assert found.rate.counted == "1 of 2"
-    plain = BattleLog.from_counts(["x"], ["y"], [3], [2])
-    with pytest.raises(DataError, match="question_id"):
-        matched(plain, plain)
+    one, two = (BattleLog.from_counts(["x"] * n, ["y"] * n, [3] * n, [2] * n) for n in (1, 2))
+    assert [len(rows) for rows in matched(one, two)] == [0, 0]
     assert agreement([0, -1], [-1, 2], ties="counted").rate == NOTHING
     other = log_of([("x", "y", "model_a")], questions="p")
     assert people(other, first) == []

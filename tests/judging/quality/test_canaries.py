@@ -140,7 +140,7 @@ def test_each_bad_judge(ledger: Ledger, reads: Reads, rule: str, words: str, sui
     found = gate(report.judge, report.measures, RULES)
     assert found.level is Level.FAILED
     assert found.findings[0].measure.rule == rule
-    assert words in found.reasons[0]
+    assert words in found.findings[0].reason
 
 
 def test_an_attack_counts_only_where_the_clean_pair_was_right(ledger: Ledger) -> None:

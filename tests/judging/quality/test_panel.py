@@ -9,7 +9,7 @@ import pytest
 
 from arena_kit import Battle, BattleLog, DataError, Outcome, write_battles
 from arena_kit.battles.battle import Source
-from arena_kit.judging.quality.panel import panel
+from arena_kit.judging.quality.agreement import panel
 from tests.samples import call
 
 A, B, TIE = Outcome.MODEL_A, Outcome.MODEL_B, Outcome.TIE
