@@ -14,8 +14,7 @@ from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, Outcome, read_outcome
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.matchmaking import lanes
-from arena_kit.matchmaking.decide import Cast, OpenNeighbours
-from arena_kit.matchmaking.lanes import Lane, MatchmakingError, Matchup
+from arena_kit.matchmaking.lanes import Cast, Lane, MatchmakingError, Matchup, OpenNeighbours
 from arena_kit.matchmaking.repeats import Meetings, Sessions, ordered
 from arena_kit.policy.constants import Policy
 from arena_kit.policy.coverage import Coverage, Pair, Tally, grown
