@@ -17,6 +17,8 @@ from tests.samples import KEY, ROOT, SMALL, copy_workspace, judgments_of, newcom
 # Dozens of children import the package: what was compiled once is kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# Nothing that is imported and collected is garbage.
+gc.disable()
 # A run that starts the tests names its record there.
 for variable in ("ARENA_KIT_RUNS", "ARENA_KIT_RUN_TOKEN"):
     os.environ.pop(variable, None)
@@ -24,8 +26,8 @@ for variable in ("ARENA_KIT_RUNS", "ARENA_KIT_RUN_TOKEN"):
 
 def pytest_collection_finish() -> None:
     """Leave all that was imported and collected out of every garbage collection that follows."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_unconfigure() -> None:

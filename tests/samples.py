@@ -1,6 +1,7 @@
 """What several tests share: folders, texts, pairs, votes and small builders of them."""
 
 import ast
+import gzip
 import json
 import math
 import os
@@ -14,7 +15,7 @@ from dataclasses import dataclass, field, replace
 from functools import cache, reduce
 from html.parser import HTMLParser
 from io import BytesIO
-from itertools import combinations, product
+from itertools import combinations, islice, product
 from operator import getitem
 from pathlib import Path
 from typing import Any
@@ -672,6 +673,14 @@ def illustrated(workspace: Path) -> None:
     )  # fmt: skip
 
 
+def short_season(root: Path) -> None:
+    """Leave the first 1,200 votes of the sample season in a workspace."""
+    file = root / "sample" / "arena" / "season.csv.gz"
+    with gzip.open(file, "rt") as lines:
+        some = "".join(islice(lines, 1201))
+    file.write_bytes(gzip.compress(some.encode()))
+
+
 STEPS = """
 judgments = ak.judge(plan)
 board = ak.rate(ak.to_battles(judgments), **plan.rating)
@@ -726,8 +735,10 @@ def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
     return folder / "report.html"
 
 
-def run_cells(node: nbformat.NotebookNode, **parameters: Any) -> dict[str, Any]:
-    """Run the cells of a notebook here, which then has what they show; returns all its names."""
+def run_cells(
+    node: nbformat.NotebookNode, *, shows: bool = True, **parameters: Any
+) -> dict[str, Any]:
+    """Run the cells of a notebook here, which then has what it `shows`; returns all its names."""
     shown: list[Any] = []
     names: dict[str, Any] = {"display": lambda *values: shown.extend(values)}
     for cell in node.cells:
@@ -738,7 +749,7 @@ def run_cells(node: nbformat.NotebookNode, **parameters: Any) -> dict[str, Any]:
         value = _ran(cell.source, names)
         names |= parameters if "parameters" in tags else {}
         shown += [] if value is None else [value]
-        both = [DisplayFormatter().format(each) for each in shown]
+        both = [DisplayFormatter().format(each) for each in shown if shows]
         cell.outputs = [nbformat.v4.new_output("display_data", d, metadata=m) for d, m in both]
     return names
 

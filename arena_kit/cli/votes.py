@@ -34,6 +34,7 @@ from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import moment
 from arena_kit.voting.store import VoteStore
 from arena_kit.voting.texts import ArenaTexts
+from arena_kit.voting.voters import read_voters
 
 if TYPE_CHECKING:
     from arena_kit.voting.access import Access
@@ -90,13 +91,18 @@ def votes() -> None:
               help="Pairs on each ballot.")  # fmt: skip
 @click.option("--ballots", type=click.IntRange(1, 1000), default=1, show_default=True,
               help="How many ballots, for a voter each.")  # fmt: skip
+@click.option("--voters", type=FILE, metavar="TABLE",
+              help="A ballot for each row of a table (CSV): voter, attributes (specialty), and the "
+              "strata to be asked about under their axis (subject).")  # fmt: skip
 @click.option("--out", type=PATH, default="ballots", show_default=True,
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
               help="How long votes are waited for; then others get the pairs.")  # fmt: skip
 @_question_option
 @_arena_options
-def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **where: Any) -> None:
+def ballot(
+    ballots: int, out: Path, voters: Path | None, pairs: int, days: int, question: str, **where: Any
+) -> None:
     """Make blind ballots: pages to send, that need no server.
 
     Voters open one, vote with the keyboard and send back a small file, which
@@ -104,12 +110,16 @@ def ballot(pairs: int, ballots: int, out: Path, days: int, question: str, **wher
     around, never the store. Pairs are drawn as an arena would; several voters may fill in the same
     ballot.
     """
+    if voters and ballots > 1:
+        raise click.UsageError("--voters makes a ballot for each row; leave --ballots out")
     live = _open_arena(**where)
     _warn_of_names(live)
     about: Any = {"pairs": pairs, "days": days, "question": question}
-    for path in live.write_ballots(out, ballots, **about):
+    about["voters"] = read_voters(voters, live.texts) if voters else ()
+    paths = live.write_ballots(out, ballots, **about)
+    for path in paths:
         echo(path)
-    made = f"{_counted(ballots, 'ballot')} of {pairs} pairs {_extent(live)}"
+    made = f"{_counted(len(paths), 'ballot')} of {pairs} pairs {_extent(live)}"
     echo(f"{made}, kept in {live.store.address}; what comes back: arena-kit votes add FILE...")
 
 

@@ -94,7 +94,8 @@ def _by_stratum(dimension: Dimension, whole: BoardView) -> Iterator[BoardView]:
         for name, part in axis["boards"].items():
             known = [row for row in part["ratings"] if row["n_battles"]]
             first, *each = axis["sentences"]
-            said = [first, *(text for text, odd in zip(each, axis["deviations"], strict=True)
+            # a forecast for the whole axis follows the sentences on deviations
+            said = [first, *(text for text, odd in zip(each, axis["deviations"], strict=False)
                              if odd["stratum"] == name)]  # fmt: skip
             rows = [BoardRow(rank=n, dimension=dimension.name, **row)
                     for n, row in enumerate(known, 1)]  # fmt: skip

@@ -5,7 +5,7 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -33,7 +33,7 @@ class BallotArena(Protocol):
 
     @property
     def vote_count(self) -> int: ...
-    def issue_ballot(self, n: int, *, session: str, lasts: float | None) -> Any: ...
+    def issue_ballot(self, n: int, *, session: str, lasts: float | None, prompts: Any) -> Any: ...
     def cast_ballot(self, answers: Any, *, session: str, voter: str) -> Any: ...
 
 
@@ -110,26 +110,44 @@ class Taken:
 
 
 def make_ballot(
-    live: BallotArena, key: bytes, *, pairs: int, days: float, question: str = ""
+    live: BallotArena,
+    key: bytes,
+    *,
+    pairs: int,
+    days: float,
+    question: str = "",
+    voter: str = "",
+    prompts: Collection[str] | None = None,
 ) -> str:
-    """A ballot as a page: so many matchups of the arena, which wait for its votes from now on.
+    """A ballot as a page: so many matchups of the arena, which wait for its votes from now on; for
+    a voter and on some prompts where they are named.
 
     Ids in it are random; what they stand for is in the store only. Without a question it is that
     of the dimension's rubric.
     """
-    there = _cells(live.texts)
-    if pairs > there:
-        raise DataError(
-            f"a ballot of {pairs:,} pairs cannot be filled: two responses to one prompt are there "
-            f"{there:,} times only"
-        )
+    check_enough(live.texts, pairs, voter, prompts)
     ballot = secrets.token_hex(12)
     try:
-        shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY)
+        shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY, prompts=prompts)
     except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
     seal = partial(_seal, key, ballot)
-    return ballot_page(ballot, seal, shown, live.texts, question).html
+    return ballot_page(ballot, seal, shown, live.texts, question, voter).html
+
+
+def check_enough(
+    texts: ArenaTexts, pairs: int, voter: str = "", prompts: Collection[str] | None = None
+) -> None:
+    """Refuse a ballot of more pairs than there are two responses to one of its prompts."""
+    answered = texts.available().sum(axis=0)
+    answered = answered[[prompts is None or prompt in prompts for prompt in texts.prompts]]
+    there = int((answered * (answered - 1) // 2).sum())
+    if pairs > there:
+        whose = f" for {voter}" if voter else ""
+        raise DataError(
+            f"a ballot of {pairs:,} pairs{whose} cannot be filled: two responses to one prompt are "
+            f"there {there:,} times only"
+        )
 
 
 def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:
@@ -160,16 +178,20 @@ def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:
     )
 
 
-def free_paths(out: Path, ballots: int) -> list[Path]:
-    """Where ballots go; what was made before may have been sent, so it stays."""
+def free_paths(out: Path, voters: Sequence[str]) -> list[Path]:
+    """Where ballots go, for these voters ('' for anybody); what was made before may have been sent,
+    so it stays.
+    """
     is_page = out.suffix.lower() in (".html", ".htm")
-    if is_page and ballots == 1 and not out.exists():
+    if is_page and len(voters) == 1 and not out.exists():
         return [out]
     if is_page or out.is_file():
         raise DataError(f"{out}: name a folder, or for one ballot a new file that ends in .html")
-    made = [path.stem.removeprefix("ballot-") for path in out.glob("ballot-*.html")]
+    made = [path.stem.split("-")[1] for path in out.glob("ballot-*.html")]
     last = max((int(number) for number in made if number.isdecimal()), default=0)
-    return [out / f"ballot-{last + n}.html" for n in range(1, ballots + 1)]
+    slugs = [re.sub(r"[^A-Za-z0-9]+", "-", voter).strip("-") for voter in voters]
+    names = ["-".join(filter(None, (str(n), slug))) for n, slug in enumerate(slugs, last + 1)]
+    return [out / f"ballot-{name}.html" for name in names]
 
 
 def voter_id(name: str) -> str:
@@ -247,9 +269,3 @@ def _seal(key: bytes, ballot: str, content: str) -> str:
 def _signature(key: bytes, *parts: str) -> str:
     """HMAC-SHA-256 of some texts, each on a line of its own, as the page's script makes it."""
     return hmac.new(key, "\n".join(parts).encode("utf-8", "replace"), hashlib.sha256).hexdigest()
-
-
-def _cells(texts: ArenaTexts) -> int:
-    """How many pairs of responses to the same prompt there are."""
-    answered = texts.available().sum(axis=0)
-    return int((answered * (answered - 1) // 2).sum())

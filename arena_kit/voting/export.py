@@ -29,11 +29,17 @@ class Export:
 
 
 def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
-    """The votes of a store as battles, in their order; removed ones are left out."""
-    votes = store.votes()
+    """The votes of a store as battles, in their order, with a column for each attribute of voters;
+    removed ones are left out.
+    """
+    votes, known = store.votes(), store.attributes()
     kept = [vote for vote in votes if not vote.removed]
     counted = [vote for vote in kept if vote.choice.outcome is not None]
-    log = battle_log(counted)
+    names = dict.fromkeys(name for each in known.values() for name in each)
+    strata = {
+        name: Labels.of([known.get(v.voter, {}).get(name) for v in counted]) for name in names
+    }
+    log = replace(battle_log(counted), strata=strata or None)
     return Export(
         battles=without_identities(log) if deidentified else log,
         skips=len(kept) - len(counted),

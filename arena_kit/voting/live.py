@@ -5,7 +5,7 @@ Everything is in the store; an arena that is opened again goes on where it stopp
 
 import hashlib
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import ceil, isfinite
@@ -39,6 +39,7 @@ from arena_kit.voting.records import (
 )
 from arena_kit.voting.store import UNDONE, Transaction, VoteStore, now
 from arena_kit.voting.texts import ArenaTexts, BalancedDraw
+from arena_kit.voting.voters import InvitedVoter
 
 History = list[tuple[Ticket, StoredVote | None]]
 
@@ -99,14 +100,12 @@ class LiveArena:
         self.limits = limits or Limits()
         self._lock = RLock()
         seed = secrets.randbits(64) if seed is None else seed
-        from arena_kit import __version__
-
         with store.writing() as transaction:
             asked = [dimension] if isinstance(dimension, str) else dimension or ()
             begun = transaction.begin(texts.name, asked, seed)
-            self.texts = texts = texts.on(begun.dimensions)
-            transaction.note_opening(__version__, asdict(policy), texts.digest, texts.models)
-            self._replayed = Replayed(texts, policy, int(begun.seed))
+            self.texts = texts.on(begun.dimensions)
+            self._note_opening(transaction)
+            self._replayed = Replayed(self.texts, policy, int(begun.seed))
             self._replayed.catch_up(transaction, now())
 
     @classmethod
@@ -134,6 +133,15 @@ class LiveArena:
             store.close()
             raise
 
+    def _note_opening(
+        self, turn: Transaction, voters: Mapping[str, Mapping[str, str]] | None = None
+    ) -> None:
+        """Keep what is in force, and attributes of voters."""
+        from arena_kit import __version__
+
+        known = self.texts.digest, self.texts.models
+        turn.note_opening(__version__, asdict(self.policy), *known, voters or {})
+
     @property
     def arena(self) -> Arena:
         """Scheduler and ratings after the last turn."""
@@ -157,14 +165,23 @@ class LiveArena:
         pairs: int = 40,
         days: float = 30,
         question: str = "",
+        voters: Sequence[InvitedVoter] = (),
     ) -> list[Path]:
         """Write blind ballots, pages that need no server, into a folder (or one `.html` file): so
-        many of so many pairs each, whose votes are waited for so many days.
+        many of so many pairs each, whose votes are waited for so many days; or one for each of the
+        `voters` (see `read_voters`), whose attributes the store keeps.
         """
-        paths = ballot.free_paths(Path(out), ballots)
+        invited = voters or [InvitedVoter(name="")] * ballots
+        paths = ballot.free_paths(Path(out), [each.name for each in invited])
+        for each in invited:
+            ballot.check_enough(self.texts, pairs, each.name, each.prompts)
+        known = {ballot.voter_id(each.name): each.attributes for each in voters}
+        with self._turn() as turn:
+            self._note_opening(turn, known)
         about: Any = {"pairs": pairs, "days": days, "question": question}
-        for path in paths:
-            write_text(path, ballot.make_ballot(self, self.key(), **about))
+        for path, each in zip(paths, invited, strict=True):
+            whose: Any = {"voter": each.name, "prompts": each.prompts}
+            write_text(path, ballot.make_ballot(self, self.key(), **about, **whose))
         return paths
 
     def take_ballot(self, path: str | Path) -> ballot.Taken:

@@ -74,10 +74,11 @@ def ballot_page(
     pairs: Sequence[Shown],
     texts: ArenaTexts,
     question: str = "",
+    voter: str = "",
 ) -> Page:
     """A page with all its pairs in it, which asks no server for anything; `seal` gives what it
     seals its votes with, by the SHA-256 of its data. Of several dimensions it asks one after the
-    other on each pair.
+    other on each pair. The name of a voter whom it is made for is filled in.
     """
     data: dict[str, Any] = {"ballot": ballot, "pairs": [shown_pair(pair) for pair in pairs]}
     about, choices = _instructions(texts, question, len(pairs)), (*CHOICES, _BACK)
@@ -86,6 +87,8 @@ def ballot_page(
         data["dimensions"], choices = asked, (*CHOICES, *_SEVERAL)
         for row, pair in zip(data["pairs"], pairs, strict=True):
             row["dimensions"] = pair.dimensions
+    if voter:
+        data["voter"] = voter
     content = hashlib.sha256(literal(data).encode()).hexdigest()
     return _page("vote", data, ballot=True, seal=seal(content), choices=choices, **about)
 

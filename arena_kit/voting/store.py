@@ -65,6 +65,7 @@ class ArenaRow(NamedTuple):
 
 
 _ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
+_VOTERS = "voters"
 #: Between the dimensions of an arena that asks about several.
 SEPARATOR = ", "
 _LOCKED_ARENA = _ARENA.with_for_update()
@@ -166,6 +167,11 @@ class VoteStore:
         with self._reading() as transaction:
             return transaction.voters()
 
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """What is known of voters (specialty, say), by their names."""
+        with self._reading() as transaction:
+            return transaction.attributes()
+
     def removals(self) -> list[Removal]:
         """The log of removals, oldest first."""
         with self._reading() as transaction:
@@ -220,17 +226,33 @@ class Transaction:
         return self.arena
 
     def note_opening(
-        self, version: str, policy: Mapping[str, Any], texts: str, models: Sequence[str]
+        self,
+        version: str,
+        policy: Mapping[str, Any],
+        texts: str,
+        models: Sequence[str],
+        voters: Mapping[str, Mapping[str, str]],
     ) -> None:
-        """Keep what is in force from now on, where it is not what was before."""
+        """Keep what is in force from now on, where it is not what was before; attributes of voters
+        are beside the policy, with those that were known.
+        """
+        known = self.attributes() | dict(voters)
         values = {
-            "policy": json.dumps(policy, sort_keys=True),
+            "policy": json.dumps({**policy, **({_VOTERS: known} if known else {})}, sort_keys=True),
             "texts": texts,
             "models": json.dumps(list(models), ensure_ascii=False),
         }
-        last = self._rows(db.openings, max(0, self._arena().openings - 1))
+        last = self._last_opening()
         if not last or any(getattr(last[0], key) != value for key, value in values.items()):
             self._insert(db.openings, values | {"opened_at": now(), "version": version})
+
+    def attributes(self) -> dict[str, dict[str, str]]:
+        """What is known of voters, by their names."""
+        last = self._last_opening()
+        return dict(json.loads(last[0].policy).get(_VOTERS, {})) if last else {}
+
+    def _last_opening(self) -> Sequence[Row[Any]]:
+        return self._rows(db.openings, max(0, self.arena.openings - 1)) if self.arena else []
 
     def check(self) -> int:
         """Verify every row, and the pages of a SQLite file; says how many votes there are."""

@@ -37,6 +37,7 @@ from tests.samples import call, rated_by_hand
 TRUTH = {"a": 1600.0, "b": 1580.0, "c": 1540.0, "d": 1400.0}
 ENDS = (Phase.GOVERNANCE, Phase.SHADOW)  # the policy in force, and the scheme before it
 SMALL = World(models=8, prompts=6, matchups=400, newcomers=2)
+QUICK = replace(SMALL, matchups=200)
 NOTHING = {"neighbours": 0, "settled": 0, "settled_by_votes": 0, "decided": 0, "wrong": 0,
            "equivalent": 0, "apart": 0}  # fmt: skip
 TINY = ("simulate", "--models", 6, "--prompts", 4, "--matchups", 60, "--newcomers", 1,
@@ -53,7 +54,7 @@ def votes(found: Planted, phase: Phase) -> list[sim.Vote]:
 
 @pytest.fixture(scope="module")
 def duels() -> list[Duel]:
-    return [duel(SMALL, Policy(), rng=rng(seed), every=100) for seed in range(3)]
+    return [duel(QUICK, Policy(), rng=rng(seed), every=50) for seed in range(3)]
 
 
 def made(run: Run, *changes: dict[str, Any]) -> Run:
@@ -132,7 +133,7 @@ def test_claims_are_counted_by_hand(duels: list[Duel]) -> None:
         NOTHING | silent | {"stable": 0, "wrongly_stable": 0},
     )
     found = metrics(v2)
-    assert (found["stable_at"], found["false_claims"], found["false_orders"]) == (100, 0.5, 0.5)
+    assert (found["stable_at"], found["false_claims"], found["false_orders"]) == (50, 0.5, 0.5)
     assert found["false_badges"] == 0.25
     assert found["order_settled"] is None, "nothing can be fitted at the end"
     none = metrics(made(v2, *([NOTHING | silent | {"stable": 0, "wrongly_stable": 0}] * 4)))
@@ -143,7 +144,7 @@ def test_claims_are_counted_by_hand(duels: list[Duel]) -> None:
 
 def test_the_seed_alone_decides(duels: list[Duel]) -> None:
     """A seed gives the same duel again; both systems meet the same voters."""
-    assert list(simulated(SMALL, Policy(), range(1), 100, 1)) == duels[:1]
+    assert list(simulated(QUICK, Policy(), range(1), 50, 1)) == duels[:1]
     assert duels[0] != duels[1]
     tiny = World(models=2, prompts=1, matchups=60, newcomers=0, session_length=20.0)
     last = duel(tiny, Policy(), rng=rng()).v2.checkpoints[-1]
@@ -272,7 +273,10 @@ def test_12_a_season_in_each_phase(phase: Phase) -> None:
 
 def test_json(tmp_path: Path) -> None:
     """`--json` prints settings, summary, promises and runs; without it tables; `--policy` runs."""
-    result = call(*TINY, "--seeds", 2, "--seed", 7, "--json", "--plot", tmp_path / "votes.png")
+    file = tmp_path / "policy.yaml"
+    file.write_text("lanes: {coverage: 0.7, contender: 0, uncertainty: 0.2, exploration: 0.1}\n")
+    words = ("--policy", file, "--json", "--plot", tmp_path / "votes.png")
+    result = call(*TINY, "--seeds", 2, "--seed", 7, *words)
     assert (tmp_path / "votes.png").read_bytes().startswith(b"\x89PNG")
     assert result.exit_code == 0, result.output
     found = json.loads(result.stdout)
@@ -287,9 +291,6 @@ def test_json(tmp_path: Path) -> None:
     for words in ("6 models, 4 prompts, 60 votes", "Guarantees of the policy", "there are 6",
                   "On average over all measurements up to 60 votes"):  # fmt: skip
         assert words in shown
-    file = tmp_path / "policy.yaml"
-    file.write_text("lanes: {coverage: 0.7, contender: 0, uncertainty: 0.2, exploration: 0.1}\n")
-    found = json.loads(call(*TINY, "--seeds", 1, "--policy", file, "--json").stdout)
     assert found["runs"][0]["v2"]["drawn"]["contender"] == 0
     assert found["settings"]["policy"]["lanes"]["coverage"] == 0.7
 

@@ -15,7 +15,16 @@ from arena_kit.judging.pairs.prompts import responses_file
 from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.site.build import build_site
 from tests.browser import Browser
-from tests.samples import HOSTILE, SAMPLE, SMALL, all_pairs, drawn, edited, report_of
+from tests.samples import (
+    HOSTILE,
+    SAMPLE,
+    SMALL,
+    all_pairs,
+    drawn,
+    edited,
+    report_of,
+    short_season,
+)
 
 
 def crowd(root: Path, entrants: Sequence[str], dimensions: Sequence[str], prompts: int) -> None:
@@ -178,6 +187,7 @@ def test_the_first_screen_holds_the_figure_that_answers(
     name: str, browser: Browser, workspace: Path
 ) -> None:
     """On a phone and on a desk the answering figure is whole on the first screen of a report."""
+    short_season(workspace)
     parameters, shows, says = FIRST_SCREENS[name]
     page = report_of(name, workspace, **parameters)
     check(browser, page)

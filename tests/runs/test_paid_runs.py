@@ -186,16 +186,21 @@ def test_a_session_without_one_usable_verdict_has_failed(
 def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
     workspace: Path, service: Emulator
 ) -> None:
-    """Credit ends half way: the failed manifest has the cost; resumed, nothing is paid twice, and
-    neither time does a file, an output or a database page hold the key.
+    """Credit ends half way: record and report stay in the folder asked for, `--json` prints the
+    manifest alone, which has the cost; resumed, nothing is paid twice, and neither time does a
+    file, an output or a database page hold the key.
     """
     samples.without_report(workspace, shown="ak.answer(board, judgments)")
     service.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
-    done = call("run", "pilot", *PILOT_CLAUDE, *small_words())
+    words = ("--json", "--runs-dir", "elsewhere")
+    done = call("run", "pilot", *PILOT_CLAUDE, *small_words(), *words)
     assert done.exit_code == 3, done.stderr
     assert "credit balance is too low" in done.stderr
-    record, paid = Path(done.stdout.splitlines()[-1]), service.billing.total_usd
-    assert loaded(record / "manifest.json")["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
+    assert "Traceback" not in done.stderr
+    (record,), paid = (workspace / "elsewhere").iterdir(), service.billing.total_usd
+    manifest = loaded(record / "manifest.json")
+    assert (json.loads(done.stdout), manifest["status"]) == (manifest, "failed")
+    assert manifest["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
     assert paid > 0
     assert holding_the_key(workspace) == []
     ended = call("resume", record)

@@ -191,15 +191,15 @@ def test_resamples_give_the_intervals(home: Path, record: Path, tmp_path: Path) 
         assert 1 < below < 1.1
     means = [np.mean([float(row[name]) for name in NAMES]) for row in table]
     assert means == pytest.approx([1000] * 100)
-    again, other = saved(home), saved(home, seed=4)
+    written(home / "tasted.jsonl", [replace(b, dimension="taste") for b in verdicts()])
+    again, other = saved(home), saved(home, seed=4, judged="tasted.jsonl")
     assert again != record
     for name in ARTIFACTS:
         assert (again / name).read_bytes() == (record / name).read_bytes(), name
     drawn = loaded(other / "elo_ratings.json")["ratings"]
     assert [row["rating"] for row in ratings] == [row["rating"] for row in drawn]
     assert all(a["ci_low"] != b["ci_low"] for a, b in zip(ratings, drawn, strict=True))
-    written(home / "tasted.jsonl", [replace(b, dimension="taste") for b in verdicts()])
-    assert_rated_again(saved(home, judged="tasted.jsonl"), home)
+    assert_rated_again(other, home)
     for cwd, file in ((home, "."), (home, "battles.jsonl"), (tmp_path, "battles.jsonl")):
         assert_rated_again(record, cwd, file)
     shutil.copy(record / "battles.jsonl", tmp_path / "battles.jsonl")
@@ -493,7 +493,7 @@ def test_a_record_alone_shows_every_judged_text(
     assert any("aspen (large)" in (row["model_a"], row["model_b"]) for row in shown)
     assert all(row["prompt"] and row["response_a"] and row["verdicts"] for row in shown)
     monkeypatch.chdir(workspace)
-    hashes = placement_record(**few | {"inputs": "hashes"})
+    hashes = placement_record(**few | {"inputs": "hashes", "n_battles": 10})
     assert not list((hashes.path / "inputs").rglob("*.jsonl"))
     assert hashes.read()["inputs"]["prompts.jsonl"]["kept"] is False
 

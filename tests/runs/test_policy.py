@@ -19,7 +19,16 @@ from arena_kit.runs.policy import Season
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import PolicyParams
-from tests.samples import ROOT, Elements, copy_workspace, loaded, report_of, season, timed
+from tests.samples import (
+    ROOT,
+    Elements,
+    copy_workspace,
+    loaded,
+    report_of,
+    season,
+    short_season,
+    timed,
+)
 from tests.samples import votes_on as log
 
 ARTIFACTS = (
@@ -211,10 +220,7 @@ def test_real_votes(data: Path, home: Path) -> None:
 def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A fresh workspace with the first weeks of the sample season."""
     root = copy_workspace(tmp_path_factory.mktemp("run") / "workspace")
-    season = root / "sample" / "arena" / "season.csv.gz"
-    with gzip.open(season, "rt") as lines:
-        some = "".join(islice(lines, 1201))
-    season.write_bytes(gzip.compress(some.encode()))
+    short_season(root)
     return root
 
 

@@ -194,9 +194,9 @@ def test_only_what_this_workspace_began_is_resumed(
     assert emulator.requests == []
 
 
-OPEN = f"""
+OPEN = """
 import arena_kit as ak
-plan = ak.read_plan('pilot', **{SMALL})
+plan = ak.read_plan('pilot', limit_pairs=12, overrides={'elo.n_perms': 20})
 judgments = ak.judge(plan)
 battles = ak.to_battles(judgments)
 board = ak.rate(battles, **plan.rating)

@@ -18,7 +18,7 @@ from tests import samples
 from tests.emulator import Emulator
 from tests.samples import call, edited, jsonl, judgments_of, loaded, published, record_of, settled
 
-TINY = {"strata": {"open_recall": 3, "vignette": 2, "curated": 2}, "n_perms": 10}
+TINY = {"strata": {"open_recall": 2, "vignette": 1, "curated": 1}, "n_perms": 10}
 PAID = {
     "judge": "anthropic", "judge_model": "claude-sonnet-5-5", "transport": "messages",
     "preflight": False,

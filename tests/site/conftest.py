@@ -11,7 +11,7 @@ from arena_kit.files import read_yaml
 from arena_kit.site.build import build_site
 from arena_kit.site.overview import records_in
 from tests.browser import Browser
-from tests.samples import SMALL, copy_workspace, placement_record, record_of
+from tests.samples import SMALL, copy_workspace, placement_record, record_of, short_season
 from tests.site.handmade import Handmade
 
 
@@ -27,6 +27,7 @@ def page(browser: Browser) -> Browser:
 def workspace_of_runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A workspace with a record of every kind, and one that cannot be read."""
     root = copy_workspace(tmp_path_factory.mktemp("site") / "workspace")
+    short_season(root)
     with chdir(root):
         record_of("pilot", **SMALL, run_dir="runs/pilot")
         arena = read_yaml(root / "params" / "placement_arena.yaml") | {"run_dir": "runs/placed"}

@@ -188,7 +188,7 @@ def test_boards_are_those_of_the_records(workspace_of_runs: Path) -> None:
     (placed,) = boards_of(runs / "placed")
     assert [row.model for row in placed.rows if row.marked] == ["dogwood"]
     (policy,) = boards_of(runs / "policy")
-    assert len(policy.rows) == 18
+    assert len(policy.rows) == 16
     assert {"confidence", "coverage", "badge", "won-lost-tied"} <= {c.key for c in policy.columns}
 
 

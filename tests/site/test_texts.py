@@ -66,10 +66,11 @@ def test_formulas_are_mathml_and_code_is_coloured(text: str) -> None:
 
 @pytest.mark.parametrize(
     "unit",
-    ["[", "*a ", "> ", "`", "![](", "<", "- ", "|a", "_*", "1. ", "$a", "\\(", "$$x", "$\\frac{a}"],
-)
+    ["[", "*a ", "> ", "`", "![](", "<", "- ", "|a", "_*", "1. ", "$a", "\\(", "$$x",
+     pytest.param("$\\frac{a}", marks=pytest.mark.slow), "$\\frac{a}$" + "x" * 40],
+)  # fmt: skip
 def test_no_text_takes_long(unit: str) -> None:
-    """Texts that nest as deep as they are long are shown in bearable time."""
+    """Texts that nest as deep as they are long, or are full of formulas, take bearable time."""
     text = unit * (LONGEST_MARKDOWN // len(unit))
     start = perf_counter()
     safe_html(text)

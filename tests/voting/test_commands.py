@@ -22,6 +22,7 @@ from click.testing import Result
 from arena_kit import read_battles
 from arena_kit.battles.read import LeftOutWarning
 from arena_kit.voting.store import VoteStore
+from arena_kit.voting.texts import ArenaTexts
 from tests.samples import ROOT, call, copy_workspace
 from tests.voting.arenas import Voter, filled, leaks, page_data, returned
 
@@ -218,6 +219,56 @@ def test_votes_on_several_dimensions_go_by_dimension(workspace: Path) -> None:
     few = votes("review", *own, DIMENSION, "factuality", code=2).output
     assert "voters" in few
     votes("serve", *own, code=2)
+
+
+PLAN = "voter,specialty,source\nAnn,cardiology,vignette; curated\nBob B.,nephrology,\n"
+
+
+def test_a_plan_of_voters(workspace: Path) -> None:
+    """A page per row has the voter's name and the strata that it routes; attributes are columns of
+    the export, without names, too, by which `rate` makes boards; a later opening keeps them.
+    """
+    own, plan = ("--store", workspace / "plan.sqlite"), returned(workspace / "plan.csv", PLAN)
+    made = votes("ballot", *own, "--voters", plan, "--pairs", 20, "--out", "planned").output
+    assert made.startswith(
+        "planned/ballot-1-Ann.html\nplanned/ballot-2-Bob-B.html\n2 ballots of 20"
+    )
+    bank = ArenaTexts.of_tournament(workspace / "params/tournament.yaml", workspace).bank
+    with VoteStore.open(own[1]) as store, store.writing() as turn:
+        sources = [bank[ticket.prompt].source for ticket in turn.tickets()]
+    assert Counter(sources[:20]) == {"vignette": 10, "curated": 10}
+    assert sorted(Counter(sources[20:]).values()) == [6, 7, 7]
+    for n, name in ((1, "Ann"), (2, "Bob-B")):
+        html = Path(f"planned/ballot-{n}-{name}.html").read_text()
+        data = page_data(html)[0]
+        assert data["voter"] == name.replace("Bob-B", "Bob B.")
+        file = filled(html, voter=data["voter"], copy=name, choices="A B B A " * 5)
+        votes("add", *own, returned(workspace / "planned.json", file))
+    votes("ballot", *own, "--pairs", 1, "--out", "more.html")
+    for words in ((), ("--deidentified",)):
+        votes("export", *own, "--out", "plan.jsonl", *words)
+        battles = read_battles("plan.jsonl", strata=["specialty"])
+        assert Counter(battles["specialty"]) == {"cardiology": 20, "nephrology": 20}
+    assert "Ann" not in Path("plan.jsonl").read_text()
+    rated = json.loads(call("rate", "plan.jsonl", "--by", "specialty", "--json").output)
+    assert [each["axis"] for each in rated["dimensions"][0]["strata"]] == ["specialty"]
+
+
+@pytest.mark.parametrize(("plan", "why"), [
+    ("name\nAnn\n", "expected a column voter and a row for each"),
+    ("voter,winner\nAnn,x\n", "the column 'winner' is one of battles files; rename it"),
+    ("voter,source\nAnn,vignete\n", "plan.csv:2 source: no prompt has source 'vignete'; known: c"),
+    ("voter\nAnn\nBob\nann \n", "plan.csv:4 voter: 'ann' is a voter of plan.csv:2 voter, too"),
+    ("voter,a\n,b\n", "plan.csv:2 voter: expected a name of 1 to 60 letters"),
+    ("voter,source,subject\nAnn,,\nBob,curated,anatomy\n", "30 pairs for Bob cannot be filled: "),
+])  # fmt: skip
+def test_a_plan_that_cannot_be_is_refused(workspace: Path, plan: str, why: str) -> None:
+    """A wrong plan is refused in a sentence before any ballot is made."""
+    own = ("--store", workspace / "wrong.sqlite")
+    file = returned(workspace / "plan.csv", plan)
+    said = votes("ballot", *own, "--voters", file, "--pairs", 30, "--out", "wrong", code=2).output
+    assert why in said
+    assert not Path("wrong").exists()
 
 
 def test_the_extra_is_named(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:

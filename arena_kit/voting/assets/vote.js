@@ -307,7 +307,8 @@
 
     recall();
     $("dots").append(...dots);
-    $("voter").value = state.voter;
+    $("voter").value = data.voter || state.voter;
+    $("voter").readOnly = Boolean(data.voter);
     $("progress").textContent = counted(pairs.length, "pair", "pairs");
     const done = state.at === pairs.length;
     if (state.begun) $("begin").textContent = done ? "To your votes" : `Go on at pair ${state.at + 1}`;
