@@ -9,18 +9,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.battles.cells import CellTable, Hashes, Rows, Stream, Way, whole_clusters
-from arena_kit.battles.log import BattleLog, Ints
+from arena_kit.battles.log import BattleLog, CellTable, Hashes, Ints, Rows, Stream, Way
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.clusters import (
     MIN_VOTERS,
-    Cluster,
     Evidence,
     Votes,
     few_voters,
@@ -89,7 +87,8 @@ def rate_boards(
     boards, unrated = base.each_rated(
         rows, lambda name: _board(method, stream.cells, rows[name]), none_allowed=True
     )
-    ways = _ways(stream, method.cluster)
+    asked = ("question", "voter") if method.cluster == "both" else (method.cluster,)
+    ways = tuple(way for way in stream.ways if way in asked)
     weighted = bool(np.any(stream.cells.log.weights() != stream.cells.count))
     with one_thread():
         if not stream.ways or (not ways and not weighted):  # their counts say it all
@@ -130,12 +129,6 @@ def _cells_of(log: BattleLog, votes: Cells) -> NDArray[np.intp]:
     theirs = (votes.a.astype(np.int64) * n + votes.b) * _OUTCOMES + votes.outcomes.argmax(axis=0)
     order = np.argsort(theirs)
     return np.asarray(order[np.searchsorted(theirs[order], mine)])
-
-
-def _ways(stream: Stream, cluster: Cluster) -> tuple[Way, ...]:
-    """By what battles are clustered, as `Evidence` has it."""
-    asked: tuple[Way, ...] = ("question", "voter") if cluster == "both" else (cluster,)  # type: ignore[assignment]
-    return tuple(way for way in asked if way in stream.ways)
 
 
 class Passed(NamedTuple):
@@ -226,7 +219,7 @@ def _meats(
     inverses = [None if way == "both" else fit.inverse() for fit in fits]
     pieces, squares, total = np.zeros((3, len(boards)))
     chunks = stream.grouped(way)
-    for chunk in chunks if way is None else whole_clusters(chunks):
+    for chunk in chunks if way is None else _whole_clusters(chunks):
         for i, board in enumerate(boards):
             cell, hashes, weight = board.own(chunk)
             if not len(cell):
@@ -272,3 +265,17 @@ def add_drawn(
         for lane in range(0, weights.lanes, 8 * LANES):
             resamples = slice(lane, min(lane + 8 * LANES, weights.lanes))
             sums[first:last, resamples] += rows @ weights.times(clusters[some], resamples)
+
+
+def _whole_clusters(chunks: Iterator[Rows]) -> Iterator[Rows]:
+    """Chunks of sorted rows, cut between clusters."""
+    left: list[Any] = []
+    for chunk in chunks:
+        parts: Any = zip(left, chunk, strict=True) if left else zip(chunk, strict=True)
+        rows: list[Any] = [np.concatenate(each) for each in parts]
+        cut = int(np.searchsorted(rows[1], rows[1][-1]))
+        if cut:
+            yield Rows(*(each[:cut] for each in rows))
+        left = [each[cut:] for each in rows]
+    if left:
+        yield Rows(*left)
