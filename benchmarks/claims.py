@@ -431,7 +431,7 @@ SEASONS = tuple(
 def print_looks(worlds: int, seed: int, rows: Sequence[int]) -> None:
     """Seasons in which any look made a false claim, at the level of as many looks and below."""
     print_head("looks", "season", *(f"false at {level:g}, %" for level in claims.LEVELS.values()),
-               "neighbours of the top 8 decided in the end, %")  # fmt: skip
+               "adjacent pairs of the top 8 decided in the end, %")  # fmt: skip
     for season in chosen(SEASONS, rows):
         rngs = [np.random.default_rng([seed, season.looks, n]) for n in range(worlds)]
         found = [_season(season, rng) for rng in rngs]
