@@ -320,9 +320,9 @@ def why_no_interval(log: BattleLog, score: NDArray[np.float64]) -> list[str]:
 
 
 def gap_variances(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
-    """The variance of the gap between every two models."""
-    own = np.diag(covariance)
-    return np.asarray(own[:, None] + own[None, :] - 2 * covariance)
+    """The variance of the gap between every two models, of one covariance or of several."""
+    own = np.diagonal(covariance, axis1=-2, axis2=-1)
+    return np.asarray(own[..., :, None] + own[..., None, :] - 2 * covariance)
 
 
 def expected_share(gap: Number) -> Number:

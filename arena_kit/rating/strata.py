@@ -24,7 +24,13 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr, ndtri
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import MIN_QUESTIONS, RatingError, scores, transitive_closure
+from arena_kit.rating.base import (
+    MIN_QUESTIONS,
+    RatingError,
+    gap_variances,
+    scores,
+    transitive_closure,
+)
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims.claims import level, two_digits
 from arena_kit.rating.claims.forecast import Spread, growth
@@ -353,7 +359,7 @@ class _Pooled:
     def decided(self, level: float) -> Bools:
         """Where the row's model is above the column's, on each board at this level."""
         gap = self.mean[:, :, None] - self.mean[:, None, :]
-        noise, bias = (_of_gaps(each) for each in (self.noise, self.bias))
+        noise, bias = (gap_variances(each) for each in (self.noise, self.bias))
         error = (np.sqrt(np.maximum(noise + t * bias, np.finfo(float).tiny)) for t in self.grid)
         above = sum(w * ndtr(gap / each) for w, each in zip(self.weight, error, strict=True))
         size = self.mean.shape[1]
@@ -390,7 +396,7 @@ class _Pooled:
         known[s] *= times
         _, noise, bias = _shrunk(known, self.at, self.shrinks)
         own = self.basis @ (noise[s] + spread * bias[s]) @ self.basis.T
-        return np.asarray(_of_gaps(own[None])[0])
+        return gap_variances(own)
 
     def p_equal(self) -> float:
         """The probability of strata that differ as much, where ratings are the same in all."""
@@ -446,12 +452,6 @@ def _shrunk(known: Floats, at: Floats, t: float) -> tuple[Floats, Floats, Floats
         shared = common @ each.sum(axis=0) @ common.swapaxes(1, 2)
         parts.append(own + shared + both + both.swapaxes(1, 2))
     return middle + t * np.einsum("sij,sj->si", weight, at - middle), parts[0], parts[1]
-
-
-def _of_gaps(covariance: Floats) -> Floats:
-    """The variance of every difference of two."""
-    own = np.diagonal(covariance, axis1=1, axis2=2)
-    return np.asarray(own[:, :, None] + own[:, None, :] - 2 * covariance)
 
 
 def _deviations(
