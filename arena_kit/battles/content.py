@@ -53,12 +53,8 @@ class Part(NamedTuple):
         if self.kind == "image":
             return {"type": "image", "image": self.name}
         if self.kind == "tool_call":
-            call: dict[str, object] = {
-                "type": "tool_call",
-                "name": self.name,
-                "arguments": self.text,
-            }
-            return call | ({} if self.result is None else {"result": self.result})
+            result = {} if self.result is None else {"result": self.result}
+            return {"type": self.kind, "name": self.name, "arguments": self.text, **result}
         return {"type": self.kind, "text": self.text}
 
 
@@ -173,16 +169,11 @@ def without_reasoning(text: str) -> str:
     """A text without the reasoning that it holds."""
     if not isinstance(text, Conversation):
         return _THINK.sub("", text) if "<think" in text.lower() else text
-    kept = [
-        message._replace(
-            parts=tuple(
-                part._replace(text=_THINK.sub("", part.text)) if part.kind == "text" else part
-                for part in message.parts
-                if part.kind != "reasoning"
-            )
-        )
-        for message in text.messages
-    ]
+    kept = []
+    for message in text.messages:
+        parts = (part for part in message.parts if part.kind != "reasoning")
+        bare = (p._replace(text=_THINK.sub("", p.text)) if p.kind == "text" else p for p in parts)
+        kept.append(message._replace(parts=tuple(bare)))
     return simplified(kept, text.pictures)
 
 

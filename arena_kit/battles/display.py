@@ -12,17 +12,15 @@ _OPTION = re.compile(r"(arena-kit [^`;,]*)|--([a-z][a-z-]*)")
 _STYLE = "text-align: left; vertical-align: top; padding: 2px 12px 2px 0"
 
 
-def setting_names(sentence: str) -> str:
-    """A sentence with options of the command line called as in Python, but for whole commands."""
-    return _OPTION.sub(lambda m: m[1] or m[2].replace("-", "_"), sentence)
-
-
 def show_errors_in_short() -> None:
-    """In IPython, show an error of ours as its sentence; `%tb` has the frames."""
+    """In IPython, show an error of ours as its sentence, in which options of the command line are
+    called as in Python, but for whole commands; `%tb` has the frames.
+    """
     from IPython.core.getipython import get_ipython
 
     def show(shell: Any, kind: Any, error: Any, frames: Any, **_: Any) -> None:
-        error.args = (setting_names(str(error)), *error.args[1:])
+        sentence = _OPTION.sub(lambda m: m[1] or m[2].replace("-", "_"), str(error))
+        error.args = (sentence, *error.args[1:])
         shell.showtraceback((kind, error, frames), exception_only=True)
 
     shell: Any = get_ipython()

@@ -6,19 +6,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from datetime import UTC
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal, Self
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from arena_kit.battles.battle import (
-    A_WEIGHT,
-    B_WINS,
-    MAX_WEIGHT,
-    OUTCOMES,
-    Battle,
-    Source,
-)
+from arena_kit.battles.battle import A_WEIGHT, B_WINS, MAX_WEIGHT, OUTCOMES, Battle, Source
 from arena_kit.battles.display import html_table
 from arena_kit.files import DataError
 
@@ -27,6 +20,9 @@ if TYPE_CHECKING:
 
 Ints = NDArray[np.int32]
 Strings = NDArray[np.object_]
+Hashes = NDArray[np.uint64]
+#: By what rows are clustered: what they are about, who voted, or both.
+Way = Literal["question", "voter", "both"]
 #: How many battles a notebook shows of a log.
 _SHOWN = 5
 COUNT_COLUMNS = ("a_wins", "b_wins", "tie", "both_bad")
@@ -409,3 +405,52 @@ def _joined_twice(whole: BattleLog, rows: tuple[int, int], sizes: Sequence[int])
     first, second = (f"row {row - starts[log - 1]} of log {log}" for row, log in places)
     names: Any = whole.battle_id
     return f"battle_id {names[rows[1]]!r} in {second} was there before, in {first}"
+
+
+# Battles that stay on disk, as rating methods see them: count cells, and rows in chunks
+
+
+@dataclass(frozen=True, slots=True, kw_only=True, eq=False)
+class CellTable:
+    """The count cells of a log: one for all battles of a dimension with the same sides, source and
+    outcome.
+
+    Parameters
+    ----------
+    log
+        One battle per cell, whose weight is the sum of weights: the count itself where battles
+        have none.
+    count
+        How many battles there are in each cell.
+    """
+
+    log: BattleLog
+    count: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.count)
+
+
+class Rows(NamedTuple):
+    """Some battles in a row: the cell of each in the `CellTable`, the hash of the question or voter
+    that it is clustered by (of itself, where it names none), and its weight.
+    """
+
+    cell: Ints
+    cluster: Hashes
+    weight: NDArray[np.float64]
+
+
+class Stream(Protocol):
+    """A log that is read in chunks and never held: what `rating.on_disk` takes."""
+
+    @property
+    def cells(self) -> CellTable:
+        """Its count cells."""
+
+    @property
+    def ways(self) -> tuple[Way, ...]:
+        """What its battles name: questions, voters."""
+
+    def grouped(self, way: Way | None) -> Iterator[Rows]:
+        """All battles by the hash of their question (or voter); None leaves them in order."""

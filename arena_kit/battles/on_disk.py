@@ -20,8 +20,7 @@ import numpy as np
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import A_WEIGHT, MAX_WEIGHT
-from arena_kit.battles.cells import CellTable, Hashes, Rows, Way
-from arena_kit.battles.log import IDENTITY, BattleLog
+from arena_kit.battles.log import IDENTITY, BattleLog, CellTable, Hashes, Rows, Way
 from arena_kit.battles.read import REQUIRED, LeftOutWarning, checked_log, warn_of_reading
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table
 from arena_kit.battles.readers.formats import format_of
@@ -178,16 +177,22 @@ class _Query:
         some = "SELECT 1 FROM ({}) WHERE {} IS NOT NULL LIMIT 1"
         return frozenset(n for n in self.expressions if execute(some.format(battles, n)).fetchone())
 
+    def rows(self, condition: str, column: str, most: int) -> Iterator[tuple[str, str]]:
+        """The first rows of each file that a condition holds for: where each stands, and its value
+        of a column.
+        """
+        for path in self.files:
+            own = replace(self, files=(path,)).battles()
+            query = f"SELECT {_ROW}, {column} FROM ({own}) WHERE {condition} ORDER BY 1"
+            for row, value in self.con.execute(f"{query} LIMIT {most}").fetchall():
+                yield f"{path}{tabular.place_of(path, row)}", str(value)[:60]
+
     def refuse(self, condition: str, sentence: str, column: str = "''") -> None:
         """Raise for the first row that a condition holds for; the sentence may have a place `{}`
         for the value of a column.
         """
-        for path in self.files:
-            own = replace(self, files=(path,)).battles()
-            query = f"SELECT {_ROW}, {column} FROM ({own}) WHERE {condition} ORDER BY 1 LIMIT 1"
-            if (row := self.con.execute(query).fetchone()) is not None:
-                message = sentence.replace("{}", repr(str(row[1])[:60]))
-                raise DataError(f"{path}{tabular.place_of(path, row[0])}: {message}")
+        for place, value in self.rows(condition, column, 1):
+            raise DataError(f"{place}: {sentence.replace('{}', repr(value))}")
 
 
 def _cell_hash(holds: frozenset[str]) -> str:
@@ -217,18 +222,15 @@ def _grouped_log(query: _Query, holds: frozenset[str]) -> BattleLog:
     """One battle per count cell, from the table `raw`, which keeps them sorted by their hashes.
     Where one is wrong, they are counted again by their first rows, to say where that is.
     """
-    _group(query, holds, "h")
-    try:
-        return checked_log(query.con)
-    except RowError:
-        _group(query, holds, f"min(({_FILE}, {_ROW}))")
-    try:
-        return checked_log(query.con)
-    except RowError as error:
-        wrong = f"SELECT h FROM raw WHERE rowid = {error.rows[0]}"
-        [(cell,)] = query.con.execute(wrong).fetchall()
-        query.refuse(f"{_cell_hash(holds)} = {cell}", str(error))
-        raise
+    for order in ("h", f"min(({_FILE}, {_ROW}))"):
+        _group(query, holds, order)
+        try:
+            return checked_log(query.con)
+        except RowError as error:
+            wrong = error
+    [(cell,)] = query.con.execute(f"SELECT h FROM raw WHERE rowid = {wrong.rows[0]}").fetchall()
+    query.refuse(f"{_cell_hash(holds)} = {cell}", str(wrong))
+    raise wrong
 
 
 def _group(query: _Query, holds: frozenset[str], order: str) -> None:
@@ -265,13 +267,8 @@ def _refuse_repeats(query: _Query, holds: frozenset[str], n: int) -> None:
     twice = f"SELECT {key} FROM ({query.battles()}) WHERE {some} GROUP BY 1 HAVING count(*) > 1"
     if (row := query.con.execute(f"{twice} LIMIT 1").fetchone()) is None:
         return
-    places, name = [], ""
-    for path in query.files:
-        own = replace(query, files=(path,)).battles()
-        rows = f"SELECT {_ROW}, battle_id FROM ({own}) WHERE {key} = {row[0]} ORDER BY 1 LIMIT 2"
-        for number, name in query.con.execute(rows).fetchall():  # noqa: B007 (kept)
-            places.append(f"{path}{tabular.place_of(path, number)}")
-    raise DataError(f"{places[1]}: battle_id {name[:60]!r} again; remove it or that at {places[0]}")
+    (first, _), (second, name), *_ = query.rows(f"{key} = {row[0]}", "battle_id", 2)
+    raise DataError(f"{second}: battle_id {name!r} again; remove it or that at {first}")
 
 
 def _repeated(query: _Query, holds: frozenset[str], n: int) -> int:

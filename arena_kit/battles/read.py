@@ -37,7 +37,15 @@ from arena_kit.battles.battle import (
 from arena_kit.battles.content import Conversation, Kind, Pictures, read_cell, spoken, turns_of
 from arena_kit.battles.images import PictureFiles
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
-from arena_kit.battles.readers.format import OPTIONAL, Columns, Format, RowError, Table, mapped
+from arena_kit.battles.readers.format import (
+    OPTIONAL,
+    Columns,
+    Format,
+    RowError,
+    Table,
+    mapped,
+    refuse,
+)
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection, column_name, connection, quoted
 from arena_kit.files import LONGEST_LINE, DataError, limit, option
@@ -350,7 +358,7 @@ def checked_log(con: Connection) -> BattleLog:
     rows, held = _counts(con)
     for column in REQUIRED:
         if held[column] < rows:
-            _refuse(con, column, f"{column} IS NULL", f"{column} is missing; fill or remove it")
+            refuse(con, column, f"{column} IS NULL", f"{column} is missing; fill or remove it")
     filled = {name for name in OPTIONAL if held.get(name)}
     outcome = _outcomes(con)
     columns: dict[str, Any] = {"battle_id": _ids(con, filled)} if "battle_id" in filled else {}
@@ -383,16 +391,16 @@ def _outcomes(con: Connection) -> NDArray[np.int8]:
     code = f"(CASE winner {cases} ELSE {_NAMED} END)" if cases else _NAMED
     if spelled := ", ".join(quoted(label) for label in labels if label not in OUTCOMES):
         both = f"winner IN ({spelled}) AND {_NAMED} NOT IN (-1, {code})"
-        _refuse(con, "winner", both, "winner {0!r} may be a side or the model of that name; say "
-                f"which with {_meaning('model_a')} (a side) or {_meaning('name')}")  # fmt: skip
+        refuse(con, "winner", both, "winner {0!r} may be a side or the model of that name; say "
+               f"which with {_meaning('model_a')} (a side) or {_meaning('name')}")  # fmt: skip
     codes = _values(con, f"{code}::TINYINT")
     if np.any(codes < 0):
         numbers = f"{code} < 0 AND winner IN ('0', '1', '2')"
-        _refuse(con, "winner", numbers, "winner {0!r} is ambiguous in a column without both 1 and "
-                f"2; say what each number means, as in {_meaning('model_a')}")  # fmt: skip
-        _refuse(con, "winner", f"{code} < 0", "unknown winner {0!r}; allowed: one of the row's "
-                f"models, {', '.join(OUTCOME_LABELS)}; say what it means with {_meaning('tie')}, "
-                f"or exclude such rows with {_meaning('')}")  # fmt: skip
+        refuse(con, "winner", numbers, "winner {0!r} is ambiguous in a column without both 1 and "
+               f"2; say what each number means, as in {_meaning('model_a')}")  # fmt: skip
+        refuse(con, "winner", f"{code} < 0", "unknown winner {0!r}; allowed: one of the row's "
+               f"models, {', '.join(OUTCOME_LABELS)}; say what it means with {_meaning('tie')}, "
+               f"or exclude such rows with {_meaning('')}")  # fmt: skip
     return codes
 
 
@@ -523,7 +531,7 @@ def _numbers(
     number = f"try_cast({name} AS DOUBLE)"
     known = "" if absent is None else f"{name} IS NOT NULL AND "
     wrong = f"{known}NOT coalesce({right.format(number)}, false)"
-    _refuse(con, name, wrong, f"{column} {{!r}} is not {allowed}")
+    refuse(con, name, wrong, f"{column} {{!r}} is not {allowed}")
     return _values(con, f"coalesce({number}, '{absent or 0}'::DOUBLE)").astype(float)
 
 
@@ -558,10 +566,4 @@ def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool
 
 
 def _refuse_value(con: Connection, column: str, wrong: str, allowed: str) -> None:
-    _refuse(con, column, f"{column} IS NOT NULL AND ({wrong})", f"{column} {{!r}} is not {allowed}")
-
-
-def _refuse(con: Connection, column: str, wrong: str, message: str) -> None:
-    query = f"SELECT rowid, {column} FROM raw WHERE {wrong} ORDER BY rowid LIMIT 1"
-    if (row := con.execute(query).fetchone()) is not None:
-        raise RowError(row[0], message.format(str(row[1])[:60]))
+    refuse(con, column, f"{column} IS NOT NULL AND ({wrong})", f"{column} {{!r}} is not {allowed}")

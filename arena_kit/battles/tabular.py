@@ -214,15 +214,13 @@ def place_of(path: Path, row: int) -> str:
     """Where a row stands: `:line` in a text file, the row of a sheet, its number from 0
     elsewhere.
     """
-    kind = kind_of(path)
-    if kind == "workbook":
+    if (kind := kind_of(path)) == "workbook":
         return f", row {read_sheet(path).numbers[row]}"
-    if kind == "jsonl":
-        return f":{next(line for line, _ in islice(read_lines(path), row, None))}"
-    if kind == "json":
-        with _opened(path) as text:
-            return f":{next(line for line, _ in islice(_elements(text), row, None))}"
-    return f":{_csv_line(path, row)}" if kind == "csv" else f" row {row}"
+    if kind not in ("jsonl", "json", "csv"):
+        return f" row {row}"
+    with _opened(path) as text:
+        rows = {"jsonl": read_lines(path), "json": _elements(text), "csv": _csv_rows(path)}[kind]
+        return f":{next(line for line, _ in islice(rows, row + (kind == 'csv'), None))}"
 
 
 def check_text(path: Path) -> None:
@@ -277,13 +275,10 @@ def _first_cells(path: Path, delimiter: str) -> tuple[str, ...]:
             return ()
 
 
-def _csv_line(path: Path, row: int) -> int:
-    """The line on which a data row of a CSV file begins; rows may hold line breaks."""
-    return next(line for line, _ in islice(_csv_rows(path), row + 1, None))
-
-
 def _csv_rows(path: Path) -> Iterator[tuple[int, list[str]]]:
-    """The rows of a CSV file that hold anything, each with the line that it begins on."""
+    """The rows of a CSV file that hold anything, each with the line that it begins on; cells may
+    hold line breaks.
+    """
     longest = csv.field_size_limit(2**31 - 1)
     try:
         with _opened(path) as text:

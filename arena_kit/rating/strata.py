@@ -39,6 +39,7 @@ _NEWTON = 20  # steps to the fit of all strata together
 _GRID = 40  # values of τ², from 1e-4 to 1e3 of the noise
 _LEAST = 0.7  # of the noise: τ² by which strengths shrink, so that a wrong τ costs no coverage
 _LEVEL = 0.05  # probability of any false claim
+_NAMED = 0.04  # the level at which cells are named: at 0.05, 5.8 % of simulated studies name one
 _HALF_WIN = 0.5  # what a model gets against the mean of others, so that no strength is infinite
 
 
@@ -460,7 +461,7 @@ def _deviations(
     off, error = pooled.against_others()
     p = np.where(seen, 2 * ndtr(-np.abs(off) / error), 1.0)
     order = np.argsort(p, axis=None)
-    bars = _LEVEL / np.arange(int(seen.sum()), 0, -1)
+    bars = _NAMED / np.arange(int(seen.sum()), 0, -1)
     holds = np.cumprod(p.ravel()[order][: len(bars)] <= bars).astype(bool)
     out = []
     for at, bar in zip(order[: len(bars)][holds], bars, strict=False):

@@ -108,9 +108,8 @@ def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
                 ax.barh(y, share - before, left=before, color=colour, height=0.62, linewidth=0)
                 before = share
         ax.set_yticks(range(len(final)), [_over(pair) for pair in final])
-        ax.set_xlim(0, 1)
         ax.xaxis.set_major_formatter("{x:.0%}")
-        ax.set(title=dimension, xlabel="calls, of a full round robin in both orders")
+        ax.set(title=dimension, xlim=(0, 1), xlabel="calls, of a full round robin in both orders")
     handles = [Patch(color=colour) for colour in _COLOURS.values()]
     fig.legend_below(figure, handles, list(_COLOURS), columns=4)
     return figure

@@ -398,7 +398,9 @@ class Board(_Part):
             ]
             given.sort(key=lambda row: (self.names.index(row["dimension"]), -row["rating"]))
             return pd.DataFrame(given)
-        return pd.DataFrame([_flat(row) for row in self.ratings])
+        rows = [row.model_dump(exclude_unset=True) for row in self.ratings]
+        frame = pd.json_normalize(rows, sep="_")
+        return frame.rename(columns=lambda name: re.sub("^(beside|validity)_", "", name))
 
     def table(self, dimension: str | None = None, *, narrow: bool = False) -> Table:
         """The board as a table, of all dimensions or of one; notes stand under it. A `narrow` one
@@ -500,16 +502,6 @@ class Board(_Part):
 
     def __str__(self) -> str:
         return self.text()
-
-
-def _flat(row: BoardRow) -> dict[str, Any]:
-    """A row with the figures of other methods in columns of its own."""
-    values: dict[str, Any] = row.model_dump(exclude_unset=True)
-    beside: dict[str, dict[str, Any]] = values.pop("beside", {})
-    values |= values.pop("validity", {})
-    for name, figures in beside.items():
-        values |= {f"{name}_{key}": value for key, value in figures.items()}
-    return values
 
 
 def _on(dimension: Dimension) -> str:

@@ -124,13 +124,6 @@ class Verdict(Protocol):
     def brief(self) -> str: ...
 
 
-def judge_line(figure: Figure, gate: Verdict | None) -> None:
-    """What may be done with the judge's verdicts, under the panels."""
-    if gate and gate.brief:
-        words, colour = fill(gate.brief, 46 if _NARROW.get() else 110), LEVEL_COLOURS[gate.level]
-        figure.supxlabel(words, x=0.01, ha="left", fontsize=9.5, color=colour, weight="bold")
-
-
 def matrices_of(
     n: int, panels: int, title: str, labels: Sequence[str]
 ) -> tuple[Figure, list[Axes], float]:
@@ -356,7 +349,9 @@ def forest(
                   ylim=(-0.5, len(upwards) - 0.5))  # fmt: skip
     tiers = any(getattr(row, "tier", None) for each in rows.values() for row in each)
     label_below(axes, f"rating (95% interval{'; tiers shaded' if tiers else ''})")
-    judge_line(figure, gate)
+    if gate and gate.brief:
+        words, colour = fill(gate.brief, 46 if _NARROW.get() else 110), LEVEL_COLOURS[gate.level]
+        figure.supxlabel(words, x=0.01, ha="left", fontsize=9.5, color=colour, weight="bold")
     return figure
 
 

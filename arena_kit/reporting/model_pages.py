@@ -147,8 +147,7 @@ def deficits(details: Details, board: Leaderboard) -> Figure:
 
 
 def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any:
-    order = np.argsort(-deficits.votes.sum(axis=0), kind="stable")[:_PROMPTS]
-    columns = np.sort(order)
+    columns = np.sort(np.argsort(-deficits.votes.sum(axis=0), kind="stable")[:_PROMPTS])
     joint, votes = deficits.joint[:_OPPONENTS, columns], deficits.votes[:_OPPONENTS, columns]
     image = ax.imshow(joint, cmap="YlOrBr", vmin=0, vmax=2, aspect="auto")
     room = (ax.figure.get_figwidth() - 1.6) / max(1, len(columns))  # inches of a cell
@@ -162,12 +161,11 @@ def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any
     ]
     ax.set_yticks(range(len(near)), near, fontsize=7.5)
     names = [fig.shown_name(deficits.prompts[j]) for j in columns]
-    wide = max((len(name) for name in names), default=0) > 14
-    ax.set_xticks([] if wide else range(len(names)), [] if wide else names, rotation=60,
-                  ha="right", fontsize=7)  # fmt: skip
-    left_out = len(deficits.prompts) - len(columns)
-    some = f" (the {len(columns)} of {len(deficits.prompts)} prompts with most votes)"
-    ax.set_title(fig.shown_name(model) + (some if left_out else ""))
+    names = names if max(map(len, names), default=0) <= 14 else []
+    ax.set_xticks(range(len(names)), names, rotation=60, ha="right", fontsize=7)
+    n = len(deficits.prompts)
+    some = f" (the {len(columns)} of {n} prompts with most votes)" if len(columns) < n else ""
+    ax.set_title(fig.shown_name(model) + some)
     ax.spines[:].set_visible(False)
     return image
 

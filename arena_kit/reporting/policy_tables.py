@@ -12,7 +12,7 @@ from arena_kit.policy.rules import Badge, Verdict
 from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting import board as schema
 from arena_kit.reporting.board import ABOUT, Board, BoardRow, MethodRating
-from arena_kit.reporting.tables import DASH, Cell, Shown, Table, facts, number, percent
+from arena_kit.reporting.tables import DASH, Shown, Table, facts, number, percent
 from arena_kit.validity import sentences
 from arena_kit.validity.leaderboard import Leaderboard, LeaderboardRow
 from arena_kit.validity.sentences import integrity, lane_mix
@@ -24,11 +24,8 @@ _PILL = {
     Badge.PROVISIONAL: ("#fff1d6", "#7d4e00"),
 }
 _NEXT = {Badge.ESTABLISHED: "not Stable: ", Badge.PROVISIONAL: "not Established: "}
-_VERDICT = {verdict: verdict.value for verdict in Verdict} | {
-    Verdict.UNRESOLVED: "unresolved",
-    Verdict.REVERSED: "decided in the reverse order",
-}
-_PAIR = ("above", "below", "gap", "more")
+_VERDICT = {each: each.value for each in Verdict}
+_VERDICT[Verdict.REVERSED] = "decided in the reverse order"
 _FEW = 5  # prompts below which an average score is pointed out
 _CELLS = 60  # named at most
 _SMALL = "font-size: 11px; color: #57606a; white-space: nowrap"
@@ -117,7 +114,6 @@ def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
         beside["bradley_terry"] = MethodRating(
             rating=row.bt_rating, ci_low=row.bt_low, ci_high=row.bt_high, se=row.bt_se
         )
-    values = asdict(row) | {"badge": str(row.badge)}
     return BoardRow(
         dimension="",
         rank=row.rank,
@@ -128,7 +124,7 @@ def _board_row(row: LeaderboardRow, *, by_elo: bool) -> BoardRow:
         n_battles=row.votes,
         tier=row.tier,
         beside=beside,
-        validity=schema.Validity(**{name: values[name] for name in schema.Validity.model_fields}),
+        validity=schema.Validity(**asdict(row) | {"badge": str(row.badge)}),
     )
 
 
@@ -146,31 +142,32 @@ def every_metric(leaderboard: Leaderboard) -> Table:
     return Table(rows, "every_metric")
 
 
-def _rank(row: LeaderboardRow, phase: Phase) -> Cell:
+def _rank(row: LeaderboardRow, phase: Phase) -> Shown:
     """The official rank, or a dash for a model outside official claims (5.3), its change, and
     the tier, which the votes decide.
     """
     rank = DASH if row.official_rank is None else str(row.official_rank)
     html = f'<span style="white-space: nowrap">{rank}{_change(row)}</span>'
     if not phase.shows_diagnostics or row.tier is None:
-        return Cell(rank, html)
-    return Cell(f"{rank} (tier {row.tier})", f'{html}<div style="{_SMALL}">tier {row.tier}</div>')
+        return Shown(html, rank)
+    under = f'<div style="{_SMALL}">tier {row.tier}</div>'
+    return Shown(html + under, f"{rank} (tier {row.tier})")
 
 
-def _model(row: LeaderboardRow, phase: Phase) -> Cell:
+def _model(row: LeaderboardRow, phase: Phase) -> Shown:
     """The name and its badge, with what the badge, or the next one, rests on."""
     name = f"<b>{escape(row.model)}</b>"
     if not phase.shows_diagnostics:
-        return Cell(row.model, name)
+        return Shown(name, row.model)
     back, ink = _PILL[row.badge]
     why = escape(_NEXT.get(row.badge, "") + "; ".join(row.badge_reasons))
     style = f"background-color: {back}; color: {ink}; font-size: 11px; padding: 1px 7px"
     style += "; border-radius: 9px; white-space: nowrap"
     badge = f' <span title="{why}" style="{style}">{escape(row.badge)}</span>'
-    return Cell(f"{row.model} ({row.badge})", name + badge)
+    return Shown(name + badge, f"{row.model} ({row.badge})")
 
 
-def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
+def _rating(row: LeaderboardRow, phase: Phase) -> Shown:
     """What the order rests on, and the raw rating in small text under it (9.3).
 
     Legacy Elo is the value before the migration, and beside the raw rating during it (12).
@@ -178,11 +175,11 @@ def _rating(row: LeaderboardRow, phase: Phase) -> Cell:
     spread = f"RD {row.rd:.1f}, volatility {row.volatility:.4f}"
     tip = f' title="{spread}"' if phase.shows_diagnostics else ""
     if phase.orders_by == "legacy_elo":
-        return Cell(f"{row.legacy_elo:.0f}", f"<div{tip}><b>{row.legacy_elo:.0f}</b></div>")
+        return Shown(f"<div{tip}><b>{row.legacy_elo:.0f}</b></div>", f"{row.legacy_elo:.0f}")
     legacy = f", Elo {row.legacy_elo:.0f}" if phase.shows_legacy_elo else ""
     value, small = f"{row.conservative:.0f}", f"raw {row.rating:.0f}{legacy}"
     under = f'<div style="{_SMALL}">{small}</div>'
-    return Cell(f"{value} ({small})", f"<div{tip}><b>{value}</b></div>{under}")
+    return Shown(f"<div{tip}><b>{value}</b></div>{under}", f"{value} ({small})")
 
 
 def _columns(row: LeaderboardRow, phase: Phase) -> dict[str, object]:
@@ -507,9 +504,8 @@ def confidence(report: WeeklyReport) -> Table:
         }
         for row in report.confidence
     ]
-    floor = settled_rd(report.now.policy.glicko)
-    note = f"RD levels off near {floor:.1f}. In brackets: the comparison week."
-    return Table(rows, "confidence", notes=[note])
+    floor = f"RD levels off near {settled_rd(report.now.policy.glicko):.1f}."
+    return Table(rows, "confidence", notes=[f"{floor} In brackets: the comparison week."])
 
 
 def lanes(report: WeeklyReport) -> Table:
@@ -528,8 +524,7 @@ def lanes(report: WeeklyReport) -> Table:
         "Weight: the share of matchups for which the lane is drawn. A lane without a pair passes "
         "its turn on. Votes of a lane without weight were cast under other settings."
     )
-    empty = "The file has no lanes."
-    return Table(rows, "lanes", notes=[note], empty=empty)
+    return Table(rows, "lanes", notes=[note], empty="The file has no lanes.")
 
 
 def controls(report: WeeklyReport) -> Table:

@@ -53,18 +53,18 @@ def strata_table(board: Board, axis: str = "") -> Table:
             for name in names
         }
         first: dict[str, Any] = {"dimension": dimension} if several else {}
-        boards = each["boards"].items()
         if len(names) > len(models):
             rows += [
                 first
                 | {each["axis"]: name, "prompts": part["n_questions"]}
                 | {model: cells[model, name] for model in models}
                 | {FURTHER: _further(part)}
-                for name, part in boards
+                for name, part in each["boards"].items()
             ]
         else:
             rows += [first | {"model": m} | {n: cells[m, n] for n in names} for m in models]
-            rows += [first | {"model": FURTHER} | {name: _further(part) for name, part in boards}]
+            last = {name: _further(each["boards"].get(name)) for name in names}
+            rows += [first | {"model": FURTHER} | last]
         lead = f"{dimension}: " if several else ""
         notes += [lead + " ".join(each["sentences"])]
     return Table(
@@ -77,8 +77,10 @@ def strata_table(board: Board, axis: str = "") -> Table:
     )
 
 
-def _further(part: Mapping[str, Any]) -> str:
+def _further(part: Mapping[str, Any] | None) -> str:
     """How many further prompts decide the first place of a stratum."""
+    if part is None:
+        return "no battles"
     n = part["more_prompts"]
     return "not within reach" if n is None else f"{two_digits(n):,}" if n else "decided"
 

@@ -46,18 +46,10 @@ class Displayed:
 
 @dataclass(frozen=True, slots=True)
 class Shown(Displayed):
-    """HTML to display, and its text."""
+    """HTML to display, in which every text is escaped already, and its text; may be a cell."""
 
     html: str
     text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Cell:
-    """A text with an HTML form of its own, in which every text must be escaped already."""
-
-    text: str
-    html: str
 
     def __html__(self) -> str:
         return self.html
@@ -191,7 +183,7 @@ class Table(Displayed):
         writer.writerow(map(csv_cell, self._names))
         for row in self.rows:
             cells = (row[name] for name in self._names)
-            values = (cell.text if isinstance(cell, Cell) else cell for cell in cells)
+            values = (cell.text if isinstance(cell, Shown) else cell for cell in cells)
             writer.writerow(map(csv_cell, values))
         return out.getvalue()
 
@@ -238,7 +230,7 @@ class Table(Displayed):
 
 
 def _text(value: object) -> str:
-    return DASH if value is None else value.text if isinstance(value, Cell) else str(value)
+    return DASH if value is None else str(value)
 
 
 def latex_text(text: str) -> str:

@@ -213,10 +213,9 @@ def power_curves(fits: Mapping[str, Ratings]) -> Figure:
             ax.plot(sizes, chance, color=colour, label=name)
         ax.axhline(0.8, color=fig.LINE, linewidth=1, zorder=0.5)
         ax.yaxis.set_major_formatter("{x:.0%}")
-        ax.set(xscale="log", xticks=[30, 100, 300, 1000, 3000], ylim=(0, 1.02))
-        ax.set_xticklabels(["30", "100", "300", "1,000", "3,000"])
+        ax.set(title=dimension, xscale="log", xticks=[30, 100, 300, 1000, 3000], ylim=(0, 1.02))
+        ax.xaxis.set_major_formatter("{x:,.0f}")
         ax.minorticks_off()
-        ax.set_title(dimension, loc="left")
         if len(order) > 1:
             ax.legend(fontsize=8, edgecolor="none", framealpha=0.8)
     fig.label_below(axes, "new prompts (line: 80% power)")

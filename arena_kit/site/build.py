@@ -96,7 +96,7 @@ def _rendered(pages: Sequence[RunPage], nonce: str) -> tuple[list[RunPage], dict
         made |= {f"{page.slug}/{name}": text for name, text in texts.items()}
         unshown = RunPage(run=page.run, no_board=_without_folders(why, page.run.path))
         shown.append(unshown if why else page)
-    return shown, dict(first_files(shown, nonce)) | made
+    return shown, first_files(shown, nonce) | made
 
 
 def _refuse_twins(pages: Sequence[RunPage]) -> None:
@@ -112,11 +112,9 @@ def _made_before(out: Path) -> dict[str, list[str]]:
     """The files of the site that a folder holds, with the hashes that each may have; a folder with
     other things is refused.
     """
-    if not out.exists():
-        return {}
-    if not out.is_dir():
+    if out.exists() and not out.is_dir():
         raise DataError(f"{out}: this is a file, and a site needs a folder")
-    if not any(out.iterdir()):
+    if not out.exists() or not any(out.iterdir()):
         return {}
     if not (out / LIST).is_file():
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder, or a site's")

@@ -58,8 +58,6 @@ def overviews(folder: Path) -> list[Overview]:
 
 def records_in(folder: Path) -> list[Path]:
     """The folders directly below one that hold a manifest, by name."""
-    if not folder.is_dir():
-        return []
     return sorted(path.parent for path in folder.glob("*/manifest.json"))
 
 
@@ -70,18 +68,19 @@ def overview(record: Path) -> Overview:
     except DataError as error:
         return Overview(path=record, why_not=str(error))
     (answer, cautions), why_not = attempt(record, _answered, record, manifest, otherwise=([], []))
-    note = votes_note(manifest)
+    note, status = votes_note(manifest), str(manifest.get("status") or "unknown")
+    unfinished = "" if status == "finished" else "This run has not finished."
     return Overview(
         path=record,
         mode=str(manifest.get("mode") or "unknown"),
         started_at=str(manifest.get("started_at") or ""),
         judge=_judge(manifest),
-        status=str(manifest.get("status") or "unknown"),
+        status=status,
         usd=_spent(manifest),
         note=note,
         answer=tuple(answer),
         cautions=tuple(each for each in cautions if not (note and note in each)),
-        why_not=why_not or _no_answer(manifest),
+        why_not=why_not or str(manifest.get("error") or unfinished),
     )
 
 
@@ -179,9 +178,3 @@ def _spent(manifest: Mapping[str, Any]) -> float | None:
     cost = manifest.get("cost")
     usd = cost.get("usd_spent") if isinstance(cost, dict) else None
     return float(usd) if isinstance(usd, int | float) else None
-
-
-def _no_answer(manifest: Mapping[str, Any]) -> str:
-    if manifest.get("error"):
-        return str(manifest["error"])
-    return "" if manifest.get("status") == "finished" else "This run has not finished."

@@ -49,8 +49,8 @@ class BoardView:
     stratum: str = ""
     columns: Sequence[Column]
     rows: Sequence[BoardRow]
-    sentences: Sequence[str]
-    notes: Sequence[str]
+    sentences: Sequence[str] = ()
+    notes: Sequence[str] = ()
 
     @property
     def scale(self) -> tuple[float, float] | None:
@@ -70,20 +70,13 @@ def boards_of(record: Path) -> list[BoardView]:
     if not (record / BOARD).is_file():
         raise DataError(f"{record}: has no board")
     board = Board.read(record)
-    shown = columns(board)
-    views = []
+    shown, views = columns(board), []
     for each in board.dimensions:
         why_not = [f"Not rated: {each.unrated}."] if each.unrated else []
-        views.append(
-            BoardView(
-                name=each.name or board.title,
-                columns=shown,
-                rows=board.rows(each.name),
-                sentences=[*each.said, *why_not] if board.diagnostics else [],
-                notes=[*each.notes, *board.notes] if board.diagnostics else [],
-            )
-        )
-        views += _by_stratum(each, views[-1]) if board.diagnostics else []
+        said, notes = [*each.said, *why_not], [*each.notes, *board.notes]
+        bare = BoardView(name=each.name or board.title, columns=shown, rows=board.rows(each.name))
+        whole = replace(bare, sentences=said, notes=notes)
+        views += [whole, *_by_stratum(each, whole)] if board.diagnostics else [bare]
     return views
 
 
@@ -94,14 +87,13 @@ def _by_stratum(dimension: Dimension, whole: BoardView) -> Iterator[BoardView]:
         for name, part in axis["boards"].items():
             known = [row for row in part["ratings"] if row["n_battles"]]
             first, *each = axis["sentences"]
-            # a forecast for the whole axis follows the sentences on deviations
-            said = [first, *(text for text, odd in zip(each, axis["deviations"], strict=False)
-                             if odd["stratum"] == name)]  # fmt: skip
-            rows = [BoardRow(rank=n, dimension=dimension.name, **row)
-                    for n, row in enumerate(known, 1)]  # fmt: skip
-            yield replace(whole, stratum=name, columns=shown, rows=rows,
-                          sentences=said,
-                          notes=[f"{part['n_questions']} prompts. {_POOLED}"])  # fmt: skip
+            pairs = zip(each, axis["deviations"], strict=False)  # then a forecast for all strata
+            said = [first, *(sentence for sentence, odd in pairs if odd["stratum"] == name)]
+            rows = [BoardRow(rank=n, dimension=dimension.name, **r) for n, r in enumerate(known, 1)]
+            notes = [f"{part['n_questions']} prompts. {_POOLED}"]
+            yield replace(
+                whole, stratum=name, columns=shown, rows=rows, sentences=said, notes=notes
+            )
 
 
 class Grid(NamedTuple):
@@ -151,13 +143,12 @@ class RunPage:
         return list(dict.fromkeys(row.model for board in self.boards for row in board.rows))
 
 
-def first_files(pages: Sequence[RunPage], nonce: str) -> Iterator[tuple[str, str]]:
-    """Path and text of the first page and of what all pages need. Scripts and styles that do not
-    have the `nonce` are refused by each page's content security policy.
+def first_files(pages: Sequence[RunPage], nonce: str) -> dict[str, str]:
+    """Texts of the first page and of what all pages need, by their paths. Scripts and styles that
+    do not have the `nonce` are refused by each page's content security policy.
     """
-    for name in _ASSETS:
-        yield f"assets/{name}", asset(name)
-    yield "index.html", _rendered("index", root="", nonce=nonce, pages=pages)
+    made = {f"assets/{name}": asset(name) for name in _ASSETS}
+    return made | {"index.html": _rendered("index", root="", nonce=nonce, pages=pages)}
 
 
 def reader_page(page: RunPage) -> str:
@@ -303,16 +294,10 @@ def _data(reading: Reading) -> Iterator[tuple[str, str]]:
     judged = [*(reading.prompts[prompt] for prompt in asked), *reading.responses.values()]
     raw = [plain(escaped(text)) for text in [*judged, *reading.references.values()]]
     verdicts = [[_verdict(row) for row in battle.verdicts] for battle in battles]
-    series: dict[str, list[Any]] = {
-        "texts": texts,
-        "raw": raw if reading.sent else [],
-        "verdicts": verdicts,
-    }
-    parts = {name: _chunks(items) for name, items in series.items()}
-    values = {
-        "models": [plain(name) for name in models],
-        "dimensions": [plain(name) for name in dimensions],
-        "prompts": [plain(name) for name in prompts],
+    series = (("texts", texts), ("raw", raw if reading.sent else []), ("verdicts", verdicts))
+    parts = {name: _chunks(items) for name, items in series}
+    named = {"models": models, "dimensions": dimensions, "prompts": prompts}
+    values = {name: [*map(plain, each)] for name, each in named.items()} | {
         "outcomes": _OUTCOMES,
         "id": [plain(battle.id) for battle in battles],
         "a": [models[battle.model_a] for battle in battles],

@@ -8,7 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from arena_kit.battles.battle import Battle, Source
+from arena_kit.battles.battle import Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import BattleTexts, read_battle_texts, read_battles
 from arena_kit.files import DataError, file_in, read_json, read_lines
@@ -67,8 +67,8 @@ class Reading:
     """
 
     battles: list[ReadBattle]
-    prompts: Mapping[str, str]
-    responses: Mapping[tuple[str, str], str]
+    prompts: Mapping[str, str] = field(default_factory=dict)
+    responses: Mapping[tuple[str, str], str] = field(default_factory=dict)
     sent: Mapping[str, tuple[str, str, str]] = field(default_factory=dict)
     references: Mapping[tuple[str, str], str] = field(default_factory=dict)
     note: str = ""
@@ -116,23 +116,18 @@ def reading_of(record: Path, people: BattleLog | None = None) -> Reading:
     log = read_battles(record / "battles.jsonl")
     judged = record / "judged.jsonl"
     chosen = read_battles(judged) if judged.is_file() else _of_source(log, human=False)
-    manifest = open_record(record)
-    votes = [_of_source(log, human=True)]
-    people_votes = _counted([*votes, *([people] if people is not None else [])], chosen)
+    votes = [each for each in (_of_source(log, human=True), people) if each is not None]
     said = _named(verdicts_of(record), record)
-    battles = [*_settled(chosen, said, people_votes), *_incomplete(chosen, said)]
+    battles = [*_settled(chosen, said, _counted(votes, chosen)), *_incomplete(chosen, said)]
     if not battles:
         raise DataError(f"{record}: holds no judged battle")
-    note = votes_note(manifest)
+    made = Reading(battles=battles, note=votes_note(open_record(record)))
     try:
         prompts, responses = _said_in(*record_texts(record))
     except DataError as error:
-        return Reading(battles=battles, prompts={}, responses={}, note=note, no_texts=str(error))
-    sent = _sent(record)
-    return Reading(
-        battles=battles, prompts=prompts, responses=responses, note=note, sent=sent[0],
-        references=sent[1],
-    )  # fmt: skip
+        return replace(made, no_texts=str(error))
+    sent, references = _sent(record)
+    return replace(made, prompts=prompts, responses=responses, sent=sent, references=references)
 
 
 def _sent(record: Path) -> tuple[dict[str, tuple[str, str, str]], dict[tuple[str, str], str]]:
@@ -193,13 +188,8 @@ def _counted(logs: list[BattleLog], judged: BattleLog) -> People:
         shared = np.array([*(name in asked for name in log.question_id.names), False])
         for vote in log.select(shared[log.question_id.codes]).to_battles():
             key = vote.question_id, frozenset((vote.model_a, vote.model_b))
-            counts.setdefault(key, Counter())[_winner(vote)] += 1
+            counts.setdefault(key, Counter())[getattr(vote, vote.winner, str(vote.winner))] += 1
     return counts
-
-
-def _winner(battle: Battle) -> str:
-    named = {"model_a": battle.model_a, "model_b": battle.model_b}
-    return named.get(str(battle.winner), str(battle.winner))
 
 
 def _settled(log: BattleLog, said: Verdicts, people: People) -> list[ReadBattle]:

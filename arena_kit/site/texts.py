@@ -126,12 +126,9 @@ def _markdown() -> MarkdownIt:
     options = {"html": False, "highlight": _highlighted}
     parser = MarkdownIt("commonmark", options).enable(["table", "strikethrough"])
     parser.inline.ruler.before("escape", "math", _math)
-    parser.add_render_rule("math", _formula)
-    parser.add_render_rule("link_open", _link_open)
-    parser.add_render_rule("link_close", _link_close)
-    parser.add_render_rule("image", _image)
-    parser.add_render_rule("heading_open", _heading)
-    parser.add_render_rule("heading_close", _heading)
+    rules = {"math": _formula, "image": _image, "link_open": _link_open, "link_close": _link_close}
+    for name, rule in (rules | dict.fromkeys(("heading_open", "heading_close"), _heading)).items():
+        parser.add_render_rule(name, rule)
     return parser
 
 

@@ -10,6 +10,7 @@ import pytest
 
 import arena_kit as ak
 from arena_kit import Battle, BattleLog, BradleyTerry, claims
+from arena_kit.battles.log import Labels
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
 from arena_kit.rating.strata import _shrunk, by_stratum
@@ -77,6 +78,11 @@ def test_further_prompts_are_those_of_a_stratum_by_itself() -> None:
     assert found.more[1] == 0
     shown = strata_table(ak.rate(log)).rows[-1]
     assert (shown["model"], shown["y"]) == ("further prompts", "decided")
+    more = battles(dict.fromkeys("xyz", 12), dict.fromkeys("xyz", 0.0))
+    fewer = more.select((more.strata or {})["subject"].values() != "z")
+    parts = [replace(part, dimension=Labels.of([name] * len(part)))
+             for name, part in (("d", more), ("e", fewer))]  # fmt: skip
+    assert strata_table(ak.rate(BattleLog.joined(*parts))).html.count("no battles") == 4
 
 
 def test_two_prompts_make_no_claim() -> None:

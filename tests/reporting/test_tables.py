@@ -7,7 +7,7 @@ from html import unescape
 
 import pytest
 
-from arena_kit.reporting.tables import Cell, Table, facts, number, percent, span
+from arena_kit.reporting.tables import Shown, Table, facts, number, percent, span
 
 LATEX = r"""\input{x} & 5% $y$ #1 _a_ {b} c~ d^ <e> f|g "h" – [i]"""
 ESCAPED = (
@@ -19,7 +19,7 @@ NAMES = [LATEX, "<script>x</script>", "[red]x[/red]", "a|b `c` *d* [e](f)\n| nex
 
 def table(name: str = "ann") -> Table:
     """Two groups; a number, a text, nothing, and a cell with HTML of its own."""
-    badge = Cell("new (Stable)", "<b>new</b> <span>Stable</span>")
+    badge = Shown("<b>new</b> <span>Stable</span>", "new (Stable)")
     return Table(
         rows=[
             {"group": "taste", "model": name, "rating": 1400, "gap": "+3"},
@@ -93,9 +93,9 @@ def test_looks() -> None:
 
 def test_csv() -> None:
     """CSV has no formula, Markdown its alignment, LaTeX no character that it would obey."""
-    rows = [{"a": 0.1 + 0.2, "b": None, "c": Cell("text", "<b>html</b>")}]
+    rows = [{"a": 0.1 + 0.2, "b": None, "c": Shown("<b>html</b>", "text")}]
     assert Table(rows=rows).csv == "a,b,c\n0.30000000000000004,,text\n"
-    formula = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Cell("@x", "<b>@x</b>")}])
+    formula = Table(rows=[{"=a": "=1+1", "b": -1.5, "c": "-2.5", "d": Shown("<b>@x</b>", "@x")}])
     assert formula.csv == "'=a,b,c,d\n'=1+1,-1.5,-2.5,'@x\n"
     rows = [{"a": "x", "b": 5, "c": None}]
     shown = Table(rows=rows, title="T", notes=["a < b"])

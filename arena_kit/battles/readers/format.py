@@ -35,6 +35,15 @@ class RowError(DataError):
         return " ".join([f"{where[0]}: {self}", *where[1:]])
 
 
+def refuse(con: Connection, column: str, wrong: str, sentence: str, table: str = "raw") -> None:
+    """Raise for the first row of a table that is wrong, if there is one; the sentence may have a
+    place for its value of a column.
+    """
+    query = f"SELECT rowid, {column} FROM {table} WHERE {wrong} ORDER BY rowid LIMIT 1"
+    if (row := con.execute(query).fetchone()) is not None:
+        raise RowError(row[0], sentence.format(str(row[1])[:60]))
+
+
 class Table(NamedTuple):
     """What stands after FROM, and the type of each column there."""
 
@@ -164,20 +173,14 @@ class Format:
             con.execute(f"CREATE TEMP TABLE raw AS SELECT {values} FROM ({file}) AS file")
             return {}
         con.execute(f"CREATE TEMP TABLE file AS {file}")
-        self._refuse(con)
+        for sentence, condition in self.refused.items():
+            refuse(con, "''", condition, sentence, "file")
         kept = f"SELECT {values}, {self.row} AS file_row FROM {self.rows} WHERE {self.kept()}"
         con.execute(f"CREATE TEMP TABLE raw AS {kept}")
         counts = [f"count(*) FILTER ({condition})" for condition in self.left_out.values()]
         query = f"SELECT {', '.join(['count(*)', *counts])} FROM {self.rows}"
         _, *numbers = con.execute(query).fetchall()[0]
         return {reason: n for reason, n in zip(self.left_out, numbers, strict=True) if n}
-
-    def _refuse(self, con: Connection) -> None:
-        """Raise for the first row of `file` that is wrong, if there is one."""
-        for sentence, condition in self.refused.items():
-            query = f"SELECT rowid FROM file WHERE {condition} ORDER BY rowid LIMIT 1"
-            if (row := con.execute(query).fetchone()) is not None:
-                raise RowError(row[0], sentence)
 
     def broken_row(self, con: Connection, table: Table, chosen: Expressions) -> RowError | None:
         """The first row on which an expression fails, such as a conversation that is not JSON."""

@@ -193,19 +193,21 @@ def logistic_shift(x: Floats, y: Floats, clusters: Clusters, column: int, *, n: 
     by logistic regression.
 
     `y` is 1, 0 or, for a tie, a half. The interval is that of the coefficient, from the sandwich
-    covariance clustered by `clusters`; `n` is how many verdicts tell anything about it.
+    covariance clustered by `clusters` with as many degrees of freedom as there are more clusters
+    than coefficients; `n` is how many verdicts tell anything about it.
     """
     from scipy.special import expit  # scipy.stats takes four times longer to import
 
     coefficients = fit_logistic(x, y)
     value, groups = float(coefficients[column]), len(np.unique(clusters))
-    if groups < 2:
+    freedom = groups - int(np.linalg.matrix_rank(x))
+    if freedom < 1:
         return Estimate(value=float(expit(value)), n=n)
     p = expit(x @ coefficients)
     scores = sums(x * (y - p)[:, None], clusters)
     bread = np.linalg.inv(_information(x, p))
-    covariance = groups / (groups - 1) * bread @ (scores.T @ scores) @ bread
-    half = t_quantile(groups - 1) * sqrt(covariance[column, column])
+    covariance = groups / freedom * bread @ (scores.T @ scores) @ bread
+    half = t_quantile(freedom) * sqrt(covariance[column, column])
     middle, low, high = map(float, expit([value, value - half, value + half]))
     return Estimate(value=middle, low=low, high=high, n=n)
 

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.battles.cells import CellTable, Hashes, Rows, Stream, Way, whole_clusters
-from arena_kit.battles.log import BattleLog, Ints
+from arena_kit.battles.log import BattleLog, CellTable, Hashes, Ints, Rows, Stream, Way
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.clusters import (
     MIN_VOTERS,
@@ -226,7 +225,7 @@ def _meats(
     inverses = [None if way == "both" else fit.inverse() for fit in fits]
     pieces, squares, total = np.zeros((3, len(boards)))
     chunks = stream.grouped(way)
-    for chunk in chunks if way is None else whole_clusters(chunks):
+    for chunk in chunks if way is None else _whole_clusters(chunks):
         for i, board in enumerate(boards):
             cell, hashes, weight = board.own(chunk)
             if not len(cell):
@@ -272,3 +271,17 @@ def add_drawn(
         for lane in range(0, weights.lanes, 8 * LANES):
             resamples = slice(lane, min(lane + 8 * LANES, weights.lanes))
             sums[first:last, resamples] += rows @ weights.times(clusters[some], resamples)
+
+
+def _whole_clusters(chunks: Iterator[Rows]) -> Iterator[Rows]:
+    """Chunks of sorted rows, cut between clusters."""
+    left: list[Any] = []
+    for chunk in chunks:
+        parts: Any = zip(left, chunk, strict=True) if left else zip(chunk, strict=True)
+        rows: list[Any] = [np.concatenate(each) for each in parts]
+        cut = int(np.searchsorted(rows[1], rows[1][-1]))
+        if cut:
+            yield Rows(*(each[:cut] for each in rows))
+        left = [each[cut:] for each in rows]
+    if left:
+        yield Rows(*left)
