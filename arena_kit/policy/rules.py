@@ -438,25 +438,23 @@ def neighbour_orders(
     placed = {row.model for row in strengths.ratings if row.placed}
     known = [pair for pair in pairs if placed.issuperset(pair)]
     margin = policy.publication.margin
-    states = claims.between(strengths, known, margin)
-    alike = claims.until_equivalent(strengths, known, margin)
-    placed_orders = {
-        pair: _pair_order(pair, state, until, strengths, per_week)
-        for pair, state, until in zip(known, states, alike, strict=True)
-    }
+    states = dict(zip(known, claims.between(strengths, known, margin), strict=True))
+    alike = dict(zip(known, claims.until_equivalent(strengths, known, margin), strict=True))
     return tuple(
-        placed_orders.get(pair) or PairOrder(above=pair[0], below=pair[1]) for pair in pairs
+        _pair_order(pair, states.get(pair), alike.get(pair), strengths, per_week) for pair in pairs
     )
 
 
 def _pair_order(
     pair: tuple[str, str],
-    state: claims.Neighbours,
+    state: claims.Neighbours | None,
     alike: int | None,
     strengths: Ratings,
     per_week: float | None,
 ) -> PairOrder:
     above, below = pair
+    if state is None:
+        return PairOrder(above=above, below=below)
     gap = strengths[above].rating - strengths[below].rating
     if state.state != "unresolved":
         turned = state.state == "decided" and state.above != above

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import isfinite
@@ -220,11 +220,12 @@ def kinds(battles: BattleLog) -> dict[str, NDArray[np.bool_]]:
     }
 
 
-def counted(
-    battles: BattleLog, dropping: Collection[str]
-) -> tuple[NDArray[np.bool_], dict[str, int]]:
-    """Which battles count where some kinds are dropped, and how many of each kind do not."""
-    masks = {kind: mask & (kind in dropping) for kind, mask in kinds(battles).items()}
+def counted(battles: BattleLog, **treatments: str) -> tuple[NDArray[np.bool_], dict[str, int]]:
+    """Which battles count where kinds whose treatment is `drop` or `exclude` do not, and how many
+    of each kind do not.
+    """
+    leave = {kind for kind, each in treatments.items() if each in ("drop", "exclude")}
+    masks = {kind: mask & (kind in leave) for kind, mask in kinds(battles).items()}
     dropped = {kind: int(mask.sum()) for kind, mask in masks.items()}
     return ~np.any(list(masks.values()), axis=0), dropped
 
@@ -316,6 +317,12 @@ def why_no_interval(log: BattleLog, score: NDArray[np.float64]) -> list[str]:
     few = [f"it was seen on {n} questions, {MIN_QUESTIONS} needed" for n in seen.tolist()]
     conditions = [seen < MIN_QUESTIONS, *reasons.values()]
     return [str(why) for why in np.select(conditions, [np.array(few), *reasons], "")]
+
+
+def gap_variances(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
+    """The variance of the gap between every two models."""
+    own = np.diag(covariance)
+    return np.asarray(own[:, None] + own[None, :] - 2 * covariance)
 
 
 def expected_share(gap: Number) -> Number:

@@ -113,9 +113,9 @@ class PermutationElo:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
-        kinds = ("tie", "both_bad", "inconsistent")
-        treatments = zip(kinds, (self.ties, self.both_bad, self.inconsistent), strict=True)
-        keep, dropped = base.counted(battles, [kind for kind, each in treatments if each == "drop"])
+        keep, dropped = base.counted(
+            battles, tie=self.ties, both_bad=self.both_bad, inconsistent=self.inconsistent
+        )
         return battles.select(keep), dropped
 
 

@@ -183,7 +183,7 @@ class Glicko2:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count, in the order of replay, and how many of each kind do not."""
-        keep, dropped = base.counted(battles, self._dropping("both_bad"))
+        keep, dropped = base.counted(battles, both_bad="drop", inconsistent=self.inconsistent)
         return battles.select(replay_order(battles, keep)), dropped
 
     def history(self, battles: BattleLog) -> GlickoHistory:
@@ -191,7 +191,7 @@ class Glicko2:
         where models never met: each then stands where its own votes took it.
         """
         self._check(battles, *self.kept(battles), connected=False)
-        rows = replay_order(battles, base.counted(battles, self._dropping())[0])
+        rows = replay_order(battles, base.counted(battles, inconsistent=self.inconsistent)[0])
         log = battles.select(rows)
         games, period = _games(log), self._periods(log)
         states = replay(
@@ -204,10 +204,6 @@ class Glicko2:
     def running(self) -> RunningGlicko2:
         """An arena without votes yet, to be rated as they come."""
         return RunningGlicko2(self)
-
-    def _dropping(self, *kinds: str) -> tuple[str, ...]:
-        """These kinds of battles, and inconsistent ones where they do not count."""
-        return (*kinds, "inconsistent") if self.inconsistent == "drop" else kinds
 
     def _check(
         self, given: BattleLog, kept: BattleLog, dropped: dict[str, int], *, connected: bool = True

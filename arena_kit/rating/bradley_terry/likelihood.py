@@ -417,16 +417,18 @@ def _sums(places: Codes, values: Floats, n: int) -> Floats:
 
 
 def _information(terms: Terms, cells: Cells, n_models: int, ties: TieModel) -> Floats:
-    """The observed information: the pairs' Laplacian for the strengths, bordered by the rest."""
-    n = n_models
-    columns = [to_models(cells, terms.eta_eta * x, n) for x in cells.x.T]
-    corner = cells.x.T @ (terms.eta_eta[:, None] * cells.x)
-    if ties.start is not None:
-        columns.insert(0, to_models(cells, terms.eta_t, n))
-        cross = cells.x.T @ terms.eta_t
-        corner = np.block([[terms.t_t.sum(), cross[None, :]], [cross[:, None], corner]])
-    border = np.array(columns).reshape(len(columns), n)
-    return bordered(laplacian(cells, terms.eta_eta, n), border, corner)
+    """The observed information: that of strengths and covariates, the tie parameter between."""
+    n, plain = n_models, gram(cells, terms.eta_eta, n_models)
+    if ties.start is None:
+        return plain
+    tie = np.append(to_models(cells, terms.eta_t, n), cells.x.T @ terms.eta_t)
+    return np.insert(np.insert(plain, n, tie, 0), n, np.insert(tie, n, terms.t_t.sum()), 1)
+
+
+def gram(cells: Cells, weights: Floats, n: int) -> Floats:
+    """The weighted sum over cells of the squared design: strengths, then covariates."""
+    border = np.array([to_models(cells, weights * x, n) for x in cells.x.T])
+    return bordered(laplacian(cells, weights, n), border, cells.x.T @ (weights[:, None] * cells.x))
 
 
 def laplacian(cells: Cells | BattleLog, weights: Floats, n: int) -> Floats:
@@ -455,14 +457,12 @@ def check_identified(cells: Cells, n_models: int) -> None:
     """Refuse covariates that are collinear, with each other or with the models: no battle could
     tell their coefficients apart, and only a prior would pretend to.
     """
-    weight = cells.games
-    gram = cells.x.T @ (weight[:, None] * cells.x)
-    if np.linalg.matrix_rank(gram, tol=_SAME * float(gram.max())) < len(gram):
+    n, whole = n_models, anchored(gram(cells, cells.games, n_models), n_models)
+    border, own = whole[n:, :n], whole[n:, n:]
+    if np.linalg.matrix_rank(own, tol=_SAME * float(own.max())) < len(own):
         raise RatingError("the covariates say the same thing twice; leave one out")
-    border = np.stack([to_models(cells, weight * x, n_models) for x in cells.x.T])
-    anchored = laplacian(cells, weight, n_models) + 1 / n_models
-    left = gram - border @ np.linalg.solve(anchored, border.T)
-    if np.linalg.matrix_rank(left, tol=_SAME * float(gram.max())) < len(gram):
+    left = own - border @ np.linalg.solve(whole[:n, :n], border.T)
+    if np.linalg.matrix_rank(left, tol=_SAME * float(own.max())) < len(own):
         raise RatingError(
             "a covariate cannot be told from the models: each has its own in every battle"
         )

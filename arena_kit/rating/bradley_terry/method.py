@@ -215,9 +215,8 @@ class BradleyTerry:
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The battles that count under these settings, and how many of each kind do not."""
-        dropping = {"both_bad"} if self.both_bad == "exclude" else set()
-        dropping |= {"inconsistent"} if self.inconsistent == "drop" else set()
-        keep, dropped = base.counted(battles, dropping)
+        treatments = {"both_bad": self.both_bad, "inconsistent": self.inconsistent}
+        keep, dropped = base.counted(battles, **treatments)
         whole = not any(dropped.values()) and battles.per_model().all()
         return battles if whole else battles.select(keep), dropped
 

@@ -19,7 +19,6 @@ from arena_kit.battles.log import BattleLog, CellTable, Hashes, Ints, Rows, Stre
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.clusters import (
     MIN_VOTERS,
-    Cluster,
     Evidence,
     Votes,
     few_voters,
@@ -88,7 +87,8 @@ def rate_boards(
     boards, unrated = base.each_rated(
         rows, lambda name: _board(method, stream.cells, rows[name]), none_allowed=True
     )
-    ways = _ways(stream, method.cluster)
+    asked = ("question", "voter") if method.cluster == "both" else (method.cluster,)
+    ways = tuple(way for way in stream.ways if way in asked)
     weighted = bool(np.any(stream.cells.log.weights() != stream.cells.count))
     with one_thread():
         if not stream.ways or (not ways and not weighted):  # their counts say it all
@@ -129,12 +129,6 @@ def _cells_of(log: BattleLog, votes: Cells) -> NDArray[np.intp]:
     theirs = (votes.a.astype(np.int64) * n + votes.b) * _OUTCOMES + votes.outcomes.argmax(axis=0)
     order = np.argsort(theirs)
     return np.asarray(order[np.searchsorted(theirs[order], mine)])
-
-
-def _ways(stream: Stream, cluster: Cluster) -> tuple[Way, ...]:
-    """By what battles are clustered, as `Evidence` has it."""
-    asked: tuple[Way, ...] = ("question", "voter") if cluster == "both" else (cluster,)  # type: ignore[assignment]
-    return tuple(way for way in asked if way in stream.ways)
 
 
 class Passed(NamedTuple):

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import NORMAL_95, transitive_closure
+from arena_kit.rating.base import NORMAL_95, gap_variances, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import Evidence
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Floats, Pairs, constrained, fitted
 from arena_kit.rating.critical_values import normal_score, t_score
@@ -85,7 +85,7 @@ class Profile:
 
     def errors(self) -> Floats:
         """The standard error of every gap."""
-        return np.sqrt(self.design() * self._between(self.inverse))
+        return np.sqrt(self.design() * self._independent())
 
     def unbounded(self) -> NDArray[np.bool_]:
         """Pairs of which one never beat the other, not even through others."""
@@ -171,15 +171,14 @@ class Profile:
 
     def design(self) -> Floats:
         """The design effect of every gap."""
-        plain = self._between(self.inverse)
-        ratio = np.divide(self._between(self.spread), plain, where=plain > 0, out=0 * plain)
+        plain = self._independent()
+        ratio = np.divide(gap_variances(self.spread), plain, where=plain > 0, out=0 * plain)
         return np.maximum(np.maximum(self.floor[:, None], self.floor[None, :]), ratio)
 
-    def _between(self, covariance: Floats) -> Floats:
-        """The variance of every gap."""
+    def _independent(self) -> Floats:
+        """The variance of every gap by independent battles."""
         n = len(self.spread)
-        own = np.diag(covariance)[:n]
-        return np.asarray(own[:, None] + own[None, :] - 2 * covariance[:n, :n])
+        return gap_variances(self.inverse[:n, :n])
 
 
 def _floor(evidence: Evidence, n: int) -> Floats:

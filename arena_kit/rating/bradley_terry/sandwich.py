@@ -17,6 +17,7 @@ from arena_kit.rating.bradley_terry.likelihood import (
     Floats,
     anchored,
     bordered,
+    gram,
     laplacian,
     to_models,
 )
@@ -160,13 +161,10 @@ def _designs(cells: Cells, inverse: Floats, rows: NDArray[np.intp]) -> Floats:
 def _moved(fit: Fit, cells: Cells, gap: Floats, curve: Floats) -> Floats:
     """How far each battle's gap is from the one of the fit without their cluster."""
     n, held = fit.n_models, len(fit.information) - cells.x.shape[1]
-    border = np.array([to_models(cells, curve * x, n) for x in cells.x.T]).reshape(-1, n)
-    corner = cells.x.T @ (curve[:, None] * cells.x)
-    own = np.zeros_like(fit.information)
-    own[:n, :n] = laplacian(cells, curve, n)
-    own[held:, :n], own[:n, held:], own[held:, held:] = border, border.T, corner
-    rise = np.zeros(len(own))
-    rise[:n], rise[held:] = to_models(cells, gap, n), cells.x.T @ gap
+    own, rise = np.zeros_like(fit.information), np.zeros(len(fit.information))
+    moves = np.append(np.arange(n), np.arange(held, len(own)))  # all but the tie parameter
+    own[np.ix_(moves, moves)] = gram(cells, curve, n)
+    rise[moves] = np.append(to_models(cells, gap, n), cells.x.T @ gap)
     left = anchored(fit.information, n) * (1 + _RIDGE * np.eye(len(own))) - own
     step = np.linalg.solve(left, rise)
     return np.asarray(step[cells.a] - step[cells.b] + cells.x @ step[held:])

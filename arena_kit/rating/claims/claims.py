@@ -21,7 +21,7 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import NORMAL_95, Ratings, transitive_closure
+from arena_kit.rating.base import NORMAL_95, Ratings, gap_variances, transitive_closure
 from arena_kit.rating.bradley_terry.clusters import CLAIMS_ABOUT
 from arena_kit.rating.claims.forecast import Spread, growth
 from arena_kit.rating.critical_values import (
@@ -361,7 +361,7 @@ def gap_errors(ratings: Ratings) -> Floats:
             rows = [np.nanstd(own[:, None] - draws, axis=0, ddof=1) for own in draws.T]
         spread = np.stack(rows) * np.sqrt(1 + 1 / _freedom(ratings))
     elif ratings.covariance is not None:
-        spread = _from_variances(ratings.covariance)
+        spread = np.sqrt(np.maximum(0, gap_variances(ratings.covariance)))
     else:
         spread = np.full((len(ratings.models),) * 2, np.nan)
     return np.where(_unknown(ratings), np.nan, spread)
@@ -438,12 +438,6 @@ def _all(names: Sequence[str]) -> str:
     more = [f"{len(names) - _SHOWN} more"] if len(names) > _SHOWN else []
     shown = [*names[:_SHOWN], *more]
     return " and ".join([", ".join(shown[:-1]), shown[-1]] if len(shown) > 1 else shown)
-
-
-def _from_variances(covariance: Floats) -> Floats:
-    variance = np.diag(covariance)
-    squared = variance[:, None] + variance[None, :] - 2 * covariance
-    return np.asarray(np.sqrt(np.maximum(0, squared)))
 
 
 def _from_replicates(replicates: Floats, gap: Floats, df: Floats) -> tuple[Floats, Floats, Floats]:

@@ -57,7 +57,7 @@ class Calibration:
     @property
     def worth(self) -> float:
         """The share of a win that a clear verdict is worth; 1 counts in full."""
-        return float(_shares(np.ones(1), self.temperature)[0])
+        return float(1 / (1 + np.exp(-1 / self.temperature)))
 
 
 def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Calibration:
@@ -168,11 +168,8 @@ def judge_error(
 
 
 def _softened(judged: BattleLog, temperature: float) -> BattleLog:
-    return replace(judged, share_a=_shares(2 * scores(judged) - 1, temperature))
-
-
-def _shares(margin: Floats, temperature: float) -> Floats:
-    return np.asarray(1 / (1 + np.exp(-margin / temperature)))
+    margin = 2 * scores(judged) - 1
+    return replace(judged, share_a=1 / (1 + np.exp(-margin / temperature)))
 
 
 def _nll(votes: BattleLog, strength: Floats, times: NDArray[np.intp] | None = None) -> float:
