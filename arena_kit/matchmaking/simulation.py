@@ -256,7 +256,8 @@ def season(
     drawn = planted(world, for_world)
     arena = Arena(policy, (), drawn.prompts, rng=for_v2)
     moments = np.sort(for_times.random(world.matchups)) * days * 86_400_000_000
-    begin = np.datetime64(_utc(start), "us")
+    aware = start if start.tzinfo else start.replace(tzinfo=UTC)
+    begin = np.datetime64(aware.astimezone(UTC).replace(tzinfo=None), "us")
     times = (begin + moments.astype("timedelta64[us]")).tolist()
     width = len(str(world.matchups))
     return BattleLog.from_battles(
@@ -298,19 +299,14 @@ def played(drawn: Planted, arena: Arena) -> Iterator[Vote]:
         for i in np.flatnonzero(drawn.joins == number).tolist():
             answered = np.array(drawn.prompts)[drawn.answered[i]].tolist()
             arena.scheduler.enable(drawn.models[i], prompts=answered)
-        matchup = _matched(arena, session)
+        try:
+            matchup = arena.next_matchup(session)
+        except MatchmakingError:  # a voter who may see nothing more comes back as somebody new
+            matchup = arena.next_matchup()
         a, b = matchup.model_a, matchup.model_b
         outcome = drawn.vote(number, model[a], model[b], prompt[matchup.prompt])
         arena.vote(matchup.matchup_id, outcome)
         yield Vote(number, matchup, outcome)
-
-
-def _matched(arena: Arena, session: str) -> Matchup:
-    """The next matchup; a voter who may see nothing more comes back as somebody new."""
-    try:
-        return arena.next_matchup(session)
-    except MatchmakingError:
-        return arena.next_matchup()
 
 
 def checkpoint(arena: Arena, truth: Truth, battles: BattleLog) -> Row:
@@ -433,8 +429,3 @@ def _is_false(pair: rules.PairOrder, truth: Truth, margin: float) -> bool:
 def _shares(labels: Iterable[StrEnum], kinds: Iterable[StrEnum]) -> dict[str, float]:
     counts = Counter(labels)
     return {kind: counts[kind] / counts.total() for kind in kinds}
-
-
-def _utc(moment: datetime) -> datetime:
-    aware = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-    return aware.astimezone(UTC).replace(tzinfo=None)

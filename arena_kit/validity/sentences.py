@@ -11,8 +11,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.battle import A_WINS
 from arena_kit.battles.log import BattleLog
+from arena_kit.matchmaking.arena import Meetings, Sessions, meetings_in_order
 from arena_kit.matchmaking.lanes import lane_weights
-from arena_kit.matchmaking.repeats import Meetings, Sessions, meetings_in_order
 from arena_kit.policy.constants import Policy, Repeats
 from arena_kit.policy.exposure import aimed_votes, equal_is_feasible, equal_up_to, settled_rd
 from arena_kit.rating.base import some

@@ -9,8 +9,7 @@ import pytest
 
 from arena_kit import Arena, Battle, BattleLog, Outcome
 from arena_kit.matchmaking.arena import Scheduler
-from arena_kit.matchmaking.decide import Cast, OpenNeighbours
-from arena_kit.matchmaking.lanes import Lane, Matchup
+from arena_kit.matchmaking.lanes import Cast, Lane, Matchup, OpenNeighbours
 from arena_kit.policy.constants import Decide, Exposure, Policy, Publication
 from arena_kit.policy.exposure import aimed_votes
 from arena_kit.rating.glicko2 import GlickoState

@@ -14,9 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from arena_kit import Arena, Battle, BattleLog, Outcome
-from arena_kit.matchmaking.arena import Scheduler
+from arena_kit.matchmaking.arena import Meetings, Scheduler
 from arena_kit.matchmaking.lanes import Lane, MatchmakingError, Matchup, PromptGaps, lane_weights
-from arena_kit.matchmaking.repeats import Meetings
 from arena_kit.policy import constants
 from arena_kit.policy.constants import Contenders, Exposure, LaneWeights, Phase, Policy
 from arena_kit.policy.coverage import Coverage

@@ -6,6 +6,7 @@ import hashlib
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +27,7 @@ _KINDS: dict[str, Any] = {
 }
 
 
-@dataclass(slots=True)
+@dataclass
 class ReplayJudge:
     """Answers from recorded verdict lines, found by dimension, prompt and both entrants.
 
@@ -36,15 +37,12 @@ class ReplayJudge:
 
     recorded: dict[Key, dict[str, Any]] = field(repr=False)
     model: str = "replay"
-    _digest: str = field(default="", init=False, repr=False)
 
-    def __post_init__(self) -> None:
-        text = json.dumps(sorted(self.recorded.items()), sort_keys=True)
-        self._digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-    @property
+    @cached_property
     def settings(self) -> Mapping[str, object]:
-        return {"judge": "replay", "recording": self._digest}
+        text = json.dumps(sorted(self.recorded.items()), sort_keys=True)
+        digest = hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+        return {"judge": "replay", "recording": digest}
 
     @classmethod
     def from_record(cls, path: Path) -> ReplayJudge:

@@ -116,16 +116,13 @@ def canary_pairs(
     dimensions = list(rubrics)
     chosen = tuple(_preflight(dimensions) if suite == "preflight" else _full(dimensions))
     prompts = {canary.prompt.prompt_id: canary.prompt for canary in chosen}
-    responses = {
-        (who, c.prompt.prompt_id): Response(
-            entrant_id=who, prompt_id=c.prompt.prompt_id, response_text=text
-        )
-        for c in chosen
-        for who, text in ((BETTER, c.better), (WORSE, c.worse))
-    }
-    material = Material(
-        prompts=prompts, responses=responses, rubrics=rubrics, salt=salt, graded=graded
-    )
+    given = [
+        Response(entrant_id=who, prompt_id=canary.prompt.prompt_id, response_text=text)
+        for canary in chosen
+        for who, text in ((BETTER, canary.better), (WORSE, canary.worse))
+    ]
+    cells = {(each.entrant_id, each.prompt_id): each for each in given}
+    material = Material(prompts=prompts, responses=cells, rubrics=rubrics, salt=salt, graded=graded)
     return Canaries(suite=suite, canaries=chosen, material=material)
 
 

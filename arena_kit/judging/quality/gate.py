@@ -133,8 +133,8 @@ class Gate:
     @property
     def brief(self) -> str:
         """What to do with the judge's verdicts and the first reasons, in ten words or so."""
-        worst = [_worst(each) for each in _reasons(self).values()]
-        why = [] if self.level is Level.TRUSTED else [_briefly(finding) for finding in worst]
+        trusted, worst = self.level is Level.TRUSTED, _worst_by_rule(self)
+        why = [] if trusted else [_briefly(finding) for finding, _ in worst]
         why.sort(key=lambda words: words.endswith(_UNKNOWN))
         level = "use with caution" if self.level is Level.CAUTION else self.level
         return ", ".join([f"Judge: {level}", *why[:_REASONS]]) + "."
@@ -146,7 +146,8 @@ class Gate:
             missing = f"; not measured: {', '.join(self.unmeasured)}" if self.unmeasured else ""
             why = f"it meets all {len(self.findings)} checks{missing}"
         else:
-            reasons = list(_by_rule(self)) or ["nothing was measured"]
+            reasons = [worst.reason + others for worst, others in _worst_by_rule(self)]
+            reasons = reasons or ["nothing was measured"]
             more = (
                 f"; further reasons: {len(reasons) - _REASONS}" if len(reasons) > _REASONS else ""
             )
@@ -238,24 +239,16 @@ def _level(measure: Measure, rule: Rule) -> tuple[Level, tuple[str, ...]]:
     return Level.TRUSTED, ("trusted",)
 
 
-def _by_rule(gate: Gate) -> Iterator[str]:
-    """The reasons for the judge's level, one per rule: the worst dimension, and the others."""
-    for own in _reasons(gate).values():
-        worst = _worst(own)
-        others = [f.measure.dimension for f in own if f is not worst and f.measure.dimension]
-        yield worst.reason + (f" (also on {', '.join(others)})" if others else "")
-
-
-def _reasons(gate: Gate) -> dict[str, list[Finding]]:
-    """The findings that make the judge's level, by rule."""
+def _worst_by_rule(gate: Gate) -> Iterator[tuple[Finding, str]]:
+    """The worst finding of each rule that makes the judge's level, and on which other dimensions
+    that rule does, in words.
+    """
     by_rule: dict[str, list[Finding]] = {}
     for finding in gate.findings:
         if finding.level is gate.level:
             by_rule.setdefault(finding.measure.rule, []).append(finding)
-    return by_rule
-
-
-def _worst(findings: Sequence[Finding]) -> Finding:
-    """The worst of the findings of one rule."""
-    pick = min if findings[0].rule.least else max
-    return pick(findings, key=lambda finding: finding.measure.value or 0.0)
+    for own in by_rule.values():
+        pick = min if own[0].rule.least else max
+        worst = pick(own, key=lambda finding: finding.measure.value or 0.0)
+        others = [f.measure.dimension for f in own if f is not worst and f.measure.dimension]
+        yield worst, f" (also on {', '.join(others)})" if others else ""

@@ -76,7 +76,8 @@ class JudgeQuality:
         names = list(dict.fromkeys(judgment.pair.dimension for judgment in judgments))
         calls = calls_of(judgments, lengths)
         twice = by_dimension(calls_of([*judgments, *repeats]), names)
-        logs = _by_dimension(to_battles(judgments) if battles is None else battles)
+        log = to_battles(judgments) if battles is None else battles
+        logs = log.by_dimension() or {"": log}
         own, compared, parts = [], [], []
         for name, each in by_dimension(calls, names).items():
             labelled = _labels(labels, name)
@@ -88,9 +89,9 @@ class JudgeQuality:
                 *_preferences(each, families, labelled),
                 *measures.stability(twice[name]),
             )
-            log = logs.get(name, logs.get(""))
-            if log is not None and labelled is not None:
-                compared += _named(name, *people(log, labelled, strata))
+            settled = logs.get(name, logs.get(""))
+            if settled is not None and labelled is not None:
+                compared += _named(name, *people(settled, labelled, strata))
         agreed = [row for row in compared if row.stratum and row.measure == "agreement_by_call"]
         parts += [replace(row, rule="people") for row in agreed]
         unread = tuple(unread)
@@ -114,7 +115,7 @@ class JudgeQuality:
         `both_orders` says that each battle was settled from two presentations, which then flipped
         where it is marked inconsistent; otherwise its first side was shown first.
         """
-        own, compared, logs = [], [], _by_dimension(judged)
+        own, compared, logs = [], [], judged.by_dimension() or {"": judged}
         for name, log in logs.items():
             labelled = _labels(labels, name)
             bias = measures.settled(log) if both_orders else measures.position(log)
@@ -281,13 +282,6 @@ def _pooled(rows: Iterable[Measure]) -> list[Measure]:
             value, low, high = np.clip(cell, 0, 1).tolist()
             out.append(replace(row, value=value, low=low, high=high))
     return out
-
-
-def _by_dimension(log: BattleLog) -> dict[str, BattleLog]:
-    """Each dimension's battles; all of them under no name where they have none."""
-    if log.dimension is None or not len(log):
-        return {"": log}
-    return log.by_dimension()
 
 
 def _labels(labels: BattleLog | None, dimension: str) -> BattleLog | None:
