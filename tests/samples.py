@@ -5,6 +5,7 @@ import gzip
 import json
 import math
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -738,7 +739,9 @@ def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
 def run_cells(
     node: nbformat.NotebookNode, *, shows: bool = True, **parameters: Any
 ) -> dict[str, Any]:
-    """Run the cells of a notebook here, which then has what it `shows`; returns all its names."""
+    """Run the cells of a notebook here, which then has what it `shows`, or no picture is drawn;
+    returns all its names.
+    """
     shown: list[Any] = []
     names: dict[str, Any] = {"display": lambda *values: shown.extend(values)}
     for cell in node.cells:
@@ -746,7 +749,8 @@ def run_cells(
         if cell.cell_type != "code" or "remove_cell" in tags:
             continue
         shown.clear()
-        value = _ran(cell.source, names)
+        drawn = r"figures=\[[^]]*\]" if not shows else "$^"
+        value = _ran(re.sub(drawn, "figures=[]", cell.source), names)
         names |= parameters if "parameters" in tags else {}
         shown += [] if value is None else [value]
         both = [DisplayFormatter().format(each) for each in shown if shows]

@@ -265,10 +265,16 @@ def test_12_a_season_in_each_phase(phase: Phase) -> None:
     assert start <= times[0] < times[-1] < datetime(2025, 3, 17, tzinfo=UTC)
     assert [row.battle_id for row in rows] == sorted({row.battle_id or "" for row in rows})
     assert all(row.question_id and row.session and row.source == "human" for row in rows)
-    found = duel(replace(SMALL, matchups=50), policy, rng=rng(), every=50)
-    other = replace(policy, phase=Phase.GOVERNANCE)
-    assert found == duel(replace(SMALL, matchups=50), other, rng=rng(), every=50)
-    assert found.baseline.drawn == {"baseline": 1.0}
+
+
+def test_12_a_duel_is_between_the_ends_in_any_phase() -> None:
+    """12: whatever phase a policy is in, its full form meets the scheme before it."""
+    duels = [
+        duel(replace(SMALL, matchups=50), Policy(phase=phase), rng=rng(), every=50)
+        for phase in (Phase.SHADOW, Phase.LANES, Phase.GOVERNANCE)
+    ]
+    assert duels[0] == duels[1] == duels[2]
+    assert duels[0].baseline.drawn == {"baseline": 1.0}
 
 
 def test_json(tmp_path: Path) -> None:

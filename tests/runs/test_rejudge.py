@@ -36,7 +36,6 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with chdir(root):
         record_of("pilot", **TINY, run_dir="runs/first")
         record_of("pilot", **TINY, inputs="hashes", run_dir="runs/hashed")
-        record_of("adaptive", **TINY, max_rounds=1, run_dir="runs/adaptive")
         edited(root, judge__baseline__noise=0.4)
         record_of("pilot", **TINY, run_dir="runs/noisy")
         edited(root, judge__baseline__noise=0.06)

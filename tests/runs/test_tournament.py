@@ -133,11 +133,11 @@ def test_offline_and_replay(workspace: Path) -> None:
     assert "not in the cache" in failed["error"]
     assert len(jsonl(workspace / "runs" / "failed" / "missing.jsonl")) == 384
     first = record_of("pilot", **SMALL).path
-    again = record_of("pilot", offline=True, **SMALL).path
+    again = to_battles(judgments_of("pilot", offline=True, **SMALL))
     (workspace / ".arena_kit" / "verdicts.sqlite").unlink()
-    replayed = record_of("pilot", judge="replay", replay_from=str(first), **SMALL).path
-    battles = [(path / "battles.jsonl").read_bytes() for path in (first, again, replayed)]
-    assert battles[0] == battles[1] == battles[2]
+    replayed = to_battles(judgments_of("pilot", judge="replay", replay_from=str(first), **SMALL))
+    kept = [*read_battles(first / "battles.jsonl").to_battles()]
+    assert kept == [*again.to_battles()] == [*replayed.to_battles()]
 
 
 _STEPS = """
