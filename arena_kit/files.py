@@ -28,6 +28,12 @@ class DataError(ArenaError, ValueError):
     """Input that cannot be read as what it claims to be; the message says where."""
 
 
+#: What an error means to scripts, by its name, as the exit code of a command; any other is 1.
+EXIT_CODES = {"DataError": 2, "RatingError": 2} | dict.fromkeys(
+    ("OfflineError", "LockedError", "CostError", "UnfitJudgeError", "PausedError"), 3
+)
+
+
 def option(flag: str, argument: str) -> str:
     """How a setting is named: as an option where a command runs, else as an argument in Python."""
     click = sys.modules.get("click")
@@ -185,6 +191,14 @@ def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequenc
         table.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
 
 
+def read_bytes(path: Path) -> bytes:
+    """A whole file."""
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        raise DataError(f"{path}: no such file; check the path") from None
+
+
 def read_text(path: Path) -> str:
     """A whole UTF-8 file."""
     try:
@@ -285,7 +299,4 @@ def file_hash(path: Path) -> str:
     """SHA-256 of a file's bytes."""
     import hashlib
 
-    try:
-        return hashlib.sha256(path.read_bytes()).hexdigest()
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check the path") from None
+    return hashlib.sha256(read_bytes(path)).hexdigest()

@@ -17,14 +17,14 @@ from typing import Any, ParamSpec, TypeVar
 import click
 
 from arena_kit import __version__
-from arena_kit.files import DataError, LockedError, visible
+from arena_kit.files import EXIT_CODES, ArenaError, visible
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 Lists = dict[str, list[tuple[str, str]]]
 
-FAILED, WRONG_INPUT, REFUSED = 1, 2, 3
+FAILED, WRONG_INPUT = 1, 2
 
 
 class LocalPath(click.Path):
@@ -57,48 +57,19 @@ def plain_errors() -> Iterator[None]:
     """One sentence on stderr and the documented exit code instead of a traceback."""
     try:
         with warnings.catch_warnings():
-            warnings.showwarning = _warn  # type: ignore[assignment]
+            warnings.showwarning = lambda message, *_: echo(f"warning: {message}", err=True)
             yield
     except (click.exceptions.Exit, BrokenPipeError):  # click ends quietly at a closed pipe
         raise
-    except ValueError as error:
-        if not _is_input_error(error):
-            raise
-        _stop(str(error), WRONG_INPUT)
-    except LockedError as error:
-        _stop(str(error), REFUSED)
+    except ArenaError as error:
+        kinds = (kind.__name__ for kind in type(error).__mro__)
+        _stop(str(error), next((EXIT_CODES[k] for k in kinds if k in EXIT_CODES), FAILED))
     except OSError as error:
         _stop(f"{error.filename or ''}: {error.strerror or error}".lstrip(": "), WRONG_INPUT)
     except KeyboardInterrupt as error:
         if sys.stderr.isatty():
             click.echo("\r\x1b[K", err=True, nl=False)  # a bar may stand in the line
         _stop(str(error) or "interrupted", FAILED)
-    except RuntimeError as error:
-        _stop(str(error), _service_code(error))
-
-
-def _is_input_error(error: ValueError) -> bool:
-    from arena_kit.rating.base import RatingError
-
-    return isinstance(error, DataError | RatingError)
-
-
-def _warn(message: Warning | str, *_where: object) -> None:
-    """A warning as a sentence, without the line of code that gave it."""
-    echo(f"warning: {message}", err=True)
-
-
-def _service_code(error: RuntimeError) -> int:
-    """The exit code of an error of a paid service; other errors are ours and go on."""
-    from arena_kit.judging.asking.cost import CostError
-    from arena_kit.judging.judges.base import PausedError, ServiceError
-    from arena_kit.judging.quality.gate import UnfitJudgeError
-
-    if isinstance(error, CostError | PausedError | UnfitJudgeError):
-        return REFUSED
-    if isinstance(error, ServiceError):
-        return FAILED
-    raise error
 
 
 def _stop(message: str, code: int) -> None:

@@ -1,10 +1,9 @@
 """Files of other tools: the options that say how one is read, and the command that imports it."""
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial, wraps
 from pathlib import Path
-from typing import Any
+from typing import Any, TypedDict
 
 import click
 
@@ -42,8 +41,7 @@ _OPTIONS = (
 )  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class HowToRead:
+class HowToRead(TypedDict):
     """How a file is to be read, as the options say."""
 
     format: str | None
@@ -61,7 +59,7 @@ def reading_options(command: Callable[..., Any]) -> Callable[..., Any]:
         given = {name: options.pop(name) for name in names}
         named = {name: column for name, column in given.items() if column}
         columns = Columns(**named, values=dict(map(_label, values)))
-        return command(*args, how=HowToRead(format_name, columns), **options)
+        return command(*args, how=HowToRead(format=format_name, columns=columns), **options)
 
     for option in reversed(_OPTIONS):
         wrapped = option(wrapped)
@@ -104,7 +102,7 @@ def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRe
     if len(files) > 1:
         raise DataError(f"battles are imported from one file, not from {len(files)}")
     file = Path(files[0])
-    fmt = format_of(file, how.format, how.columns)
+    fmt = format_of(file, how["format"], how["columns"])
     log, said = read_file(file, fmt, texts=texts)
     write_battles(out, log, said)
     for sentence in sentences(file, log, fmt):
@@ -144,15 +142,11 @@ def sentences(file: Path, log: BattleLog, fmt: Format) -> list[str]:
     weight = "" if log.weight is None else f", total weight {log.weight.sum():,.0f}"
     read = f"{len(log):,} battles of {len(log.models):,} models{weight}"
     told = [f"read {read}, from {file}: {fmt.title} ({fmt.name})"]
-    return [*told, *(text for text in (_unsaid(log), fmt.note) if text)]
-
-
-def _unsaid(log: BattleLog) -> str:
-    """A sentence on what the battles do not say; empty where nothing is missing."""
     judged = log.source is not None and list(log.source.names) == [Source.LLM_JUDGE]
     who = {"judge_model": "judge"} if judged else {"voter": "voter"}
     names = {"question_id": "question id", **who, "timestamp": "time"}
     unsaid = [f"no {word}" for column, word in names.items() if getattr(log, column) is None]
     alone = log.question_id is None and log.voter is None
     so = ": intervals treat every battle as independent" if alone else ""
-    return f"the file has {', '.join(unsaid)}{so}" if unsaid else ""
+    missing = f"the file has {', '.join(unsaid)}{so}" if unsaid else ""
+    return [*told, *(text for text in (missing, fmt.note) if text)]

@@ -144,15 +144,13 @@ def rate_command(
     if as_json:
         cli.echo_json(board.as_dict(pairs=False))
         return
-    from arena_kit.cli.terminal import show_board
+    from arena_kit.cli.terminal import show_board, show_table
+    from arena_kit.reporting.strata import strata_table
 
     for dimension, why in board.unrated.items():
         cli.echo(f"{dimension or file} is not rated: {why}", err=True)
     show_board(board)
     for axis in given.by:
-        from arena_kit.cli.terminal import show_table
-        from arena_kit.reporting.strata import strata_table
-
         if any(each["axis"] == axis for d in board.dimensions for each in d.strata):
             show_table(strata_table(board, axis))
         else:
@@ -166,8 +164,7 @@ def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespac
     """The board of the battles in one or several files, and these, unless they were streamed."""
     named = given.verdicts_winner != Columns().winner
     idle = {"--verdicts-winner": named, "--judge-model": given.judge_model}
-    if any(idle.values()):
-        names = ", ".join(name for name, there in idle.items() if there)
+    if names := ", ".join(name for name, there in idle.items() if there):
         raise DataError(f"{names}: only with --verdicts, which names a file of verdicts")
     recorded, margin = _recorded(file), given.margin
     looks = (f"looks={given.looks}",) if given.looks else ()
@@ -241,7 +238,7 @@ def _read(file: Path, how: HowToRead, given: SimpleNamespace, spec: Method) -> B
     from arena_kit.runs.record.battles import battles_of
 
     covariates = spec.covariates if isinstance(spec, BradleyTerry) else ()
-    named: Any = {"covariates": covariates, "format": how.format, "columns": how.columns}
+    named: Any = {"covariates": covariates, **how}
     named |= {"strata": given.by, "dimension": given.dimension}
     with _patience(lambda: f"reading {file}"):
         every = [battles_of(each, **named) for each in (file, *given.also)]
@@ -299,7 +296,7 @@ def _large(spec: Method, file: Path, how: HowToRead) -> bool:
         return False
     from arena_kit.battles.on_disk import better_streamed
 
-    return better_streamed(file, how.format, how.columns)
+    return better_streamed(file, how["format"], how["columns"])
 
 
 def _streamed(
@@ -313,8 +310,7 @@ def _streamed(
     path = inner if inner.is_file() else file
     meter = Meter()
     with _patience(meter.words):
-        return rate_files(path, spec, format=how.format, columns=how.columns, dimension=dimension,
-                          margin=margin, meter=meter)  # fmt: skip
+        return rate_files(path, spec, dimension=dimension, margin=margin, meter=meter, **how)
 
 
 def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNamespace) -> Rated:
@@ -330,6 +326,6 @@ def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNames
         why = f"which rates both by {DEFAULT_METHOD}"
         raise DataError(f"--method {method} does not apply with --verdicts, {why}")
     spec = hybrid_method(_changed(given.changes), "--set")
-    judged: Any = {"judge_winner": given.verdicts_winner, "judge_model": given.judge_model}
-    read: Any = {"format": how.format, "columns": how.columns, "dimension": given.dimension}
-    return hybrid_board(*rate_together(file, given.verdicts, spec, **judged, **read)), None
+    named: Any = {"judge_model": given.judge_model, "dimension": given.dimension, **how}
+    named["judge_winner"] = given.verdicts_winner
+    return hybrid_board(*rate_together(file, given.verdicts, spec, **named)), None

@@ -186,7 +186,14 @@ def export(
     Losses of the other format are reported on stderr; unknown fields are omitted.
     """
     if target == "fastchat":
-        _export_battles(source, out, dimension, how)
+        battles = battles_of(source, dimension=dimension, **how)
+        whole_file = source.is_file() and dimension is None
+        said = (
+            spoken(source, format_of(source, how["format"], how["columns"])) if whole_file else {}
+        )
+        for sentence in write_fastchat(out, battles, said):
+            cli.echo(sentence, err=True)
+        cli.echo(f"{len(battles)} battles: {out}")
         return
     if target == "every-eval-ever" and not all(publisher.values()):
         raise DataError(
@@ -209,15 +216,6 @@ def export(
     cli.echo(f"{len(files)} documents: {out}")
 
 
-def _export_battles(source: Path, out: Path, dimension: str | None, how: HowToRead) -> None:
-    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
-    whole_file = source.is_file() and dimension is None
-    said = spoken(source, format_of(source, how.format, how.columns)) if whole_file else {}
-    for sentence in write_fastchat(out, battles, said):
-        cli.echo(sentence, err=True)
-    cli.echo(f"{len(battles)} battles: {out}")
-
-
 def _ratings(
     source: Path, dimension: str | None, methods: tuple[str, ...], how: HowToRead
 ) -> tuple[list[exports.RatingRow], exports.Provenance]:
@@ -236,7 +234,7 @@ def _ratings(
             raise DataError(f"{source}: no dimension {dimension!r}; found: {found}")
         with reading(source):
             return kept, exports.record_provenance(source)
-    battles = battles_of(source, dimension=dimension, format=how.format, columns=how.columns)
+    battles = battles_of(source, dimension=dimension, **how)
     boards = _boards(battles, methods or ("bradley-terry",))
     rows = [row for board in boards for row in exports.rating_rows(board)]
     return rows, exports.file_provenance(source, battles)

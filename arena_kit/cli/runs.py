@@ -21,7 +21,6 @@ from arena_kit.runs.placement.plan import forecast_values, placement_plan
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.workspace import source_folder
 from arena_kit.runs.tournament.generate import Generation
-from arena_kit.runs.tournament.plan import Plan
 from arena_kit.runs.tournament.power import expectations
 from arena_kit.runs.tournament.rejudge import ARTIFACT, notebook_for
 
@@ -161,42 +160,33 @@ def cost(
     """
     if not (name or params_file):
         raise click.UsageError("name a notebook, or a parameter file with --params")
-    file = params_file or Path("params") / f"{name}.yaml"
-    parts, cap, values, plan = _forecasts(name, file, dict(overrides))
-    if record and not plan:
-        raise click.UsageError("--from is for tournaments, not for a placement")
-    expected = expectations(plan, record) if plan else {}
-    if as_json:
-        figures = {"forecast": values, "max_cost_usd": cap}
-        cli.echo_json(figures | ({"expected": expected} if expected else {}))
-        return
-    terminal.show_forecasts(parts, cap)
-    terminal.show_expected({name: each["sentence"] for name, each in expected.items()})
-
-
-def _forecasts(
-    name: str, file: Path, overrides: dict[str, str]
-) -> tuple[dict[str, Forecast], float, object, Plan | None]:
-    """The forecasts of a run by their titles, its cap, all of it as plain values, and the plan of a
-    tournament.
-    """
-    root = find_root()
+    root, file = find_root(), params_file or Path("params") / f"{name}.yaml"
     file = file if file.is_file() else root / file
     if not name:
         of_a_model = "model" in read_yaml(file)  # which only a placement names
         begins = (each for each in ("pilot", "adaptive") if file.name.startswith(each))
         name = "placement" if of_a_model else next(begins, "headline")
-    run = NotebookRun.resolve(name, root, params_file=file, overrides=overrides)
+    run = NotebookRun.resolve(name, root, params_file=file, overrides=dict(overrides))
+    figures: dict[str, Any] = {"forecast": None, "max_cost_usd": run.params.max_cost_usd}
+    parts: dict[str, Forecast] = {}
     if name == "placement":
-        both = placement_plan(run.params, root).forecast
-        titles = {f"Forecast of {what}": part for what, part in both.items()}
-        return titles, run.params.max_cost_usd, forecast_values(both) if both else None, None
-    plan = run.tournament()
-    forecast = plan.cost()
-    in_rounds = name == "adaptive"
-    title = "Forecast for all pairs; rounds may stop earlier" if in_rounds else "Forecast"
-    parts = {title: forecast} if forecast else {}
-    return parts, plan.params.max_cost_usd, forecast and forecast.as_dict(), plan
+        if record:
+            raise click.UsageError("--from is for tournaments, not for a placement")
+        if both := placement_plan(run.params, root).forecast:
+            parts = {f"Forecast of {what}": part for what, part in both.items()}
+            figures["forecast"] = forecast_values(both)
+    else:
+        plan = run.tournament()
+        if forecast := plan.cost():
+            in_rounds = "Forecast for all pairs; rounds may stop earlier"
+            parts = {in_rounds if name == "adaptive" else "Forecast": forecast}
+            figures["forecast"] = forecast.as_dict()
+        figures["expected"] = expectations(plan, record)
+    if as_json:
+        cli.echo_json(figures)
+        return
+    terminal.show_forecasts(parts, figures["max_cost_usd"])
+    terminal.show_expected(figures.get("expected", {}))
 
 
 @cli.main.command()

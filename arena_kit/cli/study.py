@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import click
 
@@ -14,9 +15,17 @@ from arena_kit.runs.notebook.run import NotebookRun
 from arena_kit.runs.record.paper import write_paper
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.tournament.judge import plan_manifest
+from arena_kit.runs.tournament.plan import Plan
 from arena_kit.runs.tournament.power import study_size
 from arena_kit.runs.tournament.protocol import check_record
 from arena_kit.runs.tournament.protocol import freeze as write
+
+
+def _plan(name: str, params_file: Path | None, overrides: Overrides) -> Plan:
+    """The plan of a run of the notebook NAME."""
+    changes = dict(overrides)
+    run = NotebookRun.resolve(name, find_root(), params_file=params_file, overrides=changes)
+    return run.tournament()
 
 
 @cli.main.group()
@@ -33,21 +42,14 @@ def protocol() -> None:
               "repeated.")  # fmt: skip
 @click.option("--out", type=cli.FILE, default=Path("protocol.json"), show_default=True,
               help="The file to write.")  # fmt: skip
-def freeze(
-    name: str,
-    params_file: Path | None,
-    overrides: Overrides,
-    claims: tuple[str, ...],
-    out: Path,
-) -> None:
+def freeze(claims: tuple[str, ...], out: Path, **which: Any) -> None:
     """Write what a run of notebook NAME would do as a protocol, with a hash; nothing is sent.
 
     It fixes prompts, responses or how they are generated, rubrics, judge, gate, sampling,
     exclusions, clusters, margin, looks, level, strata and the primary claims. Name the file as
     protocol in the tournament file: each run then says what it did otherwise.
     """
-    run = NotebookRun.resolve(name, find_root(), params_file=params_file, overrides=dict(overrides))
-    plan = run.tournament()
+    plan = _plan(**which)
     parameters = plan.params.model_dump(mode="json")
     frozen = write(plan_manifest(plan) | {"mode": plan.mode, "parameters": parameters}, claims, out)
     cli.echo(f"{out}: protocol {frozen['sha256']}")
@@ -90,22 +92,19 @@ def check(record: Path, file: Path | None, as_json: bool) -> None:
               help="A pilot (default: the latest record of the tournament).")  # fmt: skip
 @cli.json_option()
 def plan(
-    name: str,
-    params_file: Path | None,
-    overrides: Overrides,
     claims: tuple[str, ...],
     power: float,
     gap: float | None,
     record: Path | None,
     as_json: bool,
+    **which: Any,
 ) -> None:
     """How many prompts, judge calls, dollars and human votes a claim needs; nothing is sent.
 
     By a pilot's record: its gap is shrunk, and its verdicts do not count again. Or by a --gap that
     you would not want to miss; without any record, variances are assumed.
     """
-    run = NotebookRun.resolve(name, find_root(), params_file=params_file, overrides=dict(overrides))
-    found = study_size(run.tournament(), claims, power, gap, record)
+    found = study_size(_plan(**which), claims, power, gap, record)
     if as_json:
         cli.echo_json(found)
         return

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 _SHOWN_FLIPS = 10
 _SHOWN_ORDERS = 10
+_NAMED = ("model", "entrant")
 _WHOLE_NAME = 32  # characters, beside the numbers of a board at 80 columns
 
 
@@ -92,15 +93,6 @@ def show_comparison(comparison: Comparison) -> None:
         _print(Table(settings, title="Settings and inputs that differ"))
     else:
         echo("Settings and inputs: no difference.")
-    _show_flips(comparison)
-    _show_moves(comparison.deltas)
-    echo("Order by Bradley–Terry (--json lists all pairs):")
-    for orders in comparison.orders:
-        echo(f"  {orders.sentence}")
-
-
-def _show_flips(comparison: Comparison) -> None:
-    """The verdicts that changed, some of them by name."""
     flips = comparison.flips
     echo(comparison.verdicts)
     for flip in flips[:_SHOWN_FLIPS]:
@@ -108,6 +100,10 @@ def _show_flips(comparison: Comparison) -> None:
         echo(f"  {shown}: {flip.before} → {flip.after}")
     if len(flips) > _SHOWN_FLIPS:
         echo(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
+    _show_moves(comparison.deltas)
+    echo("Order by Bradley–Terry (--json lists all pairs):")
+    for orders in comparison.orders:
+        echo(f"  {orders.sentence}")
 
 
 def _show_moves(deltas: Sequence[Delta]) -> None:
@@ -141,8 +137,9 @@ def show_forecasts(forecasts: Mapping[str, Forecast], cap: float) -> None:
         echo(f"{dollars(usd)} is within max_cost_usd {cap:g}.")
 
 
-def show_expected(sentences: Mapping[str, str]) -> None:
+def show_expected(expected: Mapping[str, Mapping[str, Any]]) -> None:
     """What a run is expected to decide; dimensions with the same sentence are joined."""
+    sentences = {name: each["sentence"] for name, each in expected.items()}
     for sentence in dict.fromkeys(sentences.values()):
         names = ", ".join(name for name, each in sentences.items() if each == sentence)
         echo(f"{names}: {sentence}")
@@ -161,8 +158,7 @@ def show_generated(manifest: Mapping[str, Any]) -> None:
         }
         for entrant, entry in manifest["entrants"].items()
     ]
-    columns = ("entrant", "model", "responses", "failed", "file")
-    _print(Table(rows, title="Responses", columns=columns))
+    _print(Table(rows, title="Responses"))
     cost = manifest["cost"]
     unknown = f", and about ${cost['usd_unknown']:.4f} not reported by the service"
     echo(f"spent ${cost['usd_spent']:.4f}{unknown if cost['usd_unknown'] else ''}")
@@ -207,10 +203,7 @@ def _facts(run: Overview) -> str:
 
 def _print(table: Table) -> None:
     """Print a table; names of models stay whole, unless they leave no room for their numbers."""
-    whole = [each for each in ("model", "entrant") if _longest(table, each) <= _WHOLE_NAME]
+    longest = {n: max((len(str(row.get(n, ""))) for row in table.rows), default=0) for n in _NAMED}
+    whole = [name for name in _NAMED if longest[name] <= _WHOLE_NAME]
     room = get_terminal_size().columns
     echo(replace(table, nowrap=[*table.nowrap, *whole]).in_terminal(room))
-
-
-def _longest(table: Table, column: str) -> int:
-    return max((len(str(row.get(column, ""))) for row in table.rows), default=0)

@@ -28,6 +28,7 @@ from arena_kit.files import DataError
 from arena_kit.reporting.tables import Table
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import find_root
+from arena_kit.runs.settings.judges import is_loopback
 from arena_kit.voting.ballot import Taken, self_naming
 from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import Limits, LiveArena
@@ -149,7 +150,10 @@ def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: 
     ARENA_KIT_BOARD_TOKEN keep links the same over restarts. Ctrl-C ends it; votes are safe at any
     time.
     """
-    _need_extra()
+    for package in ("fastapi", "itsdangerous", "uvicorn"):
+        if find_spec(package) is None:
+            why = f"a server to vote on needs the extra vote ({package} is missing)"
+            raise DataError(f"{why}: pip install 'arena-kit[vote]'")
     shown: Any = {name: where.pop(name) for name in ("question", "goal")}
     live = _open_arena(**where)
     live.check_one_dimension()
@@ -162,7 +166,12 @@ def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: 
     access = _access(live.key(), host, names)
     listening = _listen(host, port)
     app = voting_app(live, access, **shown)
-    _print_links(live, access, _address(host, listening.getsockname()[1], names))
+    address = _address(host, listening.getsockname()[1], names)
+    token = f"#token={quote(access.token, safe='')}" if access.token else ""
+    echo(f"voting on {address} {_extent(live)}; {_store_state(live)}")
+    echo(f"voters: {address}{token}")
+    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
+    sys.stdout.flush()
     config = server_config(app, access, str(proxy or ""))
     signal.signal(signal.SIGTERM, signal.default_int_handler)  # ends like Ctrl-C, with the sentence
     try:
@@ -254,11 +263,7 @@ def list_voters(store: str, as_json: bool) -> None:
          "removed": "yes" if each.removed else ""}
         for each in kept.voters()
     ]  # fmt: skip
-    if as_json:
-        echo_json(rows, ensure_ascii=False)
-    else:
-        layout: Any = {"left": ["voter", "removed"], "nowrap": ["voter"]}
-        terminal.show_table(Table(rows, title="Voters", **layout))
+    _show(Table(rows, title="Voters", left=["voter", "removed"], nowrap=["voter"]), as_json=as_json)
 
 
 @votes.command()
@@ -271,10 +276,15 @@ def comments(store: str, as_json: bool) -> None:
          "B": vote.ticket.model_b, "choice": str(vote.choice), "comment": vote.comment}
         for vote in open_store(store).votes() if vote.comment and not vote.removed
     ]  # fmt: skip
+    _show(Table(rows, title="Comments", left=list(rows[0]) if rows else []), as_json=as_json)
+
+
+def _show(table: Table, *, as_json: bool) -> None:
+    """A table, or its rows as JSON."""
     if as_json:
-        echo_json(rows, ensure_ascii=False)
+        echo_json(table.rows, ensure_ascii=False)
     else:
-        terminal.show_table(Table(rows, title="Comments", left=list(rows[0]) if rows else []))
+        terminal.show_table(table)
 
 
 @votes.command("export")
@@ -389,13 +399,6 @@ def store_address(store: str) -> str:
     return store or os.path.relpath(find_root() / DEFAULT_STORE)
 
 
-def _need_extra() -> None:
-    for package in ("fastapi", "itsdangerous", "uvicorn"):
-        if find_spec(package) is None:
-            why = f"a server to vote on needs the extra vote ({package} is missing)"
-            raise DataError(f"{why}: pip install 'arena-kit[vote]'")
-
-
 def _warn_of_names(live: LiveArena) -> None:
     """Say which responses name a model or its maker, before anybody votes on them."""
     if found := sorted(self_naming(live.texts)):
@@ -441,7 +444,7 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
 
     if any("*" in name for name in names):
         raise DataError("--allow-host takes one name of the server each, and no wildcard")
-    own, is_open = {host, "localhost", "127.0.0.1", "::1", *names}, not _is_loopback(host)
+    own, is_open = {host, "localhost", "127.0.0.1", "::1", *names}, not is_loopback(host)
     if is_open:
         own |= {socket.gethostname(), socket.getfqdn(), *_addresses()}
     token = os.environ.get("ARENA_KIT_VOTE_TOKEN", "")
@@ -450,12 +453,6 @@ def _access(key: bytes, host: str, names: Sequence[str]) -> Access:
     hosts = frozenset(_in_brackets(name.lower().strip("[]")) for name in own)
     board_token = os.environ.get("ARENA_KIT_BOARD_TOKEN") or token_urlsafe(24)
     return Access(hosts=hosts, token=token, board_token=board_token, key=key)
-
-
-def _is_loopback(host: str) -> bool:
-    with suppress(ValueError):
-        return ip_address(host).is_loopback
-    return host == "localhost"
 
 
 def _addresses() -> set[str]:
@@ -480,11 +477,3 @@ def _address(host: str, port: int, names: Sequence[str]) -> str:
 def _in_brackets(host: str) -> str:
     """A name as URLs have it: IPv6 addresses in brackets."""
     return f"[{host}]" if ":" in host else host
-
-
-def _print_links(live: LiveArena, access: Access, address: str) -> None:
-    token = f"#token={quote(access.token, safe='')}" if access.token else ""
-    echo(f"voting on {address} {_extent(live)}; {_store_state(live)}")
-    echo(f"voters: {address}{token}")
-    echo(f"board:  {address}board#token={quote(access.board_token, safe='')}")
-    sys.stdout.flush()

@@ -49,7 +49,6 @@ class Season:
     """The votes of an arena, the policy that they are under, and the record of this run."""
 
     root: Path
-    mode: str
     params: SeasonParams
     policy: Policy
     battles: BattleLog = field(repr=False)
@@ -84,10 +83,9 @@ class Season:
         due = [each.model for each in board.checks if each.model not in top]
         named = getattr(self.params, "models", [])
         with self.record.failing():
-            for name in named:
-                if name not in board.order:
-                    known = ", ".join(board.order)
-                    raise DataError(f"models: no model {name!r} on the board; on it: {known}")
+            if unknown := [name for name in named if name not in board.order]:
+                known = ", ".join(board.order)
+                raise DataError(f"models: no model {unknown[0]!r} on the board; on it: {known}")
             return tuple(model_detail(board, name) for name in named or top + due[:CHECKED])
 
     def facts(self, report: WeeklyReport) -> dict[str, str]:
@@ -136,9 +134,7 @@ def read_season(mode: str = MODE, /, **parameters: Any) -> Season:
     params: SeasonParams = resolve_parameters(mode, parameters)
     policy, battles = read_inputs(params, root)
     record = Record.begin(mode, params.model_dump(mode="json"), root)
-    season = Season(
-        root=root, mode=mode, params=params, policy=policy, battles=battles, record=record
-    )
+    season = Season(root=root, params=params, policy=policy, battles=battles, record=record)
     _describe(season)
     return season
 

@@ -32,7 +32,7 @@ BATTLES = """\
 {"model_a": "y", "model_b": "x", "winner": "model_b", "question_id": "2"}
 {"model_a": "x", "model_b": "y", "winner": "tie", "question_id": "3"}
 """
-HOW = HowToRead(None, Columns())
+HOW = HowToRead(format=None, columns=Columns())
 
 
 def rated(*words: str | Path) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from arena_kit.files import ArenaError, DataError, read_json, read_value, read_yaml
+from arena_kit.files import EXIT_CODES, ArenaError, DataError, read_json, read_value, read_yaml
 from arena_kit.judging.asking.batches import left_running
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.verdicts.records import Status
@@ -35,11 +35,6 @@ from arena_kit.runs.settings.files import is_text
 from arena_kit.runs.tournament.judge import refuse_unready
 from arena_kit.runs.tournament.plan import Plan
 
-#: What an error inside a notebook means to scripts; anything else is a failed run.
-EXIT_CODES = {"DataError": 2, "RatingError": 2} | dict.fromkeys(
-    ("OfflineError", "LockedError", "CostError", "UnfitJudgeError", "PausedError"), 3
-)
-FAILED = 1
 _GRAMMAR = "rfc3987_syntax"
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
@@ -287,7 +282,7 @@ def _failure(error: BaseException, record: Record, root: Path) -> RunFailedError
         record.finish(error=f"{kind}: {message}")
     with suppress(Exception):  # the reason above is what counts; a report of it is a courtesy
         export_report(record.path / "report.ipynb", record.path / "report.html")
-    return RunFailedError(message, record, EXIT_CODES.get(kind, FAILED))
+    return RunFailedError(message, record, EXIT_CODES.get(kind, 1))
 
 
 def _interrupted(record: Record, root: Path) -> str:
@@ -304,13 +299,12 @@ def import_papermill() -> Any:
     """Import papermill. Where JupyterLab is installed beside it, jsonschema would compile a grammar
     of addresses on the way, for more than a second; no notebook needs it.
     """
-    if _GRAMMAR in sys.modules:
-        return importlib.import_module("papermill")
-    sys.modules[_GRAMMAR] = None  # type: ignore[assignment]  # as if it were not installed
+    grammar: Any = sys.modules.setdefault(_GRAMMAR, None)  # type: ignore[arg-type]  # as if absent
     try:
         return importlib.import_module("papermill")
     finally:
-        del sys.modules[_GRAMMAR]
+        if grammar is None:
+            del sys.modules[_GRAMMAR]
 
 
 def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:

@@ -152,17 +152,6 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     if tournament is None:
         raise TypeError("neither verdicts nor a judge")
     forecast = record.read().get("cost", {}).get("forecast") or forecast_values(tournament.forecast)
-    judgments = _judge_sample(tournament, record, forecast)
-    settled = tournament.sample.renamed(to_battles(judgments))
-    battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)
-    _keep_cost(tournament, record, forecast)
-    return PlacementVerdicts(plan=plan, record=record, battles=battles, judgments=judgments)
-
-
-def _judge_sample(
-    tournament: SampleTournament, record: Record, forecast: Mapping[str, Any]
-) -> Judgments:
-    """Canaries, then the model's answers, then the verdicts on them; all kept in the record."""
     expected = tournament.expected
     with booked(expected, record, spends=bool(tournament.paid)):
         record.update(cost=record.read().get("cost", {}) | {"forecast": forecast})
@@ -170,9 +159,13 @@ def _judge_sample(
         began = ask_canaries(expected, record)
         answers = _answers(tournament, record)
         _keep_inputs(tournament, record, answers)
-        plan = tournament.plan(answers)
-        write_pairs(record.path, plan.pairing.pairs)
-        return judge(plan, earlier=replace(began, plan=plan))
+        sampled = tournament.plan(answers)
+        write_pairs(record.path, sampled.pairing.pairs)
+        judgments = judge(sampled, earlier=replace(began, plan=sampled))
+    settled = tournament.sample.renamed(to_battles(judgments))
+    battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)
+    _keep_cost(tournament, record, forecast)
+    return PlacementVerdicts(plan=plan, record=record, battles=battles, judgments=judgments)
 
 
 def _answers(tournament: SampleTournament, record: Record) -> Responses:
@@ -205,7 +198,6 @@ def _describe(plan: PlacementPlan, record: Record) -> None:
     )
     if plan.tournament is not None:
         _describe_sample(plan.tournament, record)
-        _keep_inputs(plan.tournament, record)
 
 
 def _pin(root: Path, file: str) -> dict[str, Any]:
@@ -230,6 +222,7 @@ def _describe_sample(tournament: SampleTournament, record: Record) -> None:
         },
         generator=job and job.definition.model_dump(mode="json") | {"entrant": sample.entrant},
     )
+    _keep_inputs(tournament, record)
 
 
 def _keep_inputs(
@@ -238,29 +231,24 @@ def _keep_inputs(
     """Keep what is judged as a tournament's files, so that the record can be read anywhere; the
     model's own answers as well, when they are there.
     """
+    sample, rubric = tournament.sample, tournament.rubric
+    rows = defaultdict(list)
+    for (entrant, _), response in {**sample.recorded, **(answers or {})}.items():
+        rows[entrant].append(file_row(response))
+    entrants = sorted({*rows, sample.entrant})
+    file = tournament.tournament.model_dump(mode="json") | {"entrants": entrants, "generate": {}}
+    names = {"models": dict(sample.models), "questions": dict(sample.questions)}
     with TemporaryDirectory(prefix="arena-kit-") as scratch:
         folder = Path(scratch)
-        _write_inputs(tournament, folder, answers or {})
+        for entrant in entrants:
+            write_jsonl(responses_file(folder / "responses", entrant), rows[entrant])
+        write_jsonl(folder / "prompts.jsonl", [file_row(prompt) for prompt in sample.prompts])
+        write_text(folder / "rubrics" / f"{rubric.dimension}.md", rubric.text)
+        write_text(folder / "tournament.yaml", yaml.safe_dump(file, sort_keys=False))
+        write_json(folder / NAMES, names)
         files = sorted(path for path in folder.rglob("*") if path.is_file())
         named = {path.relative_to(folder).as_posix(): path for path in files}
         keep_inputs(record, named, tournament.tournament.report.inputs)
-
-
-def _write_inputs(tournament: SampleTournament, folder: Path, answers: Responses) -> None:
-    sample, rubric = tournament.sample, tournament.rubric
-    rows = defaultdict(list)
-    for (entrant, _), response in {**sample.recorded, **answers}.items():
-        rows[entrant].append(file_row(response))
-    entrants = sorted({*rows, sample.entrant})
-    for entrant in entrants:
-        write_jsonl(responses_file(folder / "responses", entrant), rows[entrant])
-    write_jsonl(folder / "prompts.jsonl", [file_row(prompt) for prompt in sample.prompts])
-    write_text(folder / "rubrics" / f"{rubric.dimension}.md", rubric.text)
-    own = {"entrants": entrants, "generate": {}}
-    file = tournament.tournament.model_dump(mode="json") | own
-    write_text(folder / "tournament.yaml", yaml.safe_dump(file, sort_keys=False))
-    names = {"models": dict(sample.models), "questions": dict(sample.questions)}
-    write_json(folder / NAMES, names)
 
 
 def _keep_cost(tournament: SampleTournament, record: Record, forecast: Mapping[str, Any]) -> None:
@@ -377,35 +365,28 @@ def publish_placement(
     """Write the artifacts of a placement into its record and, unless a runner does it, close it:
     battles.jsonl, board.json, elo_ratings.json, bootstrap_ratings.csv and placement.json.
     """
-    record = model.verdicts.record
-    with record.failing():
-        files = _write(model, answer or model.answer())
-    return record.publish(files, figures)
-
-
-def _write(model: PlacedModel, answer: RunAnswer) -> dict[str, Any]:
-    """Write battles, board and manifest; returns what else the record has to hold, by file."""
     verdicts, placed = model.verdicts, model.placed
     plan, record, folder = verdicts.plan, verdicts.record, verdicts.record.path
-    write_gate(record, verdicts.gate, verdicts.quality)
-    if verdicts.judgments is not None:
-        write_battles(folder / "judged.jsonl", verdicts.battles)
-    write_battles(folder / "battles.jsonl", placed.battles)
-    in_votes = placement.in_votes(placed.model, model.together, model.apart)
+    joint, in_votes = placed.joint, placement.in_votes(placed.model, model.together, model.apart)
     both = {"together": model.together and hybrid_summary(model.together), "in_votes": in_votes}
-    gate = JudgeGate(**verdicts.gate.as_dict())
-    board = placement_board(placed, plan.arena, in_votes)
-    board.model_copy(update={"gate": gate}).write(folder)
-    joint = placed.joint
-    resamples = [dict(zip(joint.models, row, strict=True)) for row in joint.replicates.tolist()]
-    write_csv(folder / "bootstrap_ratings.csv", resamples, joint.models)
-    made = {"method": joint.method, "settings": joint.settings}
-    record.update(rating=made, left_out=placed.left_out, unused=placed.unused)
-    return {
-        "elo_ratings.json": elo_ratings(placed, plan),
-        "placement.json": placement_summary(placed) | both,
-        ANSWER_FILE: answer.as_dict(),
-    }
+    with record.failing():
+        write_gate(record, verdicts.gate, verdicts.quality)
+        if verdicts.judgments is not None:
+            write_battles(folder / "judged.jsonl", verdicts.battles)
+        write_battles(folder / "battles.jsonl", placed.battles)
+        gate = JudgeGate(**verdicts.gate.as_dict())
+        board = placement_board(placed, plan.arena, in_votes)
+        board.model_copy(update={"gate": gate}).write(folder)
+        resamples = [dict(zip(joint.models, row, strict=True)) for row in joint.replicates.tolist()]
+        write_csv(folder / "bootstrap_ratings.csv", resamples, joint.models)
+        made = {"method": joint.method, "settings": joint.settings}
+        record.update(rating=made, left_out=placed.left_out, unused=placed.unused)
+        files = {
+            "elo_ratings.json": elo_ratings(placed, plan),
+            "placement.json": placement_summary(placed) | both,
+            ANSWER_FILE: (answer or model.answer()).as_dict(),
+        }
+    return record.publish(files, figures)
 
 
 _INTERVAL = (

@@ -19,7 +19,7 @@ from arena_kit.rating.bradley_terry.likelihood import Floats
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.bradley_terry.sandwich import Influence
 from arena_kit.rating.critical_values import t_score
-from arena_kit.reporting.board import Board, Dimension
+from arena_kit.reporting.board import Board
 from arena_kit.reporting.tables import span
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record
@@ -164,14 +164,18 @@ def compare_records(before: Path, after: Path) -> Comparison:
     flips = [Flip(*key, first[key], second[key]) for key in shared if first[key] != second[key]]
     old, new = open_record(before), open_record(after)
     boards = Board.read(before), Board.read(after)
-    both = shared_battles((before, boards[0]), (after, boards[1]))
+    changed, deltas = Counter(flip.dimension for flip in flips), []
+    for dimension, (one, two) in shared_battles(*zip((before, after), boards, strict=True)).items():
+        with suppress(RatingError):
+            rated = _Rated.of(*one, "before"), _Rated.of(*two, "after")
+            deltas += _changes(dimension, *rated, flips=changed[dimension])
     return Comparison(
         settings=_differences(old, new),
         n_shared=len(shared),
         only_before=len(first) - len(shared),
         only_after=len(second) - len(shared),
         flips=flips,
-        deltas=_deltas(both, Counter(flip.dimension for flip in flips)),
+        deltas=deltas,
         orders=decided_orders(*boards),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
@@ -239,16 +243,6 @@ def recorded_winners(record: Path) -> dict[tuple[str, str, str, str], str]:
     }
 
 
-def _deltas(both: Shared, flips: Mapping[str, int]) -> list[Delta]:
-    """Every shared entrant's change on the dimensions that both records rate, best first."""
-    deltas = []
-    for dimension, (old, new) in both.items():
-        with suppress(RatingError):
-            rated = _Rated.of(*old, "before"), _Rated.of(*new, "after")
-            deltas += _changes(dimension, *rated, flips=flips.get(dimension, 0))
-    return deltas
-
-
 @dataclass(frozen=True, slots=True)
 class _Rated:
     """Ratings, and how far each question moves each of them. What has no question is a piece of
@@ -307,7 +301,11 @@ def decided_orders(before: Board, after: Board) -> list[Orders]:
         if dimension in after.names:
             rated = [{row.model for row in board.rows(dimension)} for board in (before, after)]
             among = set.intersection(*filter(None, rated)) if any(rated) else set()
-            old, new = (_decided(board[dimension], among) for board in (before, after))
+            decided = [board[dimension].decided.items() for board in (before, after)]
+            old, new = (
+                [(a, b) for a, others in orders for b in others if {a, b} <= among]
+                for orders in decided
+            )
             rows.append(
                 Orders(
                     dimension=dimension,
@@ -325,16 +323,6 @@ def shared_battles(before: tuple[Path, Board], after: tuple[Path, Board]) -> Sha
     methods = [BradleyTerry(**board.settings) for _, board in (before, after)]
     old, new = (battles_of(record).by_dimension() for record, _ in (before, after))
     return {n: ((old[n], methods[0]), (new[n], methods[1])) for n in old if n in new}
-
-
-def _decided(dimension: Dimension, among: set[str]) -> list[Order]:
-    """Decided orders among some entrants, best first."""
-    return [
-        (above, below)
-        for above, others in dimension.decided.items()
-        for below in others
-        if {above, below} <= among
-    ]
 
 
 def named_orders(orders: list[Order]) -> str:

@@ -161,16 +161,15 @@ def write_documents(
 
 
 def _document(model: str, rows: Iterable[RatingRow], provenance: Provenance) -> dict[str, Any]:
-    document = {
+    document: dict[str, Any] = {
         "schema_version": SCHEMA_VERSION,
         "evaluation_id": f"{provenance.collection}/{model}/{provenance.token}",
         "eval_library": {"name": "arena-kit", "version": package_versions()["arena-kit"]},
-        "model_info": _model_info(model),
+        "model_info": {"name": model, "id": model, "additional_details": _UNKNOWN},
         "evaluation_results": [_result(row, provenance) for row in rows],
     }
-    if provenance.evaluated_at:
-        document["evaluation_timestamp"] = provenance.evaluated_at
-    return document
+    at = provenance.evaluated_at
+    return document | ({"evaluation_timestamp": at} if at else {})
 
 
 def developer_of(model: str, developers: Mapping[str, str]) -> str:
@@ -179,12 +178,6 @@ def developer_of(model: str, developers: Mapping[str, str]) -> str:
     """
     developer, slash, _ = model.partition("/")
     return developer if slash else developers.get(model, developers.get("", ""))
-
-
-def _model_info(model: str) -> dict[str, Any]:
-    info: dict[str, Any] = {"name": model, "id": model, "additional_details": _UNKNOWN}
-    developer = developer_of(model, {})
-    return info | ({"developer": developer} if developer else {})
 
 
 def _result(row: RatingRow, provenance: Provenance) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from arena_kit.battles import images
 from arena_kit.battles.content import turns_of
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import BattleTexts, read_battles
-from arena_kit.files import DataError, file_hash, read_json, whole_file
+from arena_kit.files import DataError, file_hash, read_bytes, read_json, whole_file
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses, responses_file
 from arena_kit.runs.record.record import Record, open_record, recorded_parameters
 from arena_kit.runs.settings import files as settings
@@ -120,7 +120,7 @@ def keep_inputs(record: Record, files: dict[str, Path], how: settings.Keeping = 
     """
     listed = {}
     for name, path in (files | _pictures(files.values())).items():
-        content = _read(path)
+        content = read_bytes(path)
         target = record.path / FOLDER / name
         if how == "copy":
             if target.suffix == ".yaml":  # a comment in it may hold one
@@ -140,7 +140,7 @@ def _pictures(files: Iterable[Path]) -> dict[str, Path]:
     """
     found: dict[str, Path] = {}
     for file in files:
-        content = gzip.decompress(_read(file)) if file.suffix == ".gz" else _read(file)
+        content = gzip.decompress(read_bytes(file)) if file.suffix == ".gz" else read_bytes(file)
         named = {*images.NAMES.findall(content)}
         for folder in (file.parent, *file.parents[1:2]):
             there = [path for path in (folder / images.FOLDER).glob("*.*") if path.is_file()]
@@ -174,11 +174,8 @@ def replay_parameters(record: Path) -> dict[str, Any]:
     kept_tournament(record)
     recorded = recorded_parameters(record)
     here = str(record.resolve())
-    overrides = {
-        name: value
-        for name, value in recorded.get("overrides", {}).items()
-        if not name.startswith("judge.")
-    }
+    given = recorded.get("overrides", {}).items()
+    overrides = {name: value for name, value in given if not name.startswith("judge.")}
     return {
         **{name: value for name, value in recorded.items() if name not in _NOT_REPLAYED},
         "tournament": here,
@@ -193,7 +190,9 @@ def record_texts(record: str | Path) -> tuple[BattleLog, BattleTexts]:
     """
     record = Path(record)
     file, files = kept_tournament(record)
-    models, questions = _names(record)
+    called = record / FOLDER / NAMES
+    names = read_json(called) if called.is_file() else {"models": {}, "questions": {}}
+    models, questions = names["models"], names["questions"]
     bank = read_prompts(files.prompts)
     prompts = {questions.get(p.prompt_id, p.prompt_id): p.text for p in bank}
     kept = read_responses(files.responses, file.entrants, [p.prompt_id for p in bank])
@@ -220,17 +219,3 @@ def _cells(log: BattleLog) -> Iterator[tuple[tuple[str, str], tuple[str, str]]]:
     asked = np.full(len(log), None, object) if column is None else column.values()
     for a, b, question in zip(log.a, log.b, asked, strict=True):
         yield (log.models[a], question), (log.models[b], question)
-
-
-def _names(record: Path) -> tuple[dict[str, str], dict[str, str]]:
-    """What models and questions are called in a record's battles, by their ids in its inputs."""
-    path = record / FOLDER / NAMES
-    names = read_json(path) if path.is_file() else {}
-    return names.get("models", {}), names.get("questions", {})
-
-
-def _read(path: Path) -> bytes:
-    try:
-        return path.read_bytes()
-    except FileNotFoundError:
-        raise DataError(f"{path}: no such file; check the path") from None

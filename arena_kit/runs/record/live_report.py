@@ -58,7 +58,12 @@ _session: _Session | None = None
 def follow() -> None:
     """Keep what cells show from now on, where this is the kernel of a notebook in Lab."""
     global _session  # noqa: PLW0603 (a process is one kernel)
-    if _session is not None or (shell := _shell()) is None:
+    if _session is not None or "ipykernel" not in sys.modules:
+        return
+    from IPython import get_ipython
+
+    shell: Any = get_ipython()
+    if shell is None:
         return
     name = shell.user_ns.get(VSCODE_NAME) or os.environ.get(SESSION_VARIABLE, "")
     if not (notebook := Path(str(name))).is_file():
@@ -71,15 +76,6 @@ def render_after_cell(record: Path) -> None:
     """Write report.ipynb and report.html into a record once the cell that closes it has ended."""
     if _session is not None and record not in _session.records:
         _session.records.append(record)
-
-
-def _shell() -> Any:
-    """The shell of the kernel that this process is; None where it is none."""
-    if "ipykernel" not in sys.modules:
-        return None
-    from IPython import get_ipython
-
-    return get_ipython()
 
 
 def _outputs(shell: Any, result: Any) -> list[Any]:
@@ -143,7 +139,8 @@ def _cells(cells: list[Any], ran: dict[int, _Run], parameters: Mapping[str, Any]
             run = ran.pop(count)
             cell.source, cell.outputs = run.source, run.outputs
             placed.append((count, cell))
-        _forget_earlier(cell, ran)
+        while cell.cell_type == "code" and (earlier := _last_run(cell, ran)) is not None:
+            del ran[earlier]
     for count, run in sorted(ran.items()):
         after = (n for n, (other, _) in enumerate(placed) if other > count)
         cell = new_code_cell(run.source, outputs=run.outputs)  # type: ignore[no-untyped-call]
@@ -160,9 +157,3 @@ def _last_run(cell: Any, ran: Mapping[int, _Run]) -> int | None:
         if same:
             return max(same)
     return None
-
-
-def _forget_earlier(cell: Any, ran: dict[int, _Run]) -> None:
-    """Drop earlier runs of a cell that ran again."""
-    while cell.cell_type == "code" and (count := _last_run(cell, ran)) is not None:
-        del ran[count]

@@ -10,7 +10,7 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from arena_kit.files import DataError, file_hash, whole_file, write_json
+from arena_kit.files import DataError, file_hash, whole_file, write_json, write_text
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board
 from arena_kit.reporting.figures import Plot
@@ -120,7 +120,7 @@ class Paper(NamedTuple):
             "95 % intervals are those of the cluster jackknife [bell2002], clustered by "
             f"{by.get(rating['cluster'], rating['cluster'])}, with Student's t for few clusters."
         )
-        looks = self.manifest["analysis"]["rating"]["looks"]
+        looks = rating["looks"]
         yield (
             "An order is called decided where the signed root of the clustered profile likelihood "
             f"[hauck1977] exceeds the studentized range [tukey1953] at level "
@@ -162,6 +162,7 @@ class Paper(NamedTuple):
     def checklist(self) -> Table:
         """TRIPOD-LLM's items on evaluation, with the place in the record that answers each."""
         held = "protocol.json" if self.board.protocol else _AUTHOR
+        strata = "board.json: dimensions[].strata" if self._has_strata else _AUTHOR
         answered = {
             "Models compared, with versions or settings": "manifest.json: entrants, responses",
             "Data: source and selection of prompts": "manifest.json: prompt_set, parameters.strata",
@@ -172,19 +173,15 @@ class Paper(NamedTuple):
             "Agreement of the judge with people": "judge_gate.json",
             "Exclusions and missing verdicts": "manifest.json: counts, dropped",
             "Statistical methods and level": "manifest.json: analysis; methods.txt",
-            "Subgroups (strata)": "board.json: dimensions[].strata"
-            if self._has_strata
-            else _AUTHOR,
+            "Subgroups (strata)": strata,
             "Preregistration and deviations": held,
             "Cost and computing": "manifest.json: cost, judging, versions",
             "Code and data availability": _AUTHOR,
             "Intended use, population and setting": _AUTHOR,
             "Ethics, funding, conflicts of interest": _AUTHOR,
         }
+        answered |= {f"Flow: {name}": f"{n:,}" for name, n in self.flow().items()}
         rows = [{"item": item, "where in the record": where} for item, where in answered.items()]
-        rows += [
-            {"item": f"Flow: {k}", "where in the record": f"{v:,}"} for k, v in self.flow().items()
-        ]
         return Table(rows=rows, name="checklist", left=["where in the record"])
 
 
@@ -192,28 +189,27 @@ def write_paper(record: Path, folder: Path) -> list[Path]:
     """Write the kit into a folder and give its files; those that are there are replaced."""
     paper = Paper.of(record)
     (folder / "figures").mkdir(parents=True, exist_ok=True)
-    texts = {f"{name}.tex": table.latex for name, table in paper.tables().items()}
-    texts |= {"tables.html": _page(paper.tables()), "methods.txt": " ".join(paper.methods())}
+    tables, figures, methods = paper.tables(), paper.figures(), paper.methods()
+    checklist = paper.checklist()
+    texts = {f"{n}.tex": table.latex for n, table in (*tables.items(), ("checklist", checklist))}
     texts |= {
-        "methods.tex": _cited(paper.methods()),
-        "references.bib": _bibliography(paper.methods()),
+        "tables.html": _page(tables),
+        "methods.txt": " ".join(methods),
+        "methods.tex": _cited(methods),
+        "references.bib": _bibliography(methods),
+        "checklist.md": checklist.markdown,
+        "paper.tex": _document([*tables, "checklist"], [*figures]),
     }
-    texts |= {"checklist.md": paper.checklist().markdown, "checklist.tex": paper.checklist().latex}
-    for name, plot in paper.figures().items():
-        for kind in _DATES:
-            with whole_file(folder / "figures" / f"{name}.{kind}") as part:
-                plot.narrow().savefig(
-                    part, format=kind, metadata={"Date" if kind == "svg" else "CreationDate": None}
-                )
-    texts["paper.tex"] = _document([*paper.tables(), "checklist"], [*paper.figures()])
     for name, text in texts.items():
-        with whole_file(folder / name) as part:
-            part.write_text(text, encoding="utf-8")
+        write_text(folder / name, text)
+    for name, plot in figures.items():
+        for kind, dated in _DATES.items():
+            with whole_file(folder / "figures" / f"{name}.{kind}") as part:
+                plot.narrow().savefig(part, format=kind, metadata={dated: None})
     kept = [path for path in sorted(record.rglob("*")) if path.is_file() and path.name[0] != "."]
     hashes = {str(path.relative_to(record)): file_hash(path) for path in kept}
-    write_json(
-        folder / "data_card.json", {"record": record.name, "flow": paper.flow(), "sha256": hashes}
-    )
+    card = {"record": record.name, "flow": paper.flow(), "sha256": hashes}
+    write_json(folder / "data_card.json", card)
     return sorted(path for path in folder.rglob("*") if path.is_file())
 
 

@@ -3,7 +3,7 @@
 import re
 import shutil
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -53,7 +53,8 @@ def prunable(
         raise DataError(f"name the records by {by} or both")
     records = readable_records(folder)
     manifests = {path: manifest for path, manifest in records if not path.is_symlink()}
-    matching = [path for path, own in manifests.items() if _matches(own, older_than, status)]
+    named_so = [path for path, own in manifests.items() if status in ("", own.get("status"))]
+    matching = [p for p in named_so if older_than is None or _age(manifests[p]) > older_than]
     unfit = "it found its judge not usable, which later runs check"
     kept = {path: unfit for path in matching if _forbids(manifests[path])}
     kept |= {path: "it is still running" for path in matching if _runs(path)}
@@ -86,12 +87,6 @@ def _locked(record: Path) -> Iterator[None]:
         yield
 
 
-def _matches(manifest: dict[str, Any], older_than: timedelta | None, status: str) -> bool:
-    if status and manifest.get("status") != status:
-        return False
-    return older_than is None or _age(manifest) > older_than
-
-
 def _forbids(manifest: dict[str, Any]) -> bool:
     """Whether this is a pilot on whose account nothing is bought of a judge."""
     gate = manifest.get("judge_gate") if manifest.get("mode") == "pilot" else None
@@ -116,10 +111,9 @@ def _runs(record: Path) -> bool:
 
 
 def _parameters(file: Path) -> dict[str, Any]:
-    try:
+    with suppress(DataError):
         return read_yaml(file)
-    except DataError:
-        return {}
+    return {}
 
 
 def _refers(value: object, record: Path, root: Path) -> bool:

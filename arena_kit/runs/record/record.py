@@ -62,10 +62,9 @@ def runs_folder(root: Path) -> Path:
 
 def near_runs(folder: Path) -> Path:
     """Where records are: those of the workspace, or outside of any those beside a folder."""
-    try:
+    with suppress(DataError):
         return runs_folder(find_root())
-    except DataError:
-        return runs_folder(folder)
+    return runs_folder(folder)
 
 
 def utc_now() -> str:
@@ -267,11 +266,9 @@ class Record:
         """What the run has paid so far, by the ledger, and what it may have paid beside; a run
         that fails has costs, too.
         """
-        cost = {
-            "usd_spent": ledger.spent(self.token),
-            "usd_unknown": ledger.usd_unknown(self.token),
-        }
-        self.update(cost={**self.read().get("cost", {}), **cost})
+        spent, unknown = ledger.spent(self.token), ledger.usd_unknown(self.token)
+        paid = {"usd_spent": spent, "usd_unknown": unknown}
+        self.update(cost=self.read().get("cost", {}) | paid)
 
     def finish(self, error: str | None = None) -> dict[str, Any]:
         """Close the record as finished, or as failed with the reason."""
@@ -380,27 +377,20 @@ def package_versions() -> dict[str, str]:
 
 @cache
 def _version(package: str) -> str:
-    try:
+    with suppress(PackageNotFoundError):
         return version(package)
-    except PackageNotFoundError:
-        return "not installed"
+    return "not installed"
 
 
 def code_state(folder: Path) -> dict[str, Any]:
     """The git commit of a folder and whether it had uncommitted changes, where known."""
 
     def git(*words: str) -> str | None:
-        try:
-            done = subprocess.run(  # noqa: S603 (fixed words, no shell)
-                ["git", "-C", str(folder), *words],  # noqa: S607
-                capture_output=True,
-                text=True,
-                timeout=10,
-                check=True,
-            )
-        except (OSError, subprocess.SubprocessError):
-            return None
-        return done.stdout.strip()
+        command, quiet = ["git", "-C", str(folder), *words], subprocess.DEVNULL
+        with suppress(OSError, subprocess.SubprocessError):  # fixed words, no shell
+            shown = subprocess.check_output(command, stderr=quiet, text=True, timeout=10)  # noqa: S603
+            return shown.strip()
+        return None
 
     commit = git("rev-parse", "HEAD")
     dirty = bool(git("status", "--porcelain", "--untracked-files=no")) if commit else None

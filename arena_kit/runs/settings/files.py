@@ -199,8 +199,7 @@ class JudgeSettings(Strict):
 #: Settings of a judge that a workspace has for itself: none is taken from somebody's record.
 OWN_JUDGE_SETTINGS = (
     "transport", "base_url", "key_variable", "prewarm", "preflight", "repeats", "allow_failed",
-    "replay_from", "rejudge", "gate", "labels", "labels_winner",
-    "report_labels",
+    "replay_from", "rejudge", "gate", "labels", "labels_winner", "report_labels",
 )  # fmt: skip
 
 

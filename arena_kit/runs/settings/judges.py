@@ -3,6 +3,7 @@
 import os
 import subprocess
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from ipaddress import ip_address
 from pathlib import Path
@@ -138,12 +139,15 @@ def _replay(params: JudgeParams, recording: Path, root: Path) -> ReplayJudge:
     return judge
 
 
+def is_loopback(host: str) -> bool:
+    """Whether a name or an address is this machine's own."""
+    with suppress(ValueError):
+        return ip_address(host).is_loopback
+    return host == "localhost"
+
+
 def _is_here(address: str) -> bool:
-    host = urlsplit(address).hostname or ""
-    try:
-        return host == "localhost" or ip_address(host).is_loopback
-    except ValueError:
-        return False
+    return is_loopback(urlsplit(address).hostname or "")
 
 
 def read_key(variable: str, root: Path) -> str | None:

@@ -77,18 +77,17 @@ def _write_tournament(target: Path, study: answer_table.AnswerTable, dimension: 
     """The study's tournament file: judge and rating as shipped, who competes on what replaced."""
     file = target / "params/tournament.yaml"
     _, judge, rest = file.read_text(encoding="utf-8").partition("\njudge:\n")
-    complete = len(study.answers.responses) == len(study.answers.prompts) * len(
-        study.answers.entrants
-    )
+    own = study.answers
+    complete = len(own.responses) == len(own.prompts) * len(own.entrants)
     starter = (_STARTER / "tournament.yaml").read_text(encoding="utf-8")
     head = starter.format(
         name=re.sub(r"[^A-Za-z0-9]+", "-", target.resolve().name).strip("-") or "study",
-        entrants=json.dumps(study.answers.entrants, ensure_ascii=False),
+        entrants=json.dumps(own.entrants, ensure_ascii=False),
         missing="listwise" if complete else "pairwise",
         dimension=dimension,
         reference="gold_answer" if study.roles.gold else "none",
     )
-    axes = list(dict.fromkeys(axis for each in study.answers.prompts for axis in each.strata))
+    axes = list(dict.fromkeys(axis for each in own.prompts for axis in each.strata))
     strata = f"\n\nreport:\n  strata: {json.dumps(axes)}" if axes else ""
     file.write_text(head.rstrip() + strata + "\n" + judge + rest, encoding="utf-8")
 
@@ -104,22 +103,16 @@ def _write_subset(file: Path, prompts: Sequence[Prompt]) -> None:
     file.write_text(changed, encoding="utf-8")
 
 
-def lab_command(root: Path, more: Sequence[str] = ()) -> list[str]:
-    """The command that opens JupyterLab at a workspace's root, on its first notebook where it has
-    one; `more` are options of JupyterLab.
+def open_lab(root: Path, more: Sequence[str] = ()) -> None:
+    """Become JupyterLab at a workspace's root, on its first notebook where it has one; `more` are
+    options of JupyterLab. Its kernels are this environment's Python.
     """
     if importlib.util.find_spec("jupyterlab") is None:
         raise DataError(
             "JupyterLab is not installed here; install it with: pip install 'arena-kit[lab]'"
         )
     first = f"/tree/{START}" if (root / START).is_file() else ""
-    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab{first}"]
-    return [sys.executable, "-m", "jupyterlab", *options, *more]
-
-
-def open_lab(root: Path, more: Sequence[str] = ()) -> None:
-    """Become JupyterLab; its kernels are this environment's Python."""
-    command = lab_command(root, more)
+    options = [f"--ServerApp.root_dir={root}", f"--LabApp.default_url=/lab{first}", *more]
     os.environ["JUPYTER_PREFER_ENV_PATH"] = "1"
     os.chdir(root)
-    os.execv(command[0], command)  # noqa: S606 (fixed words, no shell)
+    os.execv(sys.executable, [sys.executable, "-m", "jupyterlab", *options])  # noqa: S606 (fixed words, no shell)

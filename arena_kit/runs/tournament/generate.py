@@ -159,25 +159,24 @@ class Generation:
         """What each entrant's missing responses would cost."""
         return {entrant: job.forecast() for entrant, job in self.jobs().items()}
 
-    def run(self, runs_dir: Path | None = None) -> Record:
+    def run(self) -> Record:
         """Fill every entrant's responses file; leaves a record of what was made and paid."""
         jobs = self.jobs()
         if not self.params.offline:
             cost.refuse_without_cap([job.judge for job in jobs.values()], self.params.max_cost_usd)
             paid = {name: job.forecast() for name, job in jobs.items() if not job.judge.price.free}
             cost.refuse_above_cap(paid, self.params.max_cost_usd)
-        record = Record.create(runs_dir or runs_folder(self.root), "generate")
+        record = Record.create(runs_folder(self.root), "generate")
         record.start("generate", self.params.model_dump(mode="json"))
         with record.failing(lambda _: record.add_spent(self.ledger)):
-            filled = {entrant: self._filled(job, record) for entrant, job in jobs.items()}
+            filled = {}
+            for entrant, job in jobs.items():
+                file = responses_file(self.root / self.tournament.responses, entrant)
+                filled[entrant] = job.fill(file, record, shown=sys.stderr.isatty())
+                filled[entrant]["file"] = str(file.relative_to(self.root))
         record.update(tournament=self.tournament.model_dump(mode="json"), entrants=filled)
         record.add_spent(self.ledger)
         return record.close()
-
-    def _filled(self, job: Job, record: Record) -> dict[str, Any]:
-        file = responses_file(self.root / self.tournament.responses, job.entrant)
-        made = job.fill(file, record, shown=sys.stderr.isatty())
-        return made | {"file": str(file.relative_to(self.root))}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -250,15 +249,13 @@ class Job:
 
     def answers(self) -> dict[str, Response]:
         """What the ledger has of the entrant's own answers, by prompt."""
-        return {
-            self.questions[key].prompt.prompt_id: Response(
-                entrant_id=self.entrant,
-                prompt_id=self.questions[key].prompt.prompt_id,
-                response_text=answer.text,
-            )
+        made = {
+            self.questions[key].prompt_id: answer.text
             for key, answer in self.ledger.get(self.questions).items()
             if answer.status in _RESPONSES
         }
+        whose = self.entrant
+        return {q: Response(entrant_id=whose, prompt_id=q, response_text=made[q]) for q in made}
 
     def fill(self, file: Path, record: Record, *, shown: bool = True) -> dict[str, Any]:
         """Fill the entrant's responses file under a progress bar; returns by which definition, how
@@ -293,7 +290,7 @@ class Job:
         answers = ask(fresh, self.judge, self.ledger, options, write) if fresh else {}
         answers = self.ledger.get(self.questions) | answers
         return {
-            self.questions[key].prompt.prompt_id: answer
+            self.questions[key].prompt_id: answer
             for key, answer in answers.items()
             if answer.status not in _RESPONSES
         }

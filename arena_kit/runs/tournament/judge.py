@@ -198,7 +198,10 @@ def _judge(plan: Plan, pairs: Sequence[Pair | Presentation], before: Judgments) 
     with judging_progress(record) as progress:
         fresh = _ask(plan, progress, pairs, prewarm=not warm)
         seconds = before.seconds + monotonic() - began
-        judgments = (*before.judgments, *_with_kept(plan, fresh))
+        if plan.rejudged:  # the recorded judgments that stand, in the order of the plan's pairs
+            place = {pair: n for n, pair in enumerate(plan.pairing.pairs)}
+            fresh = sorted([*plan.rejudged.kept, *fresh], key=lambda each: place[each.pair])
+        judgments = (*before.judgments, *fresh)
         if before.judgments:
             judgments = tuple(settle_all(v for each in judgments for v in each.verdicts))
         repeats = before.repeats or _repeats(plan, record, judgments)
@@ -234,14 +237,6 @@ def _ask(
         options=options if prewarm else replace(options, prewarm=False),
         on_progress=progress.show,
     )
-
-
-def _with_kept(plan: Plan, judgments: Sequence[Judgment]) -> Sequence[Judgment]:
-    """These and the recorded judgments that stand, in the order of the plan's pairs."""
-    if plan.rejudged is None:
-        return judgments
-    place = {pair: n for n, pair in enumerate(plan.pairing.pairs)}
-    return sorted([*plan.rejudged.kept, *judgments], key=lambda each: place[each.pair])
 
 
 def _repeats(plan: Plan, record: Record, judgments: Sequence[Judgment]) -> tuple[Judgment, ...]:

@@ -61,15 +61,13 @@ class JudgeSources:
         """The sources of valid parameters, all read."""
         root = find_root()
         settings = params.override(tournament_inputs(root / params.tournament, root)[0]).judge
-        records = _shared_judgments(root, params.records)
-        verdicts = battles_by_judge(params.verdicts, root, params.columns)
         plan, why = _plan_with_texts(root, params)
         return cls(
             root=root,
             params=params,
             settings=settings,
-            records=records,
-            verdicts=verdicts,
+            records=_shared_judgments(root, params.records),
+            verdicts=battles_by_judge(params.verdicts, root, params.columns),
             plan=plan,
             no_texts=why,
         )
@@ -258,11 +256,10 @@ def _measured(
     name: str,
     judgments: Sequence[Judgment],
     *,
-    source: str,
     canaries: CanaryReport | None = None,
     more: Sequence[Measure] = (),
     full: tuple[Sequence[Measure], str] = ((), ""),
-    timing: Mapping[str, float] | None = None,
+    **about: Any,
 ) -> Judged:
     plan = sources.plan
     axis = next(iter(plan.tournament.report.strata), "source") if plan else ""
@@ -277,7 +274,7 @@ def _measured(
     )
     canary_rows = canaries.measures if canaries else ()
     gate = quality.gate(sources.rules, more=[*canary_rows, *more], full=full[0], note=full[1])
-    return Judged.of(quality, gate, judgments, source=source, canaries=canaries, timing=timing)
+    return Judged.of(quality, gate, judgments, canaries=canaries, **about)
 
 
 def _shared_judgments(root: Path, records: Sequence[str]) -> dict[str, list[Judgment]]:

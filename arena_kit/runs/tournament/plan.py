@@ -238,7 +238,12 @@ class Plan:
         """
         if self.params.offline:
             raise DataError("an offline run sends no request, so none can be repeated")
-        ended = self._ended(status)
+        first = self.material.requests(self.asked)
+        attempts = range(1, self.tournament.judge.max_attempts + 1)
+        requests = [request._replace(attempt=n) for n in attempts for request in first]
+        by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
+        answers = self.ledger.get(by_key).items()
+        ended = {key: by_key[key] for key, answer in answers if answer.status is status}
         if not ended or self.budget is None:
             say(f"no request of this run ended as {status}; none is repeated")
             return
@@ -248,15 +253,6 @@ class Plan:
             self.ledger.reopen(ended)
         may_cost = dollars(self.budget.forecast(ended.values()).usd_no_hits)
         say(f"{len(ended)} requests that ended as {status} are repeated, for about {may_cost}")
-
-    def _ended(self, status: Status) -> dict[str, JudgeRequest]:
-        """The requests, re-asks among them, whose final answer has this status, by cache key."""
-        first = self.material.requests(self.asked)
-        attempts = range(1, self.tournament.judge.max_attempts + 1)
-        requests = [request._replace(attempt=n) for n in attempts for request in first]
-        by_key = dict(zip(cache_keys(self.judge, requests), requests, strict=True))
-        answers = self.ledger.get(by_key)
-        return {key: by_key[key] for key, answer in answers.items() if answer.status is status}
 
     def prompt_set(self) -> dict[str, Any]:
         """Which prompts are judged: their file with its hash, and how many of each stratum."""

@@ -18,12 +18,10 @@ from arena_kit.rating.claims import claims, power
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
 from arena_kit.runs.settings.parameters import RunParams
-from arena_kit.runs.tournament.plan import Plan
+from arena_kit.runs.tournament.plan import Plan, is_lexical
 from arena_kit.runs.tournament.protocol import Claim
 
 Floats = NDArray[np.float64]
-#: Judges whose verdicts say nothing about those of another.
-_EMBEDDED = "baseline/"
 
 
 def _expected(
@@ -182,9 +180,9 @@ def _of_dimension(
     """By earlier battles, where there are any that rate all entrants, else by size."""
     pairs = [pair for pair in plan.pairing.pairs if pair.dimension == dimension]
     log = logs.get(dimension)
-    known = _by_record(plan, pairs, log, name, again=again) if log is not None else None
-    prompts = len({pair.prompt_id for pair in pairs})
-    return (known or _by_size(plan, pairs)) | {"prompts": prompts}
+    n = len({pair.prompt_id for pair in pairs})
+    known = _by_record(plan, pairs, n, log, name, again=again) if log is not None else None
+    return (known or _by_size(plan, pairs, n)) | {"prompts": n}
 
 
 def latest_record(plan: Plan) -> Path | None:
@@ -199,7 +197,7 @@ def latest_record(plan: Plan) -> Path | None:
 def _serves(plan: Plan, path: Path, manifest: Mapping[str, Any]) -> bool:
     tournament, judge = manifest.get("tournament"), str(manifest.get("judge_model"))
     same = isinstance(tournament, dict) and tournament.get("name") == plan.tournament.name
-    fair = judge == plan.judge.model or not judge.startswith(_EMBEDDED)
+    fair = judge == plan.judge.model or not is_lexical(judge)
     finished = manifest.get("status") == "finished" and (path / "battles.jsonl").is_file()
     return same and fair and finished
 
@@ -207,15 +205,12 @@ def _serves(plan: Plan, path: Path, manifest: Mapping[str, Any]) -> bool:
 def _asks_the_same(plan: Plan, manifest: Mapping[str, Any], dimension: str) -> bool:
     """Whether the plan would get the record's own verdicts again, from the ledger."""
     judge = {"model": plan.judge.model, "settings": dict(plan.judge.settings)}
-    rubric = manifest.get("rubrics", {}).get(dimension, {})
-    return bool(
-        manifest.get("judge") == judge
-        and rubric.get("sha256") == plan.material.rubrics[dimension].digest
-    )
+    rubric = manifest.get("rubrics", {}).get(dimension, {}).get("sha256")
+    return (manifest.get("judge"), rubric) == (judge, plan.material.rubrics[dimension].digest)
 
 
 def _by_record(
-    plan: Plan, pairs: list[Pair], log: BattleLog, name: str, *, again: bool
+    plan: Plan, pairs: list[Pair], questions: int, log: BattleLog, name: str, *, again: bool
 ) -> dict[str, Any] | None:
     """By the battles of a record; None where they do not rate all entrants."""
     models = tuple(sorted(plan.tournament.entrants))
@@ -227,27 +222,22 @@ def _by_record(
     known = set(log.battle_id.tolist()) if again and log.battle_id is not None else set()
     meetings = power.Meetings(
         earlier=_met(models, judged),
-        planned=_met(models, map(_sides, pairs)),
-        repeated=_met(models, (_sides(p) for p in pairs if p.pair_id in known)),
-        questions=len({pair.prompt_id for pair in pairs}),
+        planned=_met(models, (pair.entrants for pair in pairs)),
+        repeated=_met(models, (pair.entrants for pair in pairs if pair.pair_id in known)),
+        questions=questions,
     )
     neighbours = power.prospects(ratings, meetings)
     return _expected(record=name, neighbours=neighbours) if neighbours else None
 
 
-def _by_size(plan: Plan, pairs: list[Pair]) -> dict[str, Any]:
+def _by_size(plan: Plan, pairs: list[Pair], questions: int) -> dict[str, Any]:
     """By how often entrants meet, alone."""
-    met = _met(tuple(sorted(plan.tournament.entrants)), map(_sides, pairs))
-    questions = len({pair.prompt_id for pair in pairs})
+    met = _met(tuple(sorted(plan.tournament.entrants)), (pair.entrants for pair in pairs))
     if questions < MIN_QUESTIONS:
         return _expected(why_not=f"prompts judged: {questions}, needed: {MIN_QUESTIONS}")
     if not power.connected(met):
         return _expected(why_not="no chain of pairs joins all entrants")
     return _expected(gaps=power.smallest_gaps(met, questions, plan.tournament.elo.scale))
-
-
-def _sides(pair: Pair) -> tuple[str, str]:
-    return pair.entrant_a, pair.entrant_b
 
 
 def _met(models: tuple[str, ...], pairs: Iterable[tuple[str, str]]) -> Floats:

@@ -44,12 +44,10 @@ class Claim(NamedTuple):
         if found is None:
             raise DataError(f"claim {text!r}: expected 'MODEL above MODEL on DIMENSION'")
         claim = cls(*found.group("above", "below", "dimension"))
-        for name, known in ((claim.above, entrants), (claim.below, entrants)):
+        for part, name in claim._asdict().items():
+            what, known = ("entrant", entrants) if part != "dimension" else (part, dimensions)
             if name not in known:
-                raise DataError(f"claim {text!r}: no entrant {name!r}; known: {', '.join(known)}")
-        if claim.dimension not in dimensions:
-            known = ", ".join(dimensions)
-            raise DataError(f"claim {text!r}: no dimension {claim.dimension!r}; known: {known}")
+                raise DataError(f"claim {text!r}: no {what} {name!r}; known: {', '.join(known)}")
         return claim
 
     def __str__(self) -> str:
@@ -104,9 +102,8 @@ def freeze(manifest: Mapping[str, Any], claims: Sequence[str], path: Path) -> di
     """Write the protocol of a plan; a file that is there stays."""
     if path.exists():
         raise DataError(f"{path} exists; a protocol is frozen once: name another file")
-    named = [
-        str(Claim.read(claim, manifest["entrants"], manifest["dimensions"])) for claim in claims
-    ]
+    known = manifest["entrants"], manifest["dimensions"]
+    named = [str(Claim.read(claim, *known)) for claim in claims]
     fields = json.loads(json.dumps(fixed(manifest)))
     protocol = {
         "protocol": VERSION,
@@ -131,11 +128,10 @@ def read_protocol(path: Path) -> dict[str, Any]:
 
 def deviations(protocol: Mapping[str, Any], manifest: Mapping[str, Any]) -> list[str]:
     """What a run does otherwise than the protocol says, a sentence each."""
-    here = json.loads(json.dumps(fixed(manifest)))
-    return list(_differences("", protocol["fixed"], here))
+    return _differences("", protocol["fixed"], json.loads(json.dumps(fixed(manifest))))
 
 
-def _differences(name: str, frozen: Any, here: Any) -> Sequence[str]:
+def _differences(name: str, frozen: Any, here: Any) -> list[str]:
     if isinstance(frozen, dict) and isinstance(here, dict):
         out: list[str] = []
         for key in dict.fromkeys([*frozen, *here]):
@@ -162,11 +158,9 @@ def primary_claims(protocol: Mapping[str, Any], board: Board) -> list[dict[str, 
         above, below, dimension = Claim(*_CLAIM.match(text).groups())  # type: ignore[union-attr]
         known = board[dimension].above if dimension in board.names else {}
         chance = known.get(above, {}).get(below)
-        state = "unresolved" if chance is None else ""
-        if chance is not None:
-            state = (
-                "decided" if chance > share else "reversed" if chance < 1 - share else "unresolved"
-            )
+        state = "unresolved"
+        if chance is not None and not 1 - share <= chance <= share:
+            state = "decided" if chance > share else "reversed"
         out.append({"claim": text, "state": state, "probability": chance})
     return out
 
@@ -179,17 +173,13 @@ def outcome(
     """
     other = deviations(protocol, manifest)
     ended = primary_claims(protocol, board)
-    words = {
-        "decided": "decided",
-        "reversed": "the reverse is decided",
-        "unresolved": "not decided",
-    }
+    words = {"reversed": "the reverse is decided", "unresolved": "not decided"}
     number = protocol["sha256"][:12]
     if other:
         first = f"Deviations from the protocol {number}: {'; '.join(other)}."
     else:
         first = f"As preregistered (protocol {number}, frozen {protocol['frozen_at'][:10]})."
-    primary = [f"Primary claim, {each['claim']}: {words[each['state']]}." for each in ended]
+    primary = [f"Primary claim, {e['claim']}: {words.get(e['state'], 'decided')}." for e in ended]
     rest = "All other claims are exploratory."
     return {
         "sha256": protocol["sha256"],

@@ -17,14 +17,7 @@ from arena_kit.rating.base import RatingError
 from arena_kit.rating.elo import k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
-from arena_kit.reporting.answer import (
-    RunAnswer,
-    about,
-    brief,
-    disagreements,
-    order,
-    unread,
-)
+from arena_kit.reporting.answer import RunAnswer, about, brief, disagreements, order, unread
 from arena_kit.reporting.board import Board, JudgeGate
 from arena_kit.reporting.tournament_tables import barred_text, missing_text
 from arena_kit.runs.record import artifacts
@@ -184,26 +177,21 @@ def _refuse_unusable(judgments: Judgments) -> None:
 
 def run_facts(plan: Plan, record: Record) -> dict[str, str]:
     """By whom, what, when, on what and for how much, of a tournament that was judged."""
-    manifest = record.read()
+    manifest, by = record.read(), "by word overlap; it ignores rubrics"
     recording = plan.tournament.judge.replay_from if plan.params.judge == "replay" else ""
+    if not is_lexical(plan.judge.model):
+        rubrics = (f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
+        by = f"in both orders; rubrics: {', '.join(rubrics)}"
+    entrants = ", ".join(sorted(plan.tournament.entrants))
     return {
         "judge": f"{plan.judge.model}, {asked_at(plan.judge, recording)}",
-        "compared": compared(plan),
+        "compared": f"two responses at a time of {entrants}, {by}",
         "prompts": prompts_text(plan),
         "status": verdicts_status(manifest["counts"]["verdicts"]),
         "left out": " ".join(left_out(manifest)) or "nothing",
         "cost": cost_text(manifest["cost"]),
         **record.facts,
     }
-
-
-def compared(plan: Plan) -> str:
-    """What the judge actually compared."""
-    entrants = ", ".join(sorted(plan.tournament.entrants))
-    if is_lexical(plan.judge.model):
-        return f"two responses at a time of {entrants}, by word overlap; it ignores rubrics"
-    rubrics = ", ".join(f"{r.dimension} v{r.version}" for r in plan.material.rubrics.values())
-    return f"two responses at a time of {entrants}, in both orders; rubrics: {rubrics}"
 
 
 def asked_at(judge: Judge, replay_from: str = "") -> str:
@@ -249,19 +237,19 @@ def cost_text(cost: Mapping[str, Any]) -> str:
 
 def caveats(plan: Plan, manifest: Mapping[str, Any]) -> list[str]:
     """What not to conclude from this run."""
-    params, settings, sentences = plan.params, plan.tournament.judge, []
-    if is_lexical(plan.judge.model):
-        sentences.append(LEXICAL)
-    if params.judge == "anthropic" and not asked_at(plan.judge).endswith(_SERVICE):
-        sentences.append("The answers do not come from the service's own address.")
-    if settings.only_entrant:
-        sentences.append(f"Only battles of {settings.only_entrant} were judged.")
-    if isinstance(params, RunParams) and params.limit_pairs:
-        sentences.append(f"At most {params.limit_pairs} pairs were judged (limit_pairs).")
-    if (n := len(plan.prompts)) < (bank := len(plan.material.prompts)):
-        sentences.append(f"This run used {n} of {bank} prompts.")
-    if served := served_sentence(manifest.get("served_by_others") or {}):
-        sentences.append(served)
-    if (manifest.get("cost") or {}).get("over_cap"):
-        sentences.append("The run cost more than max_cost_usd: answers were longer than forecast.")
-    return sentences
+    params, only = plan.params, plan.tournament.judge.only_entrant
+    limit = params.limit_pairs if isinstance(params, RunParams) else 0
+    elsewhere = params.judge == "anthropic" and not asked_at(plan.judge).endswith(_SERVICE)
+    n, bank = len(plan.prompts), len(plan.material.prompts)
+    served = served_sentence(manifest.get("served_by_others") or {})
+    over_cap = (manifest.get("cost") or {}).get("over_cap")
+    sentences = {
+        LEXICAL: is_lexical(plan.judge.model),
+        "The answers do not come from the service's own address.": elsewhere,
+        f"Only battles of {only} were judged.": only,
+        f"At most {limit} pairs were judged (limit_pairs).": limit,
+        f"This run used {n} of {bank} prompts.": n < bank,
+        served: served,
+        "The run cost more than max_cost_usd: answers were longer than forecast.": over_cap,
+    }
+    return [sentence for sentence, holds in sentences.items() if holds]

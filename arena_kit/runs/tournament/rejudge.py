@@ -12,7 +12,6 @@ from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import Material
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.pairing import Pairing
-from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.agreement import LABELS, Agreement, agreement, rank_correlation
 from arena_kit.judging.quality.measures import calls_of, position
 from arena_kit.judging.verdicts.records import Judgment, Settlement
@@ -74,7 +73,13 @@ def rejudged(
     """
     if not record.is_dir():
         raise DataError(f"replay_from: {record} is not a run record")
-    judgments = _recorded_judgments(record, pairing.pairs, material)
+    replay = ReplayJudge.from_record(record)
+    answered = [(each, replay.answer(each)) for each in material.requests(pairing.pairs)]
+    judgments = settle_all(
+        verdict_of(request, answer, judge_model=replay.model_of(request), cached=True)
+        for request, answer in answered
+        if answer is not None
+    )
     if not judgments:
         raise DataError(f"{record}: has no verdict on any pair of this run")
     models = sorted({v.judge_model for j in judgments for v in j.verdicts})
@@ -108,17 +113,6 @@ def unsure(judgment: Judgment, repeat: Judgment | None = None) -> str:
     share = share_of_first(judgment)
     weak = share is not None and judgment.winner and max(share, 1 - share) < _STRONG
     return "weak grade" if weak else ""
-
-
-def _recorded_judgments(record: Path, pairs: Sequence[Pair], material: Material) -> list[Judgment]:
-    """A record's judgments of those pairs on which it has a verdict, read again from its texts."""
-    replay = ReplayJudge.from_record(record)
-    answered = [(each, replay.answer(each)) for each in material.requests(pairs)]
-    return settle_all(
-        verdict_of(request, answer, judge_model=replay.model_of(request), cached=True)
-        for request, answer in answered
-        if answer is not None
-    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
