@@ -419,12 +419,10 @@ class Scheduler:
 
     def _groups(self, prompts: Sequence[Collection[str]] | None) -> list[Bools]:
         """Which prompts each group has; without groups all prompts are one."""
+        everyone, numbers = np.arange(len(self._prompt_names)), self._tally.prompts
         if prompts is None:
-            return [np.ones(len(self._prompt_names), bool)]
-        groups = [np.zeros(len(self._prompt_names), bool) for _ in prompts]
-        for group, names in zip(groups, prompts, strict=True):
-            group[[_known(self._tally.prompts, name, "prompt") for name in names]] = True
-        return groups
+            return [everyone >= 0]
+        return [np.isin(everyone, [_known(numbers, n, "prompt") for n in g]) for g in prompts]
 
     def _states(self, ratings: Mapping[str, GlickoState]) -> tuple[Floats, Floats]:
         """Rating and RD of every model; one without is new."""

@@ -5,11 +5,12 @@ import hmac
 import os
 import re
 import secrets
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, Literal, Protocol
+from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field, StringConstraints
 
@@ -75,23 +76,17 @@ def signing_key(path: Path) -> bytes:
     where there is none.
     """
     path.parent.mkdir(parents=True, exist_ok=True)
-    try:
+    with suppress(FileExistsError):
         handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    except FileExistsError:
-        text = path.read_text(encoding="ascii", errors="replace").strip()
-    else:
-        text = secrets.token_hex(_KEY_BYTES)
         with os.fdopen(handle, "w", encoding="ascii") as out:
-            out.write(f"{text}\n")
+            out.write(f"{secrets.token_hex(_KEY_BYTES)}\n")
             out.flush()
             os.fsync(out.fileno())
-    try:
-        key = bytes.fromhex(text)
-    except ValueError:
-        key = b""
-    if len(key) != _KEY_BYTES:
-        raise DataError(f"{path}: is no key of a vote store; expected {2 * _KEY_BYTES} hex digits")
-    return key
+    with suppress(ValueError):
+        key = bytes.fromhex(path.read_text(encoding="ascii", errors="replace"))
+        if len(key) == _KEY_BYTES:
+            return key
+    raise DataError(f"{path}: is no key of a vote store; expected {2 * _KEY_BYTES} hex digits")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,41 +104,44 @@ class Taken:
     conflicts: int
 
 
+class InvitedVoter(NamedTuple):
+    """A voter whom a ballot is made for ('' for anybody): the prompts that may be asked, None for
+    all, and the `attributes` that the store keeps.
+    """
+
+    name: str = ""
+    prompts: Collection[str] | None = None
+    attributes: Mapping[str, str] = {}
+
+
+_ANYBODY = InvitedVoter()
+
+
 def make_ballot(
-    live: BallotArena,
-    key: bytes,
-    *,
-    pairs: int,
-    days: float,
-    question: str = "",
-    voter: str = "",
-    prompts: Collection[str] | None = None,
-) -> str:
-    """A ballot as a page: so many matchups of the arena, which wait for its votes from now on; for
-    a voter and on some prompts where they are named.
+    live: BallotArena, key: bytes, *, pairs: int, days: float, question: str = "",
+    voter: InvitedVoter = _ANYBODY,
+) -> str:  # fmt: skip
+    """A ballot as a page: so many matchups of the arena, which wait for its votes from now on.
 
     Ids in it are random; what they stand for is in the store only. Without a question it is that
     of the dimension's rubric.
     """
-    check_enough(live.texts, pairs, voter, prompts)
-    ballot = secrets.token_hex(12)
+    check_enough(live.texts, pairs, voter)
+    ballot, lasts = secrets.token_hex(12), days * _DAY
     try:
-        shown = live.issue_ballot(pairs, session=ballot, lasts=days * _DAY, prompts=prompts)
+        shown = live.issue_ballot(pairs, session=ballot, lasts=lasts, prompts=voter.prompts)
     except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
     seal = partial(_seal, key, ballot)
-    return ballot_page(ballot, seal, shown, live.texts, question, voter).html
+    return ballot_page(ballot, seal, shown, live.texts, question, voter.name).html
 
 
-def check_enough(
-    texts: ArenaTexts, pairs: int, voter: str = "", prompts: Collection[str] | None = None
-) -> None:
+def check_enough(texts: ArenaTexts, pairs: int, voter: InvitedVoter = _ANYBODY) -> None:
     """Refuse a ballot of more pairs than there are two responses to one of its prompts."""
     answered = texts.available().sum(axis=0)
-    answered = answered[[prompts is None or prompt in prompts for prompt in texts.prompts]]
-    there = int((answered * (answered - 1) // 2).sum())
-    if pairs > there:
-        whose = f" for {voter}" if voter else ""
+    answered = answered[[voter.prompts is None or each in voter.prompts for each in texts.prompts]]
+    if pairs > (there := int((answered * (answered - 1) // 2).sum())):
+        whose = f" for {voter.name}" if voter.name else ""
         raise DataError(
             f"a ballot of {pairs:,} pairs{whose} cannot be filled: two responses to one prompt are "
             f"there {there:,} times only"

@@ -5,7 +5,7 @@ Everything is in the store; an arena that is opened again goes on where it stopp
 
 import hashlib
 import secrets
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
 from math import ceil, isfinite
@@ -39,7 +39,6 @@ from arena_kit.voting.records import (
 )
 from arena_kit.voting.store import UNDONE, Transaction, VoteStore, now
 from arena_kit.voting.texts import ArenaTexts, BalancedDraw
-from arena_kit.voting.voters import InvitedVoter
 
 History = list[tuple[Ticket, StoredVote | None]]
 
@@ -104,7 +103,8 @@ class LiveArena:
             asked = [dimension] if isinstance(dimension, str) else dimension or ()
             begun = transaction.begin(texts.name, asked, seed)
             self.texts = texts.on(begun.dimensions)
-            self._note_opening(transaction)
+            self._in_force = (asdict(policy), self.texts.digest, self.texts.models)
+            transaction.note_opening(*self._in_force)
             self._replayed = Replayed(self.texts, policy, int(begun.seed))
             self._replayed.catch_up(transaction, now())
 
@@ -133,15 +133,6 @@ class LiveArena:
             store.close()
             raise
 
-    def _note_opening(
-        self, turn: Transaction, voters: Mapping[str, Mapping[str, str]] | None = None
-    ) -> None:
-        """Keep what is in force, and attributes of voters."""
-        from arena_kit import __version__
-
-        known = self.texts.digest, self.texts.models
-        turn.note_opening(__version__, asdict(self.policy), *known, voters or {})
-
     @property
     def arena(self) -> Arena:
         """Scheduler and ratings after the last turn."""
@@ -165,23 +156,22 @@ class LiveArena:
         pairs: int = 40,
         days: float = 30,
         question: str = "",
-        voters: Sequence[InvitedVoter] = (),
+        voters: Sequence[ballot.InvitedVoter] = (),
     ) -> list[Path]:
         """Write blind ballots, pages that need no server, into a folder (or one `.html` file): so
         many of so many pairs each, whose votes are waited for so many days; or one for each of the
         `voters` (see `read_voters`), whose attributes the store keeps.
         """
-        invited = voters or [InvitedVoter(name="")] * ballots
+        invited = voters or [ballot.InvitedVoter()] * ballots
         paths = ballot.free_paths(Path(out), [each.name for each in invited])
         for each in invited:
-            ballot.check_enough(self.texts, pairs, each.name, each.prompts)
+            ballot.check_enough(self.texts, pairs, each)
         known = {ballot.voter_id(each.name): each.attributes for each in voters}
         with self._turn() as turn:
-            self._note_opening(turn, known)
+            turn.note_opening(*self._in_force, known)
         about: Any = {"pairs": pairs, "days": days, "question": question}
         for path, each in zip(paths, invited, strict=True):
-            whose: Any = {"voter": each.name, "prompts": each.prompts}
-            write_text(path, ballot.make_ballot(self, self.key(), **about, **whose))
+            write_text(path, ballot.make_ballot(self, self.key(), voter=each, **about))
         return paths
 
     def take_ballot(self, path: str | Path) -> ballot.Taken:
@@ -264,7 +254,10 @@ class LiveArena:
                 voter = known.voter or session
                 whose = (known, voter, session)
                 vote = self._add(turn, *whose, choice, seconds, source, comment)
-            return _receipt(_check_choice(vote, choice), turn.count_by(vote.voter))
+            if vote.choice is not choice:
+                message = "this matchup has its vote already, and it was another one"
+                raise RefusalError(409, "already_voted", message)
+            return _receipt(vote, turn.count_by(vote.voter))
 
     def undo(self, *, session: str) -> Shown:
         """Take the last vote of a session back, and show its matchup again.
@@ -486,14 +479,6 @@ def _id(value: str, what: str) -> str:
         return value
     message = f"{what} {str(value)[:40]!r} is not valid; allowed: 1 to 128 printable characters"
     raise RefusalError(422, "bad_input", message)
-
-
-def _check_choice(vote: StoredVote, choice: Choice) -> StoredVote:
-    """The vote, unless another one is on its ticket already."""
-    if vote.choice is not choice:
-        message = "this matchup has its vote already, and it was another one"
-        raise RefusalError(409, "already_voted", message)
-    return vote
 
 
 def _viewing_seconds(ticket: Ticket, seconds: float | None) -> float:

@@ -225,10 +225,8 @@ def read_votes(params: ReviewParams, root: Path) -> ReviewedVotes:
 
 def _is_store(battles: str, root: Path) -> bool:
     """Whether the votes are in a vote store: an address, or a SQLite file."""
-    if "://" in battles:
-        return True
     path = root / battles
-    if not path.is_file():
-        return False
+    if "://" in battles or not path.is_file():
+        return "://" in battles
     with path.open("rb") as file:
         return file.read(len(_SQLITE)) == _SQLITE

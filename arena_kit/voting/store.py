@@ -226,25 +226,23 @@ class Transaction:
         return self.arena
 
     def note_opening(
-        self,
-        version: str,
-        policy: Mapping[str, Any],
-        texts: str,
-        models: Sequence[str],
-        voters: Mapping[str, Mapping[str, str]],
-    ) -> None:
+        self, policy: dict[str, Any], texts: str, models: Sequence[str],
+        voters: Mapping[str, Mapping[str, str]] | None = None,
+    ) -> None:  # fmt: skip
         """Keep what is in force from now on, where it is not what was before; attributes of voters
         are beside the policy, with those that were known.
         """
-        known = self.attributes() | dict(voters)
+        from arena_kit import __version__
+
+        known = self.attributes() | dict(voters or {})
         values = {
-            "policy": json.dumps({**policy, **({_VOTERS: known} if known else {})}, sort_keys=True),
+            "policy": json.dumps(policy | ({_VOTERS: known} if known else {}), sort_keys=True),
             "texts": texts,
             "models": json.dumps(list(models), ensure_ascii=False),
         }
         last = self._last_opening()
         if not last or any(getattr(last[0], key) != value for key, value in values.items()):
-            self._insert(db.openings, values | {"opened_at": now(), "version": version})
+            self._insert(db.openings, values | {"opened_at": now(), "version": __version__})
 
     def attributes(self) -> dict[str, dict[str, str]]:
         """What is known of voters, by their names."""

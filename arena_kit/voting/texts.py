@@ -19,6 +19,8 @@ from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.settings.files import read_rubrics
 
+#: An axis and a stratum each; None where a prompt has none.
+Strata = tuple[tuple[str, str | None], ...]
 QUESTION = "Which response is better?"
 _REFERENCES = {"gold_answer": "Reference answer", "expected_behavior": "Expected behaviour"}
 _SEVERAL = "For reference"  # the title where prompts have several kinds
@@ -157,10 +159,10 @@ class ArenaTexts:
         available[i[known], j[known]] = True
         return available
 
-    def strata(self, prompt: str) -> tuple[str | None, ...]:
+    def strata(self, prompt: str) -> Strata:
         """The stratum of a prompt on each axis."""
         asked = self.bank.get(prompt)
-        return tuple(asked.stratum(axis) if asked else None for axis in self.axes)
+        return tuple((axis, asked.stratum(axis) if asked else None) for axis in self.axes)
 
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:
         """The prompt and the responses of two models, None where one of them is gone."""
@@ -198,24 +200,21 @@ class BalancedDraw:
     def __init__(
         self, texts: ArenaTexts, prompts: Collection[str] | None, before: Iterable[str]
     ) -> None:
-        self._texts = texts
-        self._here: Counter[tuple[int, str | None]] = Counter()
-        self._before = Counter(place for prompt in before for place in self._places(prompt))
-        self._cells: dict[tuple[tuple[int, str | None], ...], list[str]] = {}
+        self._strata = texts.strata
+        self._here: Counter[tuple[str, str | None]] = Counter()
+        self._before = Counter(stratum for prompt in before for stratum in texts.strata(prompt))
+        self._cells: dict[Strata, list[str]] = {}
         for prompt, n in zip(texts.prompts, texts.available().sum(axis=0), strict=True):
             if n >= 2 and (prompts is None or prompt in prompts):
-                self._cells.setdefault(self._places(prompt), []).append(prompt)
+                self._cells.setdefault(texts.strata(prompt), []).append(prompt)
 
     def add(self, prompt: str) -> None:
         """Count a prompt that was drawn."""
-        self._here.update(self._places(prompt))
-        self._before.update(self._places(prompt))
+        for count in (self._here, self._before):
+            count.update(self._strata(prompt))
 
     def least_first(self) -> list[list[str]]:
         """The prompts of one combination of strata after the other, the one that is due first."""
         counts = (self._here, self._before)
-        due = sorted(self._cells, key=lambda cell: [n[place] for n in counts for place in cell])
+        due = sorted(self._cells, key=lambda cell: [n[stratum] for n in counts for stratum in cell])
         return [self._cells[cell] for cell in due]
-
-    def _places(self, prompt: str) -> tuple[tuple[int, str | None], ...]:
-        return tuple(enumerate(self._texts.strata(prompt)))

@@ -1,31 +1,19 @@
 """The plan of voters: a table with a row for each, who they are and which strata they are asked."""
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field, fields
+from collections.abc import Mapping
+from dataclasses import fields
 from pathlib import Path
-from typing import Any
 
 from arena_kit.battles.battle import Battle
 from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.answer_table import Table, read_table
-from arena_kit.voting.ballot import voter_id
+from arena_kit.voting.ballot import InvitedVoter, voter_id
 from arena_kit.voting.texts import ArenaTexts
 
 _LONGEST = 60  # characters of a name, as the page takes it
 #: Columns of battles files, which no attribute may be called.
 _TAKEN = {each.name for each in fields(Battle)} | {"prompt", "response_a", "response_b"}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class InvitedVoter:
-    """A voter whom a ballot is made for: the `attributes` that the store keeps, and the prompts
-    that may be asked, None for all.
-    """
-
-    name: str
-    attributes: Mapping[str, str] = field(default_factory=dict)
-    prompts: Collection[str] | None = None
 
 
 def read_voters(path: Path, texts: ArenaTexts) -> list[InvitedVoter]:
@@ -45,9 +33,8 @@ def read_voters(path: Path, texts: ArenaTexts) -> list[InvitedVoter]:
     voters = []
     for n, cells in enumerate(table.rows):
         row = dict(zip(table.columns, cells, strict=True))
-        about: Any = {"attributes": {name: row[name] for name in attributes if row[name]}}
-        about["prompts"] = _routed(table, n, row, axes)
-        voters.append(InvitedVoter(name=row["voter"], **about))
+        about = {name: row[name] for name in attributes if row[name]}
+        voters.append(InvitedVoter(row["voter"], _routed(table, n, row, axes), about))
     return voters
 
 
