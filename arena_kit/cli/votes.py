@@ -29,13 +29,12 @@ from arena_kit.reporting.tables import Table
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.judges import is_loopback
-from arena_kit.voting.ballot import Taken, self_naming
+from arena_kit.voting.ballot import Taken, read_voters, self_naming
 from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import moment
 from arena_kit.voting.store import VoteStore
 from arena_kit.voting.texts import ArenaTexts
-from arena_kit.voting.voters import read_voters
 
 if TYPE_CHECKING:
     from arena_kit.voting.access import Access
@@ -159,8 +158,7 @@ def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: 
     live.check_one_dimension()
     import uvicorn
 
-    from arena_kit.voting.connections import server_config
-    from arena_kit.voting.server import voting_app
+    from arena_kit.voting.server import server_config, voting_app
 
     _warn_of_names(live)
     access = _access(live.key(), host, names)

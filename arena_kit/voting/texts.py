@@ -164,6 +164,14 @@ class ArenaTexts:
         asked = self.bank.get(prompt)
         return tuple((axis, asked.stratum(axis) if asked else None) for axis in self.axes)
 
+    def prompts_by(self, axis: str) -> dict[str, set[str]]:
+        """The prompts of each stratum on an axis."""
+        found: dict[str, set[str]] = {}
+        for name, prompt in self.bank.items():
+            if (stratum := prompt.stratum(axis)) is not None:
+                found.setdefault(stratum, set()).add(name)
+        return found
+
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:
         """The prompt and the responses of two models, None where one of them is gone."""
         if prompt not in self.prompts or not {left, right} <= {*self.models}:
