@@ -119,10 +119,9 @@ def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
     """The board as the researcher's page shows it: sentences, the forest of Bradley–Terry (model,
     rating, both ends of its 95 % interval) and tables, as JSON holds them.
     """
-    order = (
-        f"conservative score, the raw rating − {live.policy.deviations:g} RD (few votes lower it)"
-    )
-    by = "legacy Elo" if live.policy.phase.orders_by == "legacy_elo" else order
+    by = f"conservative score, the raw rating − {live.policy.deviations:g} RD (few votes lower it)"
+    if live.policy.phase.orders_by == "legacy_elo":
+        by = "legacy Elo"
     tables = []
     sentences = [f"The board is {live.status.sentence}.", f"Models are ordered by {by}."]
     forest: list[tuple[Any, ...]] = []

@@ -105,10 +105,10 @@ class StoredVote(NamedTuple):
     cast_at: int
     seconds: float | None
     source: VoteSource
-    revealed: bool
-    known: bool
-    comment: str
-    removed: bool
+    revealed: bool = False
+    known: bool = False
+    comment: str = ""
+    removed: bool = False
 
 
 class Voter(NamedTuple):
