@@ -22,7 +22,7 @@ from arena_kit.rating.glicko2 import GlickoState
 from arena_kit.reporting.policy_tables import to_board
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
 from arena_kit.voting.export import battle_log
-from arena_kit.voting.records import StoredVote
+from arena_kit.voting.records import StoredVote, counted
 from arena_kit.voting.texts import ArenaTexts
 
 #: Where no provider is named.
@@ -137,17 +137,13 @@ def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
             models = ", ".join(f"{model} ({n:,} votes)" for model, n in votes)
             sentences += [f"{kind.capitalize()}: {models}."] if models else []
     counts = [
-        f"{_counted(len(live.votes), 'vote')} of {_counted(voters, 'voter')}",
-        f"{_counted(live.waiting, 'pair')} waiting",
+        f"{counted(len(live.votes), 'vote')} of {counted(voters, 'voter')}",
+        f"{counted(live.waiting, 'pair')} waiting",
         *([f"{live.skips:,} skipped"] if live.skips else []),
         *([f"{live.removed:,} removed"] if live.removed else []),
     ]
     state = ", ".join(counts)
     return {"state": state, "sentences": sentences, "forest": forest, "tables": tables}
-
-
-def _counted(n: int, what: str) -> str:
-    return f"1 {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _provider_rows(audit: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:

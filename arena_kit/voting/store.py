@@ -47,6 +47,7 @@ class ArenaRow(NamedTuple):
 
 _ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
 _VOTERS = "voters"
+DEFAULT_STORE = ".arena_kit/votes.sqlite"  # in the workspace
 #: Between the dimensions of an arena that asks about several.
 SEPARATOR = ", "
 _LOCKED_ARENA = _ARENA.with_for_update()
