@@ -196,13 +196,13 @@ class Scheduler:
         Only the last ones matter, as many as the rolling window holds.
         """
         order = self._ranked(*self._states(ratings))
-        left = self._tally.matchups - len(self._tally.dues)
+        left = self._tally.unnoted
         present = self._tally.enabled & (self._joined <= -left)
         if not np.array_equal(present, self._past.present):
             same = np.array_equal(present, self._roster.present)
             self._past = self._roster if same else Roster(self.policy, present)
         band = order[present[order]][: self.policy.contenders.band]
-        self._tally.dues.note(self._past, band, aimed=self._tally.was_aimed(left))
+        self._tally.note(self._past, band, left)
 
     def exposure_due(self, ratings: Mapping[str, GlickoState]) -> dict[str, float]:
         """What each model is due of the rolling window, from the moment it joined (7.1).
@@ -270,7 +270,7 @@ class Scheduler:
         waiting = self._settled(matchup_id)
         self._tally.vote(waiting.pair, waiting.prompt, cast, aimed=waiting.aimed)
         self._table.gaps.forget(waiting.pair)
-        self._tally.dues.note(waiting.roster, waiting.band, aimed=waiting.aimed)
+        self._tally.note(waiting.roster, waiting.band)
         self._meetings.end(waiting.pair, waiting.prompt)
         first, second = waiting.pair
         if waiting.matchup.model_a != self._names[first]:
@@ -363,14 +363,6 @@ class Scheduler:
             return "no two enabled models both have a response to the same active prompt"
         return None
 
-    def _due(self, band: Numbers) -> Floats:
-        """Exposures due to each model in the window, in what waits for its vote and in one more."""
-        more = len(self._pending) - self._aims.total() + 1
-        due = self._tally.due(self._roster, band, more)
-        for pair, n in self._aims.items():
-            due[list(pair)] += n
-        return due
-
     def _wait(self, matchup: Matchup, pair: Pair, prompt: int, band: Numbers) -> None:
         """Count a matchup as handed out, its vote to come."""
         waiting = _Waiting(matchup, pair, prompt, self._roster, band)
@@ -405,13 +397,18 @@ class Scheduler:
             self._sessions.add(session, pair, prompt)
 
     def _updated(self, ratings: Mapping[str, GlickoState]) -> lanes.Table:
-        """The table as the next matchup finds it."""
+        """The table as the next matchup finds it: exposures are due in the window, in what waits
+        for its vote and in one more.
+        """
         table, tally = self._table, self._tally
         table.rng, (table.rating, table.rd) = self.rng, self._states(ratings)
         table.order = self._ranked(table.rating, table.rd)
         table.band = table.order[: self.policy.contenders.band]
         table.gaps.update(table.band)
-        due = self._due(table.band)
+        more = len(self._pending) - self._aims.total() + 1
+        due = tally.due(self._roster, table.band, more)
+        for pair, n in self._aims.items():
+            due[list(pair)] += n
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
         want = 1 - tally.exposure / np.maximum(due, 1e-9)
         table.due, table.want = due, want / self.policy.exposure.tolerance

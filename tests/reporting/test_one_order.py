@@ -10,7 +10,7 @@ from arena_kit.battles.log import Labels
 from arena_kit.policy.constants import Phase, Policy
 from arena_kit.rating.elo import k_sweep
 from arena_kit.rating.with_judge.placement import Placement
-from arena_kit.reporting import placement, policy_plots, policy_tables, tournament_plots
+from arena_kit.reporting import model_pages, placement, policy_tables, tournament_plots
 from arena_kit.reporting.answer import disagreements, order
 from arena_kit.reporting.figures import Plot
 from arena_kit.validity.model_page import model_detail
@@ -80,7 +80,7 @@ def test_a_policy_report_has_the_published_order(phase: Phase) -> None:
     shown = list(board.order)
     cells = [row["Model"].text for row in policy_tables.board(board).rows]  # type: ignore[attr-defined]
     assert [text.partition(" (")[0] for text in cells] == shown
-    assert from_the_top(policy_plots.leaderboard(report)) == [shown] * 2
+    assert from_the_top(model_pages.leaderboard(report)) == [shown] * 2
     for table in (policy_tables.fairness(report), policy_tables.confidence(report)):
         assert [row["model"] for row in table.rows] == shown
     page = model_detail(board, shown[-1])

@@ -16,7 +16,7 @@ from arena_kit.matchmaking.simulation import World
 from arena_kit.matchmaking.simulation import season as simulated
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
 from arena_kit.policy.rules import PublicationLabel, PublicationStatus, Verdict
-from arena_kit.reporting import model_pages, policy_plots, policy_tables
+from arena_kit.reporting import model_pages, policy_tables
 from arena_kit.validity import sentences, weekly
 from arena_kit.validity.leaderboard import leaderboard
 from arena_kit.validity.model_page import model_detail
@@ -476,7 +476,7 @@ def test_everything_can_be_drawn() -> None:
     ]  # fmt: skip
     assert not any(tag in each.html for each in shown for tag in ("<script", "<img"))
     of_pages = (model_pages.deficits, model_pages.quality, model_pages.history)
-    for plot in (policy_plots.leaderboard(report), *(draw(pages[:2], board) for draw in of_pages)):
+    for plot in (model_pages.leaderboard(report), *(draw(pages[:2], board) for draw in of_pages)):
         plot.figure.set_dpi(40)
         plot.figure.canvas.draw()
 
