@@ -21,7 +21,7 @@ from arena_kit import BattleLog, BradleyTerry
 from arena_kit.battles.read import _coded, _hashed
 from arena_kit.battles.tabular import connection
 from arena_kit.rating.base import strong_groups
-from arena_kit.rating.with_judge.calibration import _COLDEST, _WARMEST, _best, _loss
+from arena_kit.rating.with_judge.placement import _COLDEST, _WARMEST, _best, _nll, _softened
 
 MODULES = ("optimize", "special", "stats", "sparse.csgraph")
 
@@ -91,7 +91,7 @@ def names(n: int, distinct: int) -> None:
 
 
 def temperature(n: int) -> None:
-    """The best temperature by golden-section search, and by SciPy as `calibration` does it."""
+    """The best temperature by golden-section search, and by SciPy as `placement` does it."""
     rng = np.random.default_rng(n)
     skill = np.linspace(-1, 1, 20)
     a = rng.integers(0, 20, n).astype(np.int32)
@@ -104,8 +104,12 @@ def temperature(n: int) -> None:
 
     votes, verdicts, method = log(1.0), log(2.0), BradleyTerry()
     bounds = float(np.log(_COLDEST)), float(np.log(_WARMEST))
+
+    def loss(at: float) -> float:
+        return _nll(votes, method.strengths(_softened(verdicts, float(np.exp(at)))))
+
     line(f"temperature on {n:,} battles (golden section)",
-         lambda: _golden(lambda at: _loss(votes, verdicts, method, at), *bounds),
+         lambda: _golden(loss, *bounds),
          lambda: _best(votes, verdicts, method, *bounds))  # fmt: skip
 
 

@@ -29,18 +29,16 @@ from arena_kit.reporting.tables import Table
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.judges import is_loopback
-from arena_kit.voting.ballot import Taken, self_naming
+from arena_kit.voting.ballot import Taken, read_voters, self_naming
 from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import Limits, LiveArena
-from arena_kit.voting.records import moment
-from arena_kit.voting.store import VoteStore
+from arena_kit.voting.records import counted, moment
+from arena_kit.voting.store import DEFAULT_STORE, VoteStore
 from arena_kit.voting.texts import ArenaTexts
-from arena_kit.voting.voters import read_voters
 
 if TYPE_CHECKING:
     from arena_kit.voting.access import Access
 
-DEFAULT_STORE = ".arena_kit/votes.sqlite"
 _NAMED = 50  # responses that are listed
 
 
@@ -120,7 +118,7 @@ def ballot(
     paths = live.write_ballots(out, ballots, **about)
     for path in paths:
         echo(path)
-    made = f"{_counted(len(paths), 'ballot')} of {pairs} pairs {_extent(live)}"
+    made = f"{counted(len(paths), 'ballot')} of {pairs} pairs {_extent(live)}"
     echo(f"{made}, kept in {live.store.address}; what comes back: arena-kit votes add FILE...")
 
 
@@ -159,8 +157,7 @@ def serve(host: str, port: int, names: tuple[str, ...], proxy: object, **where: 
     live.check_one_dimension()
     import uvicorn
 
-    from arena_kit.voting.connections import server_config
-    from arena_kit.voting.server import voting_app
+    from arena_kit.voting.server import server_config, voting_app
 
     _warn_of_names(live)
     access = _access(live.key(), host, names)
@@ -239,7 +236,7 @@ def conflicts(names: tuple[str, ...], keep: str | None, why: str, by: str, store
             reason: Any = {"why": why, "by": by or getpass.getuser()}
             kept.restore("vote", sorted(counts), **reason)
             kept.remove("vote", sorted(every - counts), **reason)
-            echo(f"settled: {_counted(len(groups), 'pair')}; the {keep} vote counts")
+            echo(f"settled: {counted(len(groups), 'pair')}; the {keep} vote counts")
             return
     rows = [
         {"voter": vote.voter, "vote": vote.ticket.ticket, "choice": str(vote.choice),
@@ -372,7 +369,7 @@ def _change(
         act = kept.remove if what == "removed" else kept.restore
         n = act(kind, names, why=why, by=by or getpass.getuser())
         left = len(exported(kept).battles)
-    echo(f"{what}: {_counted(n, kind)}, {abs(left - before):,} votes; {left:,} votes count now")
+    echo(f"{what}: {counted(n, kind)}, {abs(left - before):,} votes; {left:,} votes count now")
 
 
 def _open_arena(
@@ -402,7 +399,7 @@ def store_address(store: str) -> str:
 def _warn_of_names(live: LiveArena) -> None:
     """Say which responses name a model or its maker, before anybody votes on them."""
     if found := sorted(self_naming(live.texts)):
-        what = f"{_counted(len(found), 'response')} may name a model or its maker"
+        what = f"{counted(len(found), 'response')} may name a model or its maker"
         echo(f"warning: {what}, which no page can hide:", err=True)
         for model, prompt, words in found[:_NAMED]:
             echo(f"  {model} on {prompt}: “{words}”", err=True)
@@ -410,13 +407,8 @@ def _warn_of_names(live: LiveArena) -> None:
             echo(f"  and {len(found) - _NAMED:,} more", err=True)
 
 
-def _counted(n: int, what: str) -> str:
-    """A number of things: `1 vote`, `2 votes`."""
-    return f"1 {what}" if n == 1 else f"{n:,} {what}s"
-
-
 def _held(votes: int, skips: int) -> str:
-    return _counted(votes, "vote") + (f" and {skips:,} skipped" if skips else "")
+    return counted(votes, "vote") + (f" and {skips:,} skipped" if skips else "")
 
 
 def _extent(live: LiveArena) -> str:
@@ -427,7 +419,7 @@ def _store_state(live: LiveArena) -> str:
     """What the store holds now."""
     voters = [each for each in live.store.voters() if each.votes or each.skips]
     held = _held(sum(v.votes for v in voters), sum(v.skips for v in voters))
-    return f"{live.store.address} holds {held} of {_counted(len(voters), 'voter')}"
+    return f"{live.store.address} holds {held} of {counted(len(voters), 'voter')}"
 
 
 def _listen(host: str, port: int) -> socket.socket:

@@ -196,13 +196,13 @@ class Scheduler:
         Only the last ones matter, as many as the rolling window holds.
         """
         order = self._ranked(*self._states(ratings))
-        left = self._tally.matchups - len(self._tally.dues)
+        left = self._tally.unnoted
         present = self._tally.enabled & (self._joined <= -left)
         if not np.array_equal(present, self._past.present):
             same = np.array_equal(present, self._roster.present)
             self._past = self._roster if same else Roster(self.policy, present)
         band = order[present[order]][: self.policy.contenders.band]
-        self._tally.dues.note(self._past, band, aimed=self._tally.was_aimed(left))
+        self._tally.note(self._past, band, left)
 
     def exposure_due(self, ratings: Mapping[str, GlickoState]) -> dict[str, float]:
         """What each model is due of the rolling window, from the moment it joined (7.1).
@@ -270,7 +270,7 @@ class Scheduler:
         waiting = self._settled(matchup_id)
         self._tally.vote(waiting.pair, waiting.prompt, cast, aimed=waiting.aimed)
         self._table.gaps.forget(waiting.pair)
-        self._tally.dues.note(waiting.roster, waiting.band, aimed=waiting.aimed)
+        self._tally.note(waiting.roster, waiting.band)
         self._meetings.end(waiting.pair, waiting.prompt)
         first, second = waiting.pair
         if waiting.matchup.model_a != self._names[first]:

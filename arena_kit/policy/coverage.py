@@ -17,20 +17,10 @@ from arena_kit.battles.battle import BOTH_BAD, OUTCOMES, TIE
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.policy.constants import Policy
-from arena_kit.policy.exposure import (
-    Bools,
-    Counts,
-    DueWindow,
-    Floats,
-    Numbers,
-    Roster,
-    aimed_votes,
-)
+from arena_kit.policy.exposure import Bools, Counts, Floats, Numbers, Roster, aimed_votes
 from arena_kit.policy.rules import PairCoverage, Standing
 from arena_kit.rating.glicko2 import GlickoState, replay_order
 
-#: Why weighted battles are refused.
-NOT_SINGLE = "coverage counts single votes and cannot use weights or pair counts"
 #: The numbers of two models, the lower one first.
 Pair = tuple[int, int]
 
@@ -54,8 +44,6 @@ class Tally:
         has met, with the matchups that wait for their vote.
     aimed
         How often each model was shown in the window by votes that were to decide its order.
-    dues
-        Who could be met, and who was a contender, in matchups of the rolling window.
     by_prompt, by_pair, pair_prompts
         Decisive votes, with those awaited, of a model on a prompt and between two models, and
         on how many prompts the latter were cast.
@@ -76,7 +64,8 @@ class Tally:
         self._on_prompts: dict[Pair, dict[int, int]] = {}
         self._cells = np.zeros((4, 0), np.int64)
         self._window: deque[tuple[Pair, bool]] = deque()
-        self.dues = DueWindow(policy)
+        self._noted: deque[tuple[Roster, Numbers] | None] = deque()
+        self._rosters: list[Roster] = []
         self.add(models, prompts)
         self.enabled[:], self.active[:] = True, True
 
@@ -124,40 +113,54 @@ class Tally:
 
     def show(self, pair: Pair, prompt: int, change: int = 1) -> None:
         """Count a matchup whose vote is awaited, or take it back (-1); prompt -1 is none."""
-        low, high = pair
-        for side in pair:
-            self.shown[side] += change
-            self.exposure[side] += change
-        self.met[low, high] += change
-        self.met[high, low] += change
+        sides = list(pair)
+        self.shown[sides] += change
+        self.exposure[sides] += change
+        self.met[pair, pair[::-1]] += change
         self._decide(pair, prompt, change)
 
     def vote(self, pair: Pair, prompt: int, outcome: int, *, aimed: bool = False) -> None:
         """Count the vote on a matchup that was shown, perhaps to decide the order of the two."""
         if len(self._window) == self.policy.exposure.window:
             oldest, was_aimed = self._window.popleft()
-            for side in oldest:
-                self.exposure[side] -= 1
-                self.aimed[side] -= was_aimed
+            self.exposure[list(oldest)] -= 1
+            self.aimed[list(oldest)] -= was_aimed
         self._window.append((pair, aimed))
-        for side in pair:
-            self.outcomes[outcome, side] += 1
-            self.aimed[side] += aimed
+        self.outcomes[outcome, pair] += 1
+        self.aimed[list(pair)] += aimed
         if outcome >= TIE:
             self._decide(pair, prompt, -1)
 
     def due(self, roster: Roster, band: Numbers, more: int = 0) -> Floats:
         """Exposures due to each model in the window and `more` matchups to come.
 
-        Votes whose models and contenders are not known count as if they had been these.
+        Votes whose models and contenders are not known count as if they had been these. What
+        votes that decide an order show is due besides, to whom they show.
         """
-        unknown = len(self._window) - len(self.dues)
-        aimed = int(self.aimed.sum()) // 2 - self.dues.aimed
-        return self.dues.due(roster, band, unknown + more, aimed) + self.aimed
+        known = sum(each.matchups for each in self._rosters) + int(self.aimed.sum()) // 2
+        target, unknown = np.zeros(len(roster.present)), len(self._window) - known + more
+        for each in dict.fromkeys([*self._rosters, roster]):
+            now = each is roster
+            due = each.target(band if now else band[:0], unknown if now else 0)
+            target[: len(due)] += due
+        return np.asarray(target + self.aimed)
 
-    def was_aimed(self, ago: int) -> bool:
-        """Whether a vote of the window, so many votes ago, was to decide the order of its two."""
-        return self._window[-ago][1]
+    @property
+    def unnoted(self) -> int:
+        """The votes of the window whose models and contenders are not known."""
+        return len(self._window) - len(self._noted)
+
+    def note(self, roster: Roster, band: Numbers, ago: int = 1) -> None:
+        """Say who could be met and who was a contender in a vote, so many votes ago; votes of the
+        window are noted in their order.
+        """
+        noted = None if self._window[-ago][1] else (roster, band)
+        if len(self._noted) == self.policy.exposure.window and (oldest := self._noted.popleft()):
+            oldest[0].add(oldest[1], -1)
+        if noted:
+            roster.add(band)
+        self._noted.append(noted)
+        self._rosters = [r for r in dict.fromkeys([*self._rosters, roster]) if r.matchups]
 
     def on_prompts(self, pair: Pair) -> dict[int, int]:
         """Decisive votes of a pair on each prompt that has or had any, with those awaited."""
@@ -166,18 +169,15 @@ class Tally:
         return self._on_prompts[pair]
 
     def _decide(self, pair: Pair, prompt: int, change: int) -> None:
-        low, high = pair
-        self.by_pair[low, high] += change
-        self.by_pair[high, low] += change
+        both = pair, pair[::-1]
+        self.by_pair[both] += change
         if prompt < 0:
             return
         votes = self.on_prompts(pair)
         votes[prompt] = votes.get(prompt, 0) + change
-        self.by_prompt[low, prompt] += change
-        self.by_prompt[high, prompt] += change
+        self.by_prompt[pair, prompt] += change
         if votes[prompt] == (change > 0):  # the first vote there has come, or the last has gone
-            self.pair_prompts[low, high] += change
-            self.pair_prompts[high, low] += change
+            self.pair_prompts[both] += change
 
     def _count(self, battles: BattleLog) -> None:
         """Count every vote of a log at once, where none was counted before."""
@@ -212,7 +212,7 @@ class Tally:
 def check_single_votes(battles: BattleLog) -> None:
     """Refuse a log whose rows stand for more or less than one vote each."""
     if np.any(battles.weights() != 1.0):
-        raise DataError(NOT_SINGLE)
+        raise DataError("coverage counts single votes and cannot use weights or pair counts")
 
 
 def grown(array: NDArray[Any], *shape: int, rest: bool = False) -> NDArray[Any]:

@@ -6,7 +6,6 @@ there is a least share that a member of the band gets, and with many models it l
 the equal one.
 """
 
-from collections import deque
 from dataclasses import dataclass
 from functools import cache
 from math import ceil, floor, pi, sqrt
@@ -224,71 +223,25 @@ def joined(sides: NDArray[np.integer], n_models: int, without: int) -> Counts:
 class Roster:
     """The models that could be met at a time, and the matchups of the window drawn from them.
 
-    `in_band` counts for how many of these matchups each model was a contender. Of `aimed`
-    matchups, which decide open neighbours, nobody else is due a share.
+    `in_band` counts for how many of these matchups each model was a contender. Matchups that
+    decide open neighbours do not count: nobody else is due a share of them.
     """
 
     def __init__(self, policy: Policy, present: Bools) -> None:
         self.present = present.copy()
         self.shares = due_shares(policy, int(present.sum()))
-        self.matchups = self.aimed = 0
+        self.matchups = 0
         self.in_band: Counts = np.zeros(len(present), np.int64)
 
-    def add(self, band: Numbers, change: int = 1, *, aimed: bool = False) -> None:
+    def add(self, band: Numbers, change: int = 1) -> None:
         """Count a matchup and its contenders, or take it back (-1)."""
         self.matchups += change
-        if aimed:
-            self.aimed += change
-        else:
-            self.in_band[band] += change
+        self.in_band[band] += change
 
     def target(self, band: Numbers, more: int) -> Floats:
-        """Exposures due in these matchups but the aimed ones, and in `more` to come with such
-        contenders.
-        """
+        """Exposures due in these matchups, and in `more` to come with such contenders."""
         in_band = self.in_band.astype(float)
         in_band[band] += more
         extra = self.shares.band - self.shares.others
-        due = (self.matchups - self.aimed + more) * self.shares.others + in_band * extra
+        due = (self.matchups + more) * self.shares.others + in_band * extra
         return np.where(self.present, due, 0.0)
-
-
-class DueWindow:
-    """Who could be met and who was a contender in each of the last matchups of the window."""
-
-    def __init__(self, policy: Policy) -> None:
-        self._last: deque[tuple[Roster, Numbers, bool]] = deque()
-        self._length = policy.exposure.window
-        self._rosters: list[Roster] = []
-
-    def __len__(self) -> int:
-        return len(self._last)
-
-    @property
-    def aimed(self) -> int:
-        """How many of these matchups are aimed."""
-        return sum(roster.aimed for roster in self._rosters)
-
-    def note(self, roster: Roster, band: Numbers, *, aimed: bool = False) -> None:
-        """Count a matchup; the oldest leaves a full window."""
-        if len(self._last) == self._length:
-            oldest, contenders, was_aimed = self._last.popleft()
-            oldest.add(contenders, -1, aimed=was_aimed)
-            if not oldest.matchups:
-                self._rosters.remove(oldest)
-        if not roster.matchups:
-            self._rosters.append(roster)
-        self._last.append((roster, band, aimed))
-        roster.add(band, aimed=aimed)
-
-    def due(self, roster: Roster, band: Numbers, more: int = 0, aimed: int = 0) -> Floats:
-        """Exposures due to each model in the window and in `more` matchups of today's models and
-        contenders, so many of them aimed. What aimed matchups show is due besides, to whom they
-        show.
-        """
-        target = np.zeros(len(roster.present))
-        nobody = band[:0]
-        for each in self._rosters if roster.matchups else [*self._rosters, roster]:
-            now, known = each is roster, slice(len(each.present))
-            target[known] += each.target(band if now else nobody, more - aimed if now else 0)
-        return target

@@ -1,7 +1,7 @@
 """The ratings that the policy asks for: Glicko-2 vote by vote (5.1), Bradley–Terry beside it."""
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import asdict, replace
 from math import isnan
 
 import numpy as np
@@ -63,16 +63,8 @@ def _largest_group(battles: BattleLog) -> BattleLog:
 
 def glicko2_of(policy: Policy) -> Glicko2:
     """The method that the policy asks for (5.1), its settings the policy's, without intervals."""
-    rule = policy.glicko
-    return Glicko2(
-        initial=rule.rating,
-        rd=rule.rd,
-        volatility=rule.volatility,
-        tau=rule.tau,
-        rd_min=rule.rd_min,
-        rd_max=rule.rd_max,
-        evidence_replicates=0,
-    )
+    rule = asdict(policy.glicko)
+    return Glicko2(initial=rule.pop("rating"), **rule, evidence_replicates=0)
 
 
 def update_elo(

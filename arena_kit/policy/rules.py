@@ -231,18 +231,9 @@ def _top_conditions(
     coverage = fmean(s.prompt_coverage for s in top) if top else 0.0
     of_top = f"of the top {rule.top} is"
     return [
-        (
-            rd <= rule.median_rd,
-            f"median RD {of_top} {_beside(rd, rule.median_rd)}, at most {rule.median_rd:g} allowed",
-        ),
+        _at_most(f"median RD {of_top}", rd, rule.median_rd),
         _pairs_covered(policy, [s.model for s in top], pair),
-        (
-            coverage >= rule.prompt_coverage - _ROUNDING,
-            (
-                f"mean prompt coverage {of_top} {_part(coverage, rule.prompt_coverage)}, "
-                f"{rule.prompt_coverage:g} needed"
-            ),
-        ),
+        _share_of_prompts(f"mean prompt coverage {of_top}", coverage, rule.prompt_coverage),
     ]
 
 
@@ -271,29 +262,24 @@ def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, st
             standing.decisive >= threshold.decisive,
             f"{standing.decisive} decisive votes, {threshold.decisive} needed",
         ),
-        (
-            standing.prompt_coverage >= threshold.prompt_coverage - _ROUNDING,
-            (
-                f"prompt coverage {_part(standing.prompt_coverage, threshold.prompt_coverage)}, "
-                f"{threshold.prompt_coverage:g} needed"
-            ),
-        ),
-        (
-            standing.rd <= threshold.rd,
-            f"RD {_beside(standing.rd, threshold.rd)}, at most {threshold.rd:g} allowed",
-        ),
+        _share_of_prompts("prompt coverage", standing.prompt_coverage, threshold.prompt_coverage),
+        _at_most("RD", standing.rd, threshold.rd),
     ]
+
+
+def _share_of_prompts(what: str, share: float, needed: float) -> tuple[bool, str]:
+    text = "below 0.001" if 0 < share < 0.001 else _beside(share, needed)
+    return share >= needed - _ROUNDING, f"{what} {text}, {needed:g} needed"
+
+
+def _at_most(what: str, value: float, limit: float) -> tuple[bool, str]:
+    return value <= limit, f"{what} {_beside(value, limit)}, at most {limit:g} allowed"
 
 
 def _all_met(conditions: Sequence[tuple[bool, str]]) -> tuple[bool, tuple[str, ...]]:
     """Whether all hold, and the texts of those that do not, or of all when they do."""
     unmet = tuple(text for met, text in conditions if not met)
     return not unmet, unmet or tuple(text for _, text in conditions)
-
-
-def _part(share: float, limit: float) -> str:
-    """A share of 1 as people write it."""
-    return "below 0.001" if 0 < share < 0.001 else _beside(share, limit)
 
 
 def _beside(value: float, limit: float) -> str:
@@ -456,20 +442,16 @@ def _pair_order(
     if state is None:
         return PairOrder(above=above, below=below)
     gap = strengths[above].rating - strengths[below].rating
-    if state.state != "unresolved":
-        turned = state.state == "decided" and state.above != above
-        verdict = Verdict.REVERSED if turned else Verdict(state.state)
-        return PairOrder(above=above, below=below, verdict=verdict, gap=gap)
     way = Verdict.DECIDED if state.above == above else Verdict.REVERSED
+    if state.state != "unresolved":
+        verdict = way if state.state == "decided" else Verdict(state.state)
+        return PairOrder(above=above, below=below, verdict=verdict, gap=gap)
     ends = [
         (n, end) for n, end in ((state.more, way), (alike, Verdict.EQUIVALENT)) if n is not None
     ]
     more, becomes = min(ends, default=(None, None))
     weeks = more / per_week if more is not None and per_week else None
-    return PairOrder(
-        above=above, below=below, verdict=Verdict.UNRESOLVED, gap=gap, becomes=becomes, more=more,
-        weeks=weeks,
-    )  # fmt: skip
+    return PairOrder(above=above, below=below, gap=gap, becomes=becomes, more=more, weeks=weeks)
 
 
 def order_status(

@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.fanout import fan_out, shares
 from arena_kit.rating import base, resampling
-from arena_kit.rating.bradley_terry.clusters import Evidence
+from arena_kit.rating.bradley_terry.clusters import Evidence, stretched
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.bradley_terry.sandwich import stretched
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.power import true_variance
 from arena_kit.rating.compiled import Kernel, numba_pays
@@ -127,7 +126,7 @@ def k_sweep(
     log, dropped = method.kept(battles)
     base.check_kept(battles, log, dropped)
     base.check_unweighted(log, "permutation-elo")
-    games = resampling.Games(a=log.a, b=log.b, score=base.scores(log), n_models=len(log.models))
+    games = Games.of(log)
     n, orders = method.evidence_replicates, method.evidence_orders
     work = len(log) * (method.n_perms + n * orders)
     compiled = method.shuffle and numba_pays(work, COMPILED_FROM)
@@ -295,8 +294,13 @@ def replay_orders(
         sets = np.arange(len(games.a), dtype=np.int32)[None, :]
         sizes = np.array([len(games.a)], np.int32)
     row_of = np.arange(len(seeds)) // (len(seeds) // len(sets))
-    a, b, score, cell = _cells(games)
-    played = cell[sets]
+    first, cell = games.kinds()  # few, so that a replay finds them in the nearest cache
+    a, b, score = (
+        games.a[first].astype(np.uint32),
+        games.b[first].astype(np.uint32),
+        games.score[first],
+    )
+    played = cell.astype(np.uint32)[sets]
 
     def share(some: slice) -> Floats:
         rows = row_of[some]
@@ -350,20 +354,6 @@ def _play(games: Games, methods: Sequence[PermutationElo], index: Ints, sizes: I
             ratings[first] = a + change
             ratings[second] = b - change
     return out.reshape(len(methods), n, games.n_models)
-
-
-def _cells(
-    games: Games,
-) -> tuple[NDArray[np.uint32], NDArray[np.uint32], Floats, NDArray[np.uint32]]:
-    """Both sides and the score of each cell (sides and score), and the cell of each game: there are
-    few, so that a replay finds them in the nearest cache.
-    """
-    score, ended = np.unique(games.score, return_inverse=True)
-    key = (games.a.astype(np.int64) * games.n_models + games.b) * len(score) + ended
-    cells, of_game = np.unique(key, return_inverse=True)
-    pair, ended = np.divmod(cells, len(score))
-    a, b = np.divmod(pair, games.n_models)
-    return a.astype(np.uint32), b.astype(np.uint32), score[ended], of_game.astype(np.uint32)
 
 
 def _moved(first: float, second: float, gain: float, step: float) -> tuple[float, float]:

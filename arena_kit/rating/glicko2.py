@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from itertools import groupby
 from math import copysign, exp, inf, isfinite, isnan, log, pi, sqrt
@@ -298,16 +298,15 @@ def replay_order(log: BattleLog, keep: NDArray[np.bool_] | None = None) -> NDArr
 def _by_name(names: Strings) -> NDArray[np.intp]:
     """Where the names stand, in their order, None last."""
     ids = names.tolist()
-    named = [i for i, name in enumerate(ids) if name is not None]
-    named.sort(key=ids.__getitem__)
+    named = sorted((i for i, name in enumerate(ids) if name is not None), key=ids.__getitem__)
     nameless = [i for i, name in enumerate(ids) if name is None]
     return np.array(named + nameless, np.intp)
 
 
 def _games(log: BattleLog) -> Games:
     """The battles as games; NaN is the score of one that moves nothing."""
-    score = np.where(log.outcome == BOTH_BAD, np.nan, base.scores(log))
-    return Games(a=log.a, b=log.b, score=score, n_models=len(log.models))
+    games = Games.of(log)
+    return replace(games, score=np.where(log.outcome == BOTH_BAD, np.nan, games.score))
 
 
 def damping(var: float) -> float:

@@ -5,18 +5,24 @@ order, in parts of any size and on any machine (Chamandy, Muralidharan, Najmi an
 cluster, which is a question or voter with all its battles, stands in a resample a Poisson number of
 times. One draw of 64 bits serves four resamples: 16 bits each give Poisson numbers with mean 1 and
 variance 0.99997.
+
+The win difference (net win rate), which clinicians publish beside ratings, is the share of battles
+won less the share lost, per model. Its interval is Wilson's, for as many independent battles as the
+cluster jackknife says the battles are worth, so that a perfect record is not certain.
 """
 
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, Self, TypeVar
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.rating.base import MIN_QUESTIONS, questions_seen
+from arena_kit.battles.log import BattleLog
+from arena_kit.rating.base import MIN_QUESTIONS, NORMAL_95, known, questions_seen, scores
+from arena_kit.rating.critical_values import t_score
 
 Floats = NDArray[np.float64]
 Hashes = NDArray[np.uint64]
@@ -33,6 +39,7 @@ LANES = 4  # resamples that share 64 bits
 _VALUES = 2**16
 _LARGE = 32  # votes alike, from which their Poisson number is a transformed normal deviate
 _PARTS = 8  # Poisson tables per vote, for weights that are no whole numbers
+_ALIKE = 1e-12  # a variance that is rounding
 #: Indices held at once; larger logs are resampled in several chunks.
 _CHUNK = 20_000_000
 
@@ -130,6 +137,20 @@ class Games:
     score: Floats
     n_models: int
 
+    @classmethod
+    def of(cls, log: BattleLog) -> Self:
+        """The battles of a log."""
+        return cls(a=log.a, b=log.b, score=scores(log), n_models=len(log.models))
+
+    def kinds(self) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+        """The first game of each kind (the same sides with the same score), and the kind of each
+        game.
+        """
+        score, ended = np.unique(self.score, return_inverse=True)
+        key = (self.a.astype(np.int64) * self.n_models + self.b) * len(score) + ended
+        _, first, kind = np.unique(key, return_index=True, return_inverse=True)
+        return first, kind
+
 
 def replicates(
     games: Games,
@@ -194,10 +215,11 @@ def interval(replicates: Floats) -> tuple[Floats, Floats, Floats]:
     if not len(replicates):
         return se, low, high
     with warnings.catch_warnings(action="ignore"):  # a model without resamples stays NaN
-        known = np.nan_to_num(np.nanmax(replicates, axis=0) - np.nanmin(replicates, axis=0)) > 1e-6
-    if known.any():
-        low[known], high[known] = percentiles(replicates[:, known])
-        se[known] = np.nanstd(replicates[:, known], axis=0, ddof=1)
+        reach = np.nanmax(replicates, axis=0) - np.nanmin(replicates, axis=0)
+    differs = np.nan_to_num(reach) > 1e-6
+    if differs.any():
+        low[differs], high[differs] = percentiles(replicates[:, differs])
+        se[differs] = np.nanstd(replicates[:, differs], axis=0, ddof=1)
     return se, low, high
 
 
@@ -207,3 +229,60 @@ def percentiles(replicates: Floats) -> Floats:
     with warnings.catch_warnings(action="ignore"):  # without replicates, NaN
         ends = (np.percentile if whole else np.nanpercentile)(replicates, [2.5, 97.5], axis=0)
     return np.asarray(ends)
+
+
+class WinDifference(NamedTuple):
+    """The win difference of a model, from -1 to 1, with its 95 % interval; None without one."""
+
+    value: float
+    low: float | None
+    high: float | None
+
+
+def win_differences(log: BattleLog) -> dict[str, WinDifference]:
+    """The win difference of every model, clustered by question and voter where battles name them;
+    without an interval for models seen on fewer than ten of either.
+    """
+    net, sides = 2 * scores(log) - 1, np.append(log.a, log.b)
+    won = np.bincount(sides, np.tile(log.weights(), 2) * np.append(net, -net), len(log.models))
+    value = won / log.per_model()
+    named = [by for by in ("question_id", "voter") if getattr(log, by) is not None]
+    ways = [_jackknife(log, log.clusters(by), net, value) for by in named]  # type: ignore[arg-type]
+    each = _jackknife(log, np.arange(len(log), dtype=np.int32), net, value)
+    spread, df = max(ways, key=lambda way: float(np.nansum(way[0]))) if ways else each
+    if len(ways) == 2:
+        spread = np.maximum(spread, ways[0][0] + ways[1][0] - each[0])
+        df = np.minimum(ways[0][1], ways[1][1])
+    ends = np.where(df + 1 >= MIN_QUESTIONS, _wilson(value, spread, df), np.nan).tolist()
+    rows = zip(log.models, value.tolist(), *ends, strict=True)
+    return {model: WinDifference(v, known(low), known(high)) for model, v, low, high in rows}
+
+
+def _wilson(value: Floats, spread: Floats, df: Floats) -> Floats:
+    """Both ends of Wilson's interval with Student's t; battles that all ended alike are worth as
+    many as there are clusters.
+    """
+    share, t = (1 + value) / 2, t_score(NORMAL_95, np.maximum(df, 1))
+    alike = spread <= _ALIKE
+    worth = np.where(alike, df + 1, 4 * share * (1 - share) / np.where(alike, 1.0, spread))
+    worth = np.maximum(worth, 1.0)
+    middle = (share + t**2 / (2 * worth)) / (1 + t**2 / worth)
+    half = t / (1 + t**2 / worth) * np.sqrt(share * (1 - share) / worth + (t / (2 * worth)) ** 2)
+    return np.stack([2 * (middle - half) - 1, 2 * (middle + half) - 1])
+
+
+def _jackknife(
+    log: BattleLog, clusters: NDArray[np.int32], net: Floats, value: Floats
+) -> tuple[Floats, Floats]:
+    """Variance and degrees of freedom of every model's difference, leaving out clusters in turn."""
+    n, sides, weight = len(log.models), np.append(log.a, log.b), np.tile(log.weights(), 2)
+    key = np.tile(clusters, 2).astype(np.int64) * n + sides
+    cells, of_side = np.unique(key, return_inverse=True)  # of a cluster and a model
+    off = weight * (np.append(net, -net) - value[sides])
+    games, total = (np.bincount(of_side, each).astype(float) for each in (weight, off))
+    left = log.per_model()[cells % n] - games
+    moved = np.divide(total, left, where=left > 0, out=np.zeros_like(left)) ** 2
+    variance, groups = (
+        np.bincount(cells % n, each, n).astype(float) for each in (moved, games > 0)
+    )
+    return variance * (groups - 1) / np.maximum(groups, 1), groups - 1

@@ -216,7 +216,8 @@ class _Counts:
 
     wins: Floats
     rows: tuple[NDArray[Any], ...]  # stratum, first side, second side, score, weight of each battle
-    question: NDArray[Any]
+    question: NDArray[Any]  # of each battle
+    stratum_of: NDArray[np.intp]  # of each question
     n_questions: tuple[int, ...]
     least: float
     voters: float
@@ -231,13 +232,13 @@ class _Counts:
         asked = log.clusters() if by_question else np.arange(len(log))
         cell = codes.astype(np.int64) * (int(asked.max()) + 1) + asked
         _, question = np.unique(cell, return_inverse=True)
-        stratum_of = np.zeros(question.max() + 1, np.int64)
+        stratum_of = np.zeros(question.max() + 1, np.intp)
         stratum_of[question] = codes
         decided = float(np.average(4 * (score - 0.5) ** 2, weights=weight))
         clear = (decided * len(log) + 1) / (len(log) + 1)  # as if one more were no tie
         rows = (codes, log.a, log.b, score, weight)
         each = tuple(np.bincount(stratum_of, minlength=n).tolist())
-        return cls(wins, rows, question, each, clear, _voters_effect(log, method))
+        return cls(wins, rows, question, stratum_of, each, clear, _voters_effect(log, method))
 
     @property
     def games(self) -> Floats:
@@ -249,23 +250,18 @@ class _Counts:
         expected = 1 / (1 + np.exp(strength[:, None, :] - strength[:, :, None]))
         met = self.wins + self.wins.swapaxes(1, 2)
         curve = met * expected * (1 - expected)
-        size = np.arange(curve.shape[1])
-        information = -curve
-        information[:, size, size] += curve.sum(axis=2)
+        information = curve.sum(axis=2)[:, :, None] * np.eye(curve.shape[1]) - curve
         return (self.wins - met * expected).sum(axis=2), information
 
     def design(self, strength: Floats, inverse: Floats) -> float:
         """The design effect of questions, one for all strata: the variance of their scores about
         the stratum's mean over that of independent battles.
         """
-        stratum, a, b, score, weight = self.rows
+        (stratum, a, b, score, weight), of = self.rows, self.stratum_of
         off = weight * (score - 1 / (1 + np.exp(strength[stratum, b] - strength[stratum, a])))
-        size = strength.shape[1]
-        sums = np.zeros((int(self.question.max()) + 1, size))
+        sums = np.zeros((len(of), strength.shape[1]))
         np.add.at(sums, (self.question, a), off)
         np.add.at(sums, (self.question, b), -off)
-        of = np.zeros(len(sums), np.intp)
-        of[self.question] = stratum
         n = np.array(self.n_questions, float)
         mean = np.zeros_like(strength)
         np.add.at(mean, of, sums)

@@ -9,9 +9,8 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, dollars
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.claims import claims
-from arena_kit.rating.with_judge.calibration import MIN_MODELS, MIN_SHARED
 from arena_kit.rating.with_judge.hybrid import HybridRatings
-from arena_kit.rating.with_judge.placement import Placed
+from arena_kit.rating.with_judge.placement import MIN_MODELS, MIN_SHARED, Placed
 from arena_kit.reporting import figures as fig
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.board import board_of

@@ -7,14 +7,17 @@ import re
 import secrets
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Protocol
 
 from pydantic import Field, StringConstraints
 
+from arena_kit.battles.battle import Battle
+from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError, read_json
+from arena_kit.judging.pairs.answer_table import Table, read_table
 from arena_kit.runs.settings.files import Strict, validated
 from arena_kit.voting.page import ballot_page
 from arena_kit.voting.records import BallotVote, Choice, Opaque, RefusalError, VoterName
@@ -23,6 +26,9 @@ from arena_kit.voting.texts import ArenaTexts
 _DAY = 24 * 3600.0
 _KEY_BYTES = 32
 LARGEST_FILE = 5_000_000  # bytes; a vote has about 200
+_LONGEST = 60  # characters of a name, as the page takes it
+#: Columns of battles files, which no attribute may be called.
+_TAKEN = {each.name for each in fields(Battle)} | {"prompt", "response_a", "response_b"}
 
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
@@ -115,6 +121,51 @@ class InvitedVoter(NamedTuple):
 
 
 _ANYBODY = InvitedVoter()
+
+
+def read_voters(path: Path, texts: ArenaTexts) -> list[InvitedVoter]:
+    """The voters of a table (CSV or a workbook): `voter` is the name or code. A column that is
+    called as an axis of the prompts' strata (`subject`) routes: it holds the strata that the voter
+    is asked about, separated by semicolons, none for all. Other columns are attributes.
+    """
+    table = read_table(path)
+    if "voter" not in table.columns or not table.rows:
+        raise DataError(f"{path}: expected a column voter and a row for each of them")
+    names = [name for name in table.columns if name != "voter"]
+    axes = {name: found for name in names if (found := texts.prompts_by(name))}
+    attributes = [name for name in names if name not in axes]
+    if taken := sorted({*attributes} & _TAKEN):
+        raise DataError(f"{path}: the column {taken[0]!r} is one of battles files; rename it")
+    _check_names(table)
+    rows = [dict(zip(table.columns, cells, strict=True)) for cells in table.rows]
+    about = ({name: row[name] for name in attributes if row[name]} for row in rows)
+    routes = (_route(table, n, axes) for n in range(len(rows)))
+    return list(map(InvitedVoter, table.values("voter"), routes, about))
+
+
+def _check_names(table: Table) -> None:
+    """Refuse a row without a name that a page takes, and a second row of one voter."""
+    rows: dict[str, int] = {}
+    column = table.columns.index("voter")
+    for n, name in enumerate(table.values("voter")):
+        if not voter_id(name) or len(name) > _LONGEST or not name.isprintable():
+            raise DataError(f"{table.cell(n, column)}: expected a name of 1 to {_LONGEST} letters")
+        if (first := rows.setdefault(voter_id(name), n)) != n:
+            place = table.cell(first, column)
+            raise DataError(f"{table.cell(n, column)}: {name!r} is a voter of {place}, too")
+
+
+def _route(table: Table, n: int, axes: Mapping[str, dict[str, set[str]]]) -> set[str] | None:
+    """The prompts of the strata that a row names on every axis, None where it names none."""
+    routes = []
+    for axis, strata in axes.items():
+        column = table.columns.index(axis)
+        wanted = [name.strip() for name in table.rows[n][column].split(";") if name.strip()]
+        if unknown := [name for name in wanted if name not in strata]:
+            what = f"no prompt has {axis} {unknown[0]!r}; known: {listed(sorted(strata))}"
+            raise DataError(f"{table.cell(n, column)}: {what}")
+        routes += [set().union(*(strata[name] for name in wanted))] if wanted else []
+    return set.intersection(*routes) if routes else None
 
 
 def make_ballot(

@@ -22,7 +22,7 @@ from arena_kit.rating.glicko2 import GlickoState
 from arena_kit.reporting.policy_tables import to_board
 from arena_kit.validity.leaderboard import Leaderboard, leaderboard
 from arena_kit.voting.export import battle_log
-from arena_kit.voting.records import StoredVote
+from arena_kit.voting.records import StoredVote, counted
 from arena_kit.voting.texts import ArenaTexts
 
 #: Where no provider is named.
@@ -119,10 +119,9 @@ def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
     """The board as the researcher's page shows it: sentences, the forest of Bradley–Terry (model,
     rating, both ends of its 95 % interval) and tables, as JSON holds them.
     """
-    order = (
-        f"conservative score, the raw rating − {live.policy.deviations:g} RD (few votes lower it)"
-    )
-    by = "legacy Elo" if live.policy.phase.orders_by == "legacy_elo" else order
+    by = f"conservative score, the raw rating − {live.policy.deviations:g} RD (few votes lower it)"
+    if live.policy.phase.orders_by == "legacy_elo":
+        by = "legacy Elo"
     tables = []
     sentences = [f"The board is {live.status.sentence}.", f"Models are ordered by {by}."]
     forest: list[tuple[Any, ...]] = []
@@ -138,17 +137,13 @@ def board_view(live: LiveBoard, voters: int) -> dict[str, Any]:
             models = ", ".join(f"{model} ({n:,} votes)" for model, n in votes)
             sentences += [f"{kind.capitalize()}: {models}."] if models else []
     counts = [
-        f"{_counted(len(live.votes), 'vote')} of {_counted(voters, 'voter')}",
-        f"{_counted(live.waiting, 'pair')} waiting",
+        f"{counted(len(live.votes), 'vote')} of {counted(voters, 'voter')}",
+        f"{counted(live.waiting, 'pair')} waiting",
         *([f"{live.skips:,} skipped"] if live.skips else []),
         *([f"{live.removed:,} removed"] if live.removed else []),
     ]
     state = ", ".join(counts)
     return {"state": state, "sentences": sentences, "forest": forest, "tables": tables}
-
-
-def _counted(n: int, what: str) -> str:
-    return f"1 {what}" if n == 1 else f"{n:,} {what}s"
 
 
 def _provider_rows(audit: Sequence[Mapping[str, Any]]) -> list[dict[str, object]]:

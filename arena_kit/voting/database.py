@@ -44,10 +44,6 @@ def _number(name: str, *, key: bool = False, nullable: bool = False) -> Column[i
     return Column(name, _Number, primary_key=key, autoincrement=False, nullable=nullable)
 
 
-def _numbers(*names: str) -> list[Column[int]]:
-    return [_number(name) for name in names]
-
-
 _ONE = sa.CheckConstraint("one = 1", name="one")
 #: The one arena of a store, how many rows the other tables have and the checksum of the last one;
 #: every writer locks this row.
@@ -98,7 +94,8 @@ votes = Table(
     _number("cast_at"),
     Column("seconds", sa.Float, nullable=True),
     _one_of("source", "page", "ballot", "lab"),
-    *_numbers("revealed", "known"),
+    _number("revealed"),
+    _number("known"),
     *_texts("comment", "checksum"),
     Index("ix_votes_voter", "voter"),
 )
@@ -152,13 +149,12 @@ def opened(url: URL, *, create: bool = True) -> Engine:
     try:
         with writing(engine) as connection:
             _check_tables(connection, create=create)
-    except DBAPIError as error:
+    except BaseException as error:
         engine.dispose()
+        if not isinstance(error, DBAPIError):
+            raise
         why = str(error.orig).strip().partition("\n")[0]
         raise DataError(f"{shown(url)}: cannot be opened as a vote store ({why})") from None
-    except BaseException:
-        engine.dispose()
-        raise
     return engine
 
 

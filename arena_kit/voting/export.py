@@ -1,7 +1,7 @@
 """Votes as battles that every notebook reads, with their voters or without."""
 
 import secrets
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from operator import itemgetter
 from typing import Any
@@ -32,7 +32,8 @@ def exported(store: VoteStore, *, deidentified: bool = False) -> Export:
     """The votes of a store as battles, in their order, with a column for each attribute of voters;
     removed ones are left out.
     """
-    votes, known = store.votes(), store.attributes()
+    with store.reading() as transaction:
+        votes, known = transaction.votes(), transaction.attributes()
     kept = [vote for vote in votes if not vote.removed]
     counted = [vote for vote in kept if vote.choice.outcome is not None]
     names = dict.fromkeys(name for each in known.values() for name in each)
@@ -72,7 +73,7 @@ def battle_log(votes: Sequence[StoredVote]) -> BattleLog:
         outcome=np.array([_CODES[choice] for choice in vote["choice"]], np.int8),
         source=Labels.of([str(Source.HUMAN)] * len(votes)),
         question_id=Labels.of(ticket["prompt"]),
-        dimension=_labels(ticket["dimension"]),
+        dimension=Labels.of(ticket["dimension"]) if any(ticket["dimension"]) else None,
         session=Labels.of(vote["session"]),
         voter=Labels.of(vote["voter"]),
         lane=Labels.of(ticket["lane"]),
@@ -109,8 +110,3 @@ def _renamed(column: Labels | None, what: str) -> Labels | None:
         return None
     ids = [f"{what}-{secrets.token_hex(8)}" for _ in column.names]
     return Labels.of(np.array([*ids, None], object)[column.codes])
-
-
-def _labels(values: Iterable[str | None]) -> Labels | None:
-    column = Labels.of(values)
-    return column if len(column.names) else None

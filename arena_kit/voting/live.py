@@ -60,10 +60,8 @@ class Limits:
 
     def check(self, turn: Transaction, voter: str, moment: int) -> None:
         """Refuse a voter who has had enough matchups for now."""
-        for seconds, most, span in (
-            (60, self.per_minute, "a minute"),
-            (86_400, self.per_day, "a day"),
-        ):
+        spans = ((60, self.per_minute, "a minute"), (86_400, self.per_day, "a day"))
+        for seconds, most, span in spans:
             n, first = turn.issued_to(voter, moment - seconds * SECOND)
             if n >= most:
                 wait = seconds - (moment - first) / SECOND
@@ -141,8 +139,8 @@ class LiveArena:
     @property
     def vote_count(self) -> int:
         """How many votes are in the store, skips and removed ones among them."""
-        arena = self.store.arena()
-        return 0 if arena is None else arena.votes
+        with self.store.reading() as transaction:
+            return transaction.counts[1]
 
     def key(self) -> bytes:
         """What seals ballots and signs cookies; made where there is none."""
@@ -251,9 +249,9 @@ class LiveArena:
             vote = turn.vote_on(ticket)
             if vote is None:
                 self._check_open(known, digest)
-                voter = known.voter or session
-                whose = (known, voter, session)
-                vote = self._add(turn, *whose, choice, seconds, source, comment)
+                whose = (known, known.voter or session, session)
+                given = StoredVote(0, *whose, choice, 0, seconds, source, comment=comment)
+                vote = self._add(turn, given)
             if vote.choice is not choice:
                 message = "this matchup has its vote already, and it was another one"
                 raise RefusalError(409, "already_voted", message)
@@ -345,7 +343,7 @@ class LiveArena:
         prompts: Sequence[Collection[str]] | None = None,
     ) -> Ticket:
         """Draw a matchup and keep it."""
-        number, issued = turn.next_ticket, now()
+        number, issued = turn.counts[0] + 1, now()
         try:
             matchup = self._replayed.draw(number, voter or session, prompts)
         except MatchmakingError as error:
@@ -398,8 +396,8 @@ class LiveArena:
             ticket = turn.add_ticket(ticket)
         again = not differs and self._is_repeat(turn, root, answer, voter)
         by = _CONFLICT if differs else _REPEATS if again else ""
-        seconds, comment = answer.seconds, answer.comment
-        return self._add(turn, ticket, voter, session, choice, seconds, "ballot", comment, by)
+        given = StoredVote(0, ticket, voter, session, choice, 0, answer.seconds, "ballot")
+        return self._add(turn, given._replace(comment=answer.comment), by)
 
     def _is_repeat(self, turn: Transaction, root: Ticket, answer: BallotVote, voter: str) -> bool:
         """Whether a voter just saw a matchup elsewhere; what holds for the first dimension that it
@@ -422,25 +420,16 @@ class LiveArena:
             raise RefusalError(404, "unknown_ticket", "the ticket was never handed out")
         return known
 
-    def _add(
-        self,
-        turn: Transaction,
-        ticket: Ticket,
-        voter: str,
-        session: str,
-        choice: Choice,
-        seconds: float | None,
-        source: VoteSource,
-        comment: str,
-        removed_by: str = "",
-    ) -> StoredVote:
+    def _add(self, turn: Transaction, vote: StoredVote, removed_by: str = "") -> StoredVote:
         """Store a vote and count it, unless it is removed at once."""
-        sides, counts = (ticket.model_a, ticket.model_b), choice.outcome is not None
-        revealed = self.reveal and counts and source != "ballot"
-        known = any((voter, side, ticket.prompt) in self._replayed.told for side in sides)
-        looked = _viewing_seconds(ticket, seconds)
-        about = (voter, session, choice, 0, looked, source, revealed, known, comment)
-        vote = turn.add_vote(StoredVote(0, ticket, *about, removed=False))
+        ticket, counts = vote.ticket, vote.choice.outcome is not None
+        sides = ((vote.voter, side, ticket.prompt) for side in (ticket.model_a, ticket.model_b))
+        vote = vote._replace(
+            seconds=_viewing_seconds(ticket, vote.seconds),
+            revealed=self.reveal and counts and vote.source != "ballot",
+            known=not self._replayed.told.isdisjoint(sides),
+        )
+        vote = turn.add_vote(vote)
         if removed_by:
             gap = f"the same pair and prompt within {self.policy.repeats.session_gap} matchups"
             why = gap if removed_by == _REPEATS else "another vote under the same name"
@@ -535,7 +524,7 @@ class Replayed:
 
     def catch_up(self, transaction: Transaction, moment: int) -> None:
         """Take in what others wrote, and give up on what has waited too long at this time."""
-        counts = _counts(transaction)
+        counts = transaction.counts
         if self._seen is None or counts[2] != self._seen[2]:
             self._build(transaction, moment)
         elif counts != self._seen:
@@ -553,7 +542,7 @@ class Replayed:
 
     def committed(self, transaction: Transaction) -> None:
         """All that was done here is in the store now."""
-        self._seen, self._ahead = _counts(transaction), False
+        self._seen, self._ahead = transaction.counts, False
 
     def roll_back(self) -> None:
         """The store may not have what was done here: begin anew at the next turn, if it matters."""
@@ -634,7 +623,7 @@ class Replayed:
         for ticket, answer in history:
             if answer is None and ticket.ticket not in voted and not is_expired(ticket, moment):
                 self._await(ticket)
-        self._seen, self._ahead = _counts(transaction), False
+        self._seen, self._ahead = transaction.counts, False
 
     def _file(self, vote: StoredVote) -> bool:
         """Put a vote with those that count, or count why it does not; says whether it does."""
@@ -703,8 +692,3 @@ def _matchup(ticket: Ticket) -> Matchup:
         reason=ticket.reason,
         session=None if ticket.copy_of else ticket.voter or ticket.session,
     )
-
-
-def _counts(transaction: Transaction) -> tuple[int, int, int]:
-    arena = transaction.arena
-    return (0, 0, 0) if arena is None else (arena.tickets, arena.votes, arena.removals)

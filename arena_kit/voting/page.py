@@ -16,6 +16,7 @@ from arena_kit.voting.records import Shown
 from arena_kit.voting.texts import ArenaTexts
 
 _HERE = "arena_kit.voting"
+_rendered = lru_cache(maxsize=4096, typed=True)(safe_html)
 
 
 class _Choice(NamedTuple):
@@ -61,11 +62,6 @@ def shown_pair(shown: Shown) -> dict[str, Any]:
     names = ("prompt", "reference", "left", "right")
     texts = {name: _rendered(getattr(shown, name)) for name in names}
     return {"ticket": shown.ticket, "digest": shown.digest, **texts}
-
-
-@lru_cache(maxsize=4096, typed=True)
-def _rendered(text: str) -> str:
-    return safe_html(text)
 
 
 def ballot_page(

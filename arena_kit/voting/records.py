@@ -67,6 +67,11 @@ def moment(microseconds: int) -> datetime:
     return _EPOCH + timedelta(microseconds=microseconds)
 
 
+def counted(n: int, what: str) -> str:
+    """A number of things: `1 vote`, `2 votes`."""
+    return f"1 {what}" if n == 1 else f"{n:,} {what}s"
+
+
 class Ticket(NamedTuple):
     """A matchup as it was handed out. `model_a` stands left, `model_b` right; `digest` is of the
     prompt and both responses as they were shown. `copy_of` names the ticket of a ballot that
@@ -105,10 +110,10 @@ class StoredVote(NamedTuple):
     cast_at: int
     seconds: float | None
     source: VoteSource
-    revealed: bool
-    known: bool
-    comment: str
-    removed: bool
+    revealed: bool = False
+    known: bool = False
+    comment: str = ""
+    removed: bool = False
 
 
 class Voter(NamedTuple):

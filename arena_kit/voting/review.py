@@ -61,8 +61,8 @@ class ReviewedVotes:
         """
         from arena_kit.voting.export import battle_log
 
-        arena = store.arena()
-        asked = arena.dimensions if arena else ()
+        with store.reading() as transaction:
+            asked = transaction.arena.dimensions if transaction.arena else ()
         if dimension not in asked if dimension else len(asked) > 1:
             named = ", ".join(asked) or "none"
             raise DataError(f"{store.address}: name one of its dimensions ({named})")

@@ -1,4 +1,4 @@
-"""The server: the voting page live, and the researcher's board."""
+"""The server: the voting page live, the researcher's board, and who keeps a connection."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from functools import partial
 from threading import Lock
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
+import uvicorn
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import HTMLResponse, JSONResponse
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints
@@ -20,14 +21,10 @@ from starlette.exceptions import HTTPException
 from starlette.middleware.body_limit import RequestBodyLimitMiddleware
 from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.routing import Route
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from arena_kit.battles.readers.vote_chain import DamagedError
-from arena_kit.voting.access import (
-    Access,
-    RateLimit,
-    SecurityHeaders,
-    read_body,
-)
+from arena_kit.voting.access import Access, RateLimit, SecurityHeaders, network_of, read_body
 from arena_kit.voting.ballot import voter_id
 from arena_kit.voting.board import board_view
 from arena_kit.voting.page import board_page, live_page, shown_pair
@@ -39,6 +36,9 @@ if TYPE_CHECKING:
     from arena_kit.voting.live import LiveArena
 
 MAX_BODY = 4096  # bytes; a vote has about 200
+HEADER_SECONDS = 10.0  # for the head of a request
+PER_ADDRESS = 200  # connections of one address, or of one IPv6 network
+MOST = 800  # connections in all; a process may usually open 1,024 files
 _BOARD_EVERY = 2.0  # seconds
 _WORKERS = 3  # threads that take turns at the arena; see design/vote-store.md
 _ALL_SEEN = "You have seen every pair that you may be shown for now."
@@ -96,7 +96,7 @@ def _pages(app: FastAPI, live: LiveArena, question: str, goal: int) -> None:
 
 
 def _voting(app: FastAPI, live: LiveArena, access: Access) -> None:
-    limit, turns = RateLimit(), _Turns()
+    limit, turns = RateLimit(), _Turns(_WORKERS, thread_name_prefix="arena")
 
     @app.post("/api/enter", response_model=None)
     async def enter(request: Request) -> Response:
@@ -151,18 +151,15 @@ def _board(app: FastAPI, live: LiveArena, access: Access) -> None:
         return await run_in_threadpool(latest.view)
 
 
-class _Turns:
+class _Turns(ThreadPoolExecutor):
     """Lets voters at the arena in the order in which they came, a few at a time: it has one lock,
     and of many threads that wait for a lock one may wait for ever.
     """
 
-    def __init__(self) -> None:
-        self._workers = ThreadPoolExecutor(max_workers=_WORKERS, thread_name_prefix="arena")
-
     async def take(self, call: Callable[..., Given], *args: Any, **named: Any) -> Given:
         """What a call gives, when its turn has come."""
         loop = asyncio.get_running_loop()
-        return await loop.run_in_executor(self._workers, partial(call, *args, **named))
+        return await loop.run_in_executor(self, partial(call, *args, **named))
 
 
 class _LatestBoard:
@@ -207,3 +204,84 @@ def _answer(status: int, code: str, message: str, retry_after: float = 0) -> Res
     """A refusal: a status, a code for programs, and one sentence."""
     headers = {"retry-after": str(max(1, round(retry_after)))} if retry_after else {}
     return JSONResponse({"error": code, "message": message}, status, headers)
+
+
+def server_config(app: ASGIApp, access: Access, proxy: str = "") -> uvicorn.Config:
+    """The server's settings; `X-Forwarded-For` is believed of the address of a proxy alone."""
+    protocol: Any = partial(Connection, access, proxy)
+    quiet: Any = {"log_level": "warning", "access_log": False, "server_header": False}
+    forwarded: Any = {"proxy_headers": bool(proxy), "forwarded_allow_ips": [proxy]}
+    return uvicorn.Config(app, http=protocol, **quiet, **forwarded, timeout_graceful_shutdown=5)
+
+
+class Connection(H11Protocol):
+    """A connection that is closed when the head of a request takes too long, and when another one
+    needs its place: where an address, or all together, have too many, the one goes that has waited
+    longest for its client, those with a session last. A request that is being answered is safe.
+    """
+
+    def __init__(self, access: Access, proxy: str, *args: Any, **named: Any) -> None:
+        super().__init__(*args, **named)
+        self._access, self._proxy = access, proxy
+        self._timer: asyncio.TimerHandle | None = None
+        self.since, self.has_session = 0.0, False
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Make room for a new connection, and wait for its first request."""
+        super().connection_made(transport)
+        self._await_request()
+        if self.client and self.client[0] != self._proxy:
+            self._make_room(PER_ADDRESS, self.host)
+        self._make_room(MOST)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Wait no longer."""
+        if self._timer is not None:
+            self._timer.cancel()
+        super().connection_lost(exc)
+
+    def handle_events(self) -> None:
+        """Note whether the request of a connection brought a session."""
+        before = self.scope
+        super().handle_events()
+        if self.scope is not before:
+            request = Request(dict(self.scope))
+            self.has_session = any(
+                self._access.is_admitted(request, role) for role in ("voter", "board")
+            )
+
+    def on_response_complete(self) -> None:
+        """Wait for the next request."""
+        self._await_request()
+        super().on_response_complete()
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request has begun."""
+        return self.cycle is None or self.cycle.response_complete
+
+    @property
+    def host(self) -> str:
+        """Whose it is, as limits count."""
+        return network_of(self.client[0]) if self.client else ""
+
+    def _await_request(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self.since = self.loop.time()
+        self._timer = self.loop.call_later(HEADER_SECONDS, self._give_up)
+
+    def _give_up(self) -> None:
+        if self.is_idle:
+            self.transport.abort()
+
+    def _make_room(self, most: int, host: str = "") -> None:
+        """Close the connection that is missed least where there are too many: one that waits for a
+        request, or for the rest of its body.
+        """
+        every: list[Any] = [*self.connections]
+        here = [c for c in every if not c.transport.is_closing() and host in ("", c.host)]
+        if len(here) > most:
+            waiting = [c for c in here if c is not self and (c.is_idle or c.cycle.more_body)]
+            missed_least = min(waiting or [self], key=lambda c: (c.has_session, c.since))
+            missed_least.transport.abort()

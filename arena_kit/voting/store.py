@@ -13,33 +13,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, NamedTuple, Self
 
-from sqlalchemy import (
-    Column,
-    ColumnElement,
-    Connection,
-    Engine,
-    Row,
-    Table,
-    bindparam,
-    func,
-    insert,
-    select,
-    update,
-)
+import sqlalchemy as sa
+from sqlalchemy import Connection, Row, Table, func, insert, select
 from sqlalchemy.exc import DBAPIError, IntegrityError
 
 from arena_kit.battles.readers import vote_chain
 from arena_kit.files import DataError
 from arena_kit.voting import database as db
-from arena_kit.voting.database import database_url, opened, shown, writing
-from arena_kit.voting.records import (
-    Choice,
-    Removal,
-    RemovalKind,
-    StoredVote,
-    Ticket,
-    Voter,
-)
+from arena_kit.voting.records import Choice, Removal, RemovalKind, StoredVote, Ticket, Voter
 
 
 class ArenaRow(NamedTuple):
@@ -66,6 +47,7 @@ class ArenaRow(NamedTuple):
 
 _ARENA = select(*(db.arena.c[name] for name in ArenaRow._fields))
 _VOTERS = "voters"
+DEFAULT_STORE = ".arena_kit/votes.sqlite"  # in the workspace
 #: Between the dimensions of an arena that asks about several.
 SEPARATOR = ", "
 _LOCKED_ARENA = _ARENA.with_for_update()
@@ -73,12 +55,12 @@ _LOCKED_ARENA = _ARENA.with_for_update()
 UNDONE = {"why": "the voter took it back", "by": "the voter"}
 _TAKEN_BACK = select(db.removals.c.target).where(db.removals.c.by == UNDONE["by"])
 _VOTES_BY = select(func.count()).where(
-    db.votes.c.voter == bindparam("voter"),
+    db.votes.c.voter == sa.bindparam("voter"),
     db.votes.c.choice != Choice.SKIP.value,
     db.votes.c.ticket.not_in(_TAKEN_BACK),
 )
 _ISSUED_TO = select(func.count(), func.min(db.tickets.c.issued_at)).where(
-    db.tickets.c.voter == bindparam("voter"), db.tickets.c.issued_at > bindparam("since")
+    db.tickets.c.voter == sa.bindparam("voter"), db.tickets.c.issued_at > sa.bindparam("since")
 )
 _CHOICES = {str(choice): choice for choice in Choice}
 #: Every kind of removal, and who or what it is about.
@@ -96,7 +78,7 @@ class VoteStore:
     It may be used from any thread. `open` makes it; one of another version is refused.
     """
 
-    def __init__(self, engine: Engine) -> None:
+    def __init__(self, engine: sa.Engine) -> None:
         self._engine = engine
 
     @classmethod
@@ -104,7 +86,7 @@ class VoteStore:
         """The store at a path (SQLite) or a `postgresql://` address; made where there is none,
         unless `create` is off.
         """
-        return cls(opened(database_url(where), create=create))
+        return cls(db.opened(db.database_url(where), create=create))
 
     def close(self) -> None:
         """Let go of all connections."""
@@ -119,18 +101,18 @@ class VoteStore:
     @property
     def address(self) -> str:
         """Where the store is, without a password."""
-        return shown(self._engine.url)
+        return db.shown(self._engine.url)
 
     @contextmanager
     def writing(self) -> Iterator[Transaction]:
         """A transaction that no other writer overlaps; what it wrote is durable at the end of the
         block, and undone where that raises.
         """
-        with self._in_words(), writing(self._engine) as connection:
+        with self._in_words(), db.writing(self._engine) as connection:
             yield Transaction(connection)
 
     @contextmanager
-    def _reading(self) -> Iterator[Transaction]:
+    def reading(self) -> Iterator[Transaction]:
         """A transaction that sees one moment of the store."""
         postgres = self._engine.dialect.name == "postgresql"
         level: Any = {"isolation_level": "REPEATABLE READ"} if postgres else {}
@@ -152,34 +134,24 @@ class VoteStore:
             why = str(error.orig).strip().partition("\n")[0]
             raise vote_chain.DamagedError(f"{self.address}: the database failed ({why})") from error
 
-    def arena(self) -> ArenaRow | None:
-        """The arena whose votes these are, None before the first opening."""
-        with self._reading() as transaction:
-            return transaction.arena
-
     def votes(self, after: int = 0) -> list[StoredVote]:
         """The votes in their order, skips among them; those after a number, by default all."""
-        with self._reading() as transaction:
+        with self.reading() as transaction:
             return transaction.votes(after)
 
     def voters(self) -> list[Voter]:
         """Everybody who was shown a matchup or voted, first come first."""
-        with self._reading() as transaction:
+        with self.reading() as transaction:
             return transaction.voters()
-
-    def attributes(self) -> dict[str, dict[str, str]]:
-        """What is known of voters (specialty, say), by their names."""
-        with self._reading() as transaction:
-            return transaction.attributes()
 
     def removals(self) -> list[Removal]:
         """The log of removals, oldest first."""
-        with self._reading() as transaction:
+        with self.reading() as transaction:
             return transaction.removals()
 
     def check(self) -> int:
         """Verify every row; says how many votes there are, and raises `DamagedError`."""
-        with self._reading() as transaction:
+        with self.reading() as transaction:
             return transaction.check()
 
     def remove(self, kind: RemovalKind, targets: Iterable[str], *, why: str, by: str) -> int:
@@ -245,7 +217,7 @@ class Transaction:
             self._insert(db.openings, values | {"opened_at": now(), "version": __version__})
 
     def attributes(self) -> dict[str, dict[str, str]]:
-        """What is known of voters, by their names."""
+        """What is known of voters (specialty, say), by their names."""
         last = self._last_opening()
         return dict(json.loads(last[0].policy).get(_VOTERS, {})) if last else {}
 
@@ -262,9 +234,10 @@ class Transaction:
         return [len(self._rows(db.metadata.tables[name])) for name in vote_chain.CHAINED][2]
 
     @property
-    def next_ticket(self) -> int:
-        """The number that the next ticket gets."""
-        return self._arena().tickets + 1
+    def counts(self) -> tuple[int, int, int]:
+        """How many tickets, votes and lines of the log of removals there are."""
+        arena = self._arena()
+        return arena.tickets, arena.votes, arena.removals
 
     def add_ticket(self, ticket: Ticket) -> Ticket:
         """Keep a ticket under the next number."""
@@ -314,7 +287,7 @@ class Transaction:
         """The latest vote of a session, None where there is none."""
         return self._last_vote(db.votes.c.session == session)
 
-    def _last_vote(self, wanted: ColumnElement[bool]) -> StoredVote | None:
+    def _last_vote(self, wanted: sa.ColumnElement[bool]) -> StoredVote | None:
         row = self._last(db.votes, wanted)
         known = None if row is None else self.ticket(row.ticket)
         return None if row is None or known is None else _vote(row, known, self.removed())
@@ -386,7 +359,7 @@ class Transaction:
 
     def _check_known(self, kind: RemovalKind, targets: Iterable[str]) -> None:
         votes, tickets = db.votes.c, db.tickets.c
-        columns: dict[str, tuple[Column[Any], ...]] = {
+        columns: dict[str, tuple[sa.Column[Any], ...]] = {
             "voter": (votes.voter, tickets.voter),
             "session": (votes.session,),
             "vote": (votes.ticket,),
@@ -410,7 +383,7 @@ class Transaction:
         head = vote_chain.checksum(getattr(arena, f"{name}_head"), own.values())
         self._connection.execute(insert(table), own | {"checksum": head})
         counts: dict[str, Any] = {name: number, f"{name}_head": head}
-        self._connection.execute(update(db.arena).values(counts))
+        self._connection.execute(sa.update(db.arena).values(counts))
         self.arena = arena._replace(**counts)
         return number
 
@@ -429,9 +402,9 @@ class Transaction:
         return rows
 
     def _damaged(self, what: Sequence[str]) -> vote_chain.DamagedError:
-        return vote_chain.damaged(shown(self._connection.engine.url), what)
+        return vote_chain.damaged(db.shown(self._connection.engine.url), what)
 
-    def _last(self, table: Table, wanted: ColumnElement[bool]) -> Row[Any] | None:
+    def _last(self, table: Table, wanted: sa.ColumnElement[bool]) -> Row[Any] | None:
         """The last row that is wanted, None where there is none."""
         newest = select(table.c.number).where(wanted).order_by(table.c.number.desc()).limit(1)
         number = self._connection.scalar(newest)

@@ -5,7 +5,6 @@ import json
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from operator import itemgetter
 from pathlib import Path
 from typing import Self
 
@@ -152,17 +151,24 @@ class ArenaTexts:
         """Whether there is a response: a row per model and a column per prompt."""
         row = {model: n for n, model in enumerate(self.models)}
         column = {prompt: n for n, prompt in enumerate(self.prompts)}
-        place = [(row.get(model, -1), column.get(prompt, -1)) for model, prompt in self.responses]
-        i, j = (np.fromiter(map(itemgetter(side), place), np.intp, len(place)) for side in (0, 1))
-        known = (i >= 0) & (j >= 0)
-        available = np.zeros((len(row), len(column)), bool)
-        available[i[known], j[known]] = True
-        return available
+        width, keys = len(column), self.responses
+        cells = [row[m] * width + column[p] for m, p in keys if m in row and p in column]
+        available = np.zeros(len(row) * width, bool)
+        available[np.array(cells, np.intp)] = True
+        return available.reshape(len(row), width)
 
     def strata(self, prompt: str) -> Strata:
         """The stratum of a prompt on each axis."""
         asked = self.bank.get(prompt)
         return tuple((axis, asked.stratum(axis) if asked else None) for axis in self.axes)
+
+    def prompts_by(self, axis: str) -> dict[str, set[str]]:
+        """The prompts of each stratum on an axis."""
+        found: dict[str, set[str]] = {}
+        for name, prompt in self.bank.items():
+            if (stratum := prompt.stratum(axis)) is not None:
+                found.setdefault(stratum, set()).add(name)
+        return found
 
     def shown(self, prompt: str, left: str, right: str) -> tuple[str, str, str] | None:
         """The prompt and the responses of two models, None where one of them is gone."""

@@ -21,9 +21,9 @@ from arena_kit.site.texts import plain, safe_html
 from arena_kit.voting.live import LiveArena
 from arena_kit.voting.page import CHOICES
 from arena_kit.voting.records import Choice, Receipt, RefusalError, Shown
+from arena_kit.voting.store import DEFAULT_STORE
 from arena_kit.voting.texts import ArenaTexts
 
-DEFAULT_STORE = ".arena_kit/votes.sqlite"
 _BUTTONS = [(Choice(each.value), each.label, each.keys[-1].lower()) for each in CHOICES]
 _NEXT = "n"
 _KEYS = "One key each: a, b, t (tie), x (both bad), s (skip), n (next)"

@@ -16,7 +16,7 @@ from arena_kit import Battle, BattleLog, DataError, Outcome
 from arena_kit.battles.battle import OUTCOMES
 from arena_kit.policy.constants import Contenders, Exposure, Policy
 from arena_kit.policy.coverage import Coverage, Tally
-from arena_kit.policy.exposure import DueWindow, Roster
+from arena_kit.policy.exposure import Roster
 from arena_kit.validity.leaderboard import leaderboard
 
 Vote = tuple[str, str, str | None, str]
@@ -109,11 +109,12 @@ def test_7_1_lane_adjusted_target() -> None:
     """7.1: contenders among 50 models are due 163 of 2000 matchups, others 64."""
     models = [f"m{i:02}" for i in range(50)]
     coverage = Coverage.of(log(wins("m00", "m01", "p", 2000)), models=models)
-    window, everybody = DueWindow(Policy()), Roster(Policy(), np.ones(50, bool))
+    tally, everybody = Tally(Policy(), models), Roster(Policy(), np.ones(50, bool))
     for band in ([*range(8)], [0, *range(2, 9)]):
         for _ in range(1000):
-            window.note(everybody, np.array(band))
-    dues = window.due(everybody, np.arange(0)).tolist()
+            tally.vote((0, 1), -1, 0)
+            tally.note(everybody, np.array(band))
+    dues = tally.due(everybody, np.arange(0)).tolist()
     fair = {f.model: f for f in coverage.fairness(dict(zip(models, dues, strict=True)))}
     assert (round(fair["m00"].target), round(fair["m10"].target)) == (163, 64)
     assert fair["m01"].target == pytest.approx((fair["m00"].target + fair["m10"].target) / 2)
@@ -124,13 +125,14 @@ def test_7_1_due_from_the_moment_of_joining() -> None:
     """7.1: a third model that joins late is due 2/3 of its matchups."""
     for window, parts, due in ((2000, (100, 60), [140, 140, 40]), (50, (40, 30), [40, 40, 20])):
         policy = Policy(exposure=Exposure(window=window))
-        noted = DueWindow(policy)
+        tally = Tally(policy, "abc")
         two, three = (Roster(policy, np.array([True, True, third])) for third in (False, True))
         for roster, matchups in zip((two, three), parts, strict=True):
             for _ in range(matchups):
-                noted.note(roster, np.flatnonzero(roster.present))
-        assert noted.due(three, np.arange(3)).tolist() == pytest.approx(due)
-        ahead = noted.due(three, np.arange(3), more=30)
+                tally.vote((0, 1), -1, 0)
+                tally.note(roster, np.flatnonzero(roster.present))
+        assert tally.due(three, np.arange(3)).tolist() == pytest.approx(due)
+        ahead = tally.due(three, np.arange(3), more=30)
         assert ahead.tolist() == pytest.approx([each + 20 for each in due])
 
 

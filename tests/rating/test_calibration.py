@@ -16,9 +16,15 @@ from scipy.stats import t
 from arena_kit import BattleLog, BradleyTerry, RatingError, read_battles
 from arena_kit.battles.battle import Source
 from arena_kit.battles.log import Labels
-from arena_kit.rating.with_judge import calibration
-from arena_kit.rating.with_judge.calibration import Calibration, JudgeError, calibrated, judge_error
-from arena_kit.rating.with_judge.placement import Placement
+from arena_kit.rating.with_judge.placement import (
+    MIN_MODELS,
+    MIN_SHARED,
+    Calibration,
+    JudgeError,
+    Placement,
+    calibrated,
+    judge_error,
+)
 from tests import naive
 from tests.samples import NEW, World, all_pairs, drawn, steps
 
@@ -124,8 +130,8 @@ def other_questions(log: BattleLog) -> BattleLog:
         (lambda log: replace(log, question_id=None), 0),
         (other_questions, 0),
         (lambda log: replace(log, models=("u", "v", "w")), 0),
-        (lambda log: log.select(np.arange(calibration.MIN_SHARED - 1)), calibration.MIN_SHARED - 1),
-        (lambda log: log.select(np.arange(calibration.MIN_SHARED)), calibration.MIN_SHARED),
+        (lambda log: log.select(np.arange(MIN_SHARED - 1)), MIN_SHARED - 1),
+        (lambda log: log.select(np.arange(MIN_SHARED)), MIN_SHARED),
         (lambda log: BattleLog.joined(log, log), 400),
         (lambda log: replace(log, outcome=np.full(400, 2, np.int8)), 400),
     ],
@@ -137,7 +143,7 @@ def test_shared_means_same_question_and_models(
     """Battles are shared by question and models, each once, however often it was judged."""
     world = World(steps(3, 60), 400)
     verdicts = change(world.sure())
-    if n >= calibration.MIN_SHARED:
+    if n >= MIN_SHARED:
         found = calibrated(world.human, verdicts, METHOD)
         assert json.loads(json.dumps(asdict(found), allow_nan=False))["n_shared"] == n
         return
@@ -164,12 +170,12 @@ def test_only_other_models_calibrate() -> None:
     assert one.hidden != two.hidden
 
 
-@pytest.mark.parametrize("n_models", [calibration.MIN_MODELS - 1, calibration.MIN_MODELS])
+@pytest.mark.parametrize("n_models", [MIN_MODELS - 1, MIN_MODELS])
 def test_the_error_needs_models(n_models: int) -> None:
     """Nothing is said about a judge's error on fewer than five models."""
     world = World(steps(n_models, 50), 2000)
     found = judge_error(world.human, world.sure(), METHOD, None)
-    assert (found is not None) is (n_models >= calibration.MIN_MODELS)
+    assert (found is not None) is (n_models >= MIN_MODELS)
     assert judge_error(other_questions(world.human), world.sure(), METHOD, None) is None
 
 

@@ -14,8 +14,7 @@ from scipy.stats import t as student_t
 
 from arena_kit import Battle, BattleLog, BradleyTerry, RatingError
 from arena_kit.rating.claims.claims import gaps
-from arena_kit.rating.with_judge.calibration import JudgeError
-from arena_kit.rating.with_judge.placement import Placement
+from arena_kit.rating.with_judge.placement import JudgeError, Placement
 from tests.samples import NEW, judged, won
 from tests.samples import log_of as log
 

@@ -13,8 +13,8 @@ from arena_kit import Battle, BattleLog, BradleyTerry, claims
 from arena_kit.battles.log import Labels
 from arena_kit.files import DataError
 from arena_kit.rating.base import RatingError
+from arena_kit.rating.resampling import win_differences
 from arena_kit.rating.strata import _shrunk, by_stratum
-from arena_kit.rating.win_difference import win_differences
 from arena_kit.reporting.strata import plot_strata, strata_forest, strata_table
 from arena_kit.runs.record.battles import battles_of
 

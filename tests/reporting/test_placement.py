@@ -11,8 +11,7 @@ from matplotlib.text import Text
 
 from arena_kit import Board, BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.with_judge.calibration import JudgeError
-from arena_kit.rating.with_judge.placement import Placed, Placement
+from arena_kit.rating.with_judge.placement import JudgeError, Placed, Placement
 from arena_kit.reporting import placement
 from arena_kit.reporting.board import board_of
 from arena_kit.reporting.figures import Plot, shown_name

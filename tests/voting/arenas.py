@@ -20,10 +20,9 @@ import uvicorn
 
 from arena_kit.policy.constants import Policy
 from arena_kit.voting.access import Access
-from arena_kit.voting.connections import server_config
 from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import BallotVote, Choice, Receipt, Shown
-from arena_kit.voting.server import voting_app
+from arena_kit.voting.server import server_config, voting_app
 from arena_kit.voting.store import VoteStore
 from arena_kit.voting.texts import ArenaTexts
 

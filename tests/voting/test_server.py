@@ -170,7 +170,7 @@ def test_idle_connections_shut_nobody_out(
     live: LiveArena, monkeypatch: pytest.MonkeyPatch, limit: str, value: int
 ) -> None:
     """1,000 connections that say nothing, or half a request, leave room to enter and to vote."""
-    monkeypatch.setattr(f"arena_kit.voting.connections.{limit}", value)
+    monkeypatch.setattr(f"arena_kit.voting.server.{limit}", value)
     half = b"POST /api/enter HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 9\r\n"
     with serving(live) as address, ExitStack() as idle:
         voter, port = Voter(address), int(address.rpartition(":")[2])
@@ -181,7 +181,7 @@ def test_idle_connections_shut_nobody_out(
             client.sendall((b"", half, half + b"Content-Type: application/json\r\n\r\n")[n % 3])
         assert voter.vote(pair, "A").status_code == 200
         assert Voter(address).enter().status_code == 200
-        monkeypatch.setattr("arena_kit.voting.connections.HEADER_SECONDS", 0.3)
+        monkeypatch.setattr("arena_kit.voting.server.HEADER_SECONDS", 0.3)
         with socket.create_connection(("127.0.0.1", port), timeout=20) as slow:
             with suppress(OSError):
                 for byte in half:

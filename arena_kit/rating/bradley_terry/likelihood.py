@@ -329,8 +329,7 @@ def constrained(fit: Fit, cells: Cells, inverse: Floats, contrast: Floats, value
         theta = theta + step * damping(largest)
         if largest < _FLAT:
             break
-    eta, t = _gaps(theta, cells, n, ties)
-    value_there = float(ties.value(eta, t, *cells.outcomes).sum())
+    value_there = replace(fit, theta=theta).log_likelihood(cells)
     return value_there if isfinite(value_there) else -inf
 
 

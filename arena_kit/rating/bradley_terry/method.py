@@ -15,7 +15,14 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
-from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes, few_voters
+from arena_kit.rating.bradley_terry.clusters import (
+    Cluster,
+    Evidence,
+    Votes,
+    covariance,
+    few_voters,
+    stretched,
+)
 from arena_kit.rating.bradley_terry.likelihood import (
     TIE_MODELS,
     Cells,
@@ -26,7 +33,6 @@ from arena_kit.rating.bradley_terry.likelihood import (
     fitted,
 )
 from arena_kit.rating.bradley_terry.profile import Profile
-from arena_kit.rating.bradley_terry.sandwich import covariance, stretched
 from arena_kit.rating.critical_values import t_score, widening
 from arena_kit.rating.resampling import interval
 

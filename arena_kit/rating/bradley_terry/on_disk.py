@@ -24,12 +24,15 @@ from arena_kit.rating.bradley_terry.clusters import (
     few_voters,
     freedom,
     inverse_effective,
+    meat_of,
     of_clusters,
+    sandwiched,
+    small_sample,
+    stretched,
     too_few,
 )
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Floats, Pairs
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.bradley_terry.sandwich import meat_of, sandwiched, small_sample, stretched
 from arena_kit.rating.resampling import LANES, PoissonWeights
 
 _OUTCOMES = 3  # won, tied, lost

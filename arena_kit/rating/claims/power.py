@@ -335,9 +335,7 @@ class Effect(NamedTuple):
     @classmethod
     def assumed(cls, gap: float, models: int, scale: float) -> Effect:
         """A gap between models that are otherwise alike and all meet on every prompt."""
-        met = 1 - np.eye(models)
-        typical = 2 * float(np.trace(covariance(information(met / 4)))) / (models - 1)
-        return cls(gap, (scale / ln(10)) ** 2 * DESIGN_EFFECT * typical)
+        return cls(gap, _typical_variance(1 - np.eye(models), scale))
 
     def votes(self, scale: float) -> Effect:
         """The same gap by people's votes on this pair, each on a prompt of its own."""
@@ -366,12 +364,14 @@ def smallest_gaps(planned: Floats, questions: int, scale: float) -> tuple[float,
     """
     if questions < MIN_QUESTIONS or not connected(planned):
         return None
-    spread = covariance(information(planned / 4))
-    n = len(planned)
-    typical = 2 * float(np.trace(spread)) / (n - 1)  # the mean variance of a gap over all pairs
-    error = scale / ln(10) * sqrt(DESIGN_EFFECT * typical)
-    bar = _t(claims.neighbour_score(), questions)
+    error, bar = sqrt(_typical_variance(planned, scale)), _t(claims.neighbour_score(), questions)
     return bar * error, (bar + _LIKELY) * error
+
+
+def _typical_variance(met: Floats, scale: float) -> float:
+    """The mean variance of a gap over all pairs of models that are alike and meet so often."""
+    typical = 2 * float(np.trace(covariance(information(met / 4)))) / (len(met) - 1)
+    return (scale / ln(10)) ** 2 * DESIGN_EFFECT * typical
 
 
 def information(weights: Floats) -> Floats:

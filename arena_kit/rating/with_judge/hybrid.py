@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, ranked, some
+from arena_kit.rating.bradley_terry.clusters import Influence, covariance_of
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
-from arena_kit.rating.bradley_terry.sandwich import Influence, covariance_of
-from arena_kit.rating.with_judge.calibration import MIN_MODELS
 from arena_kit.rating.with_judge.fay_herriot import Combined, JudgeVariance, TwoRatings, combined
+from arena_kit.rating.with_judge.placement import MIN_MODELS
 
 Floats = NDArray[np.float64]
 

@@ -21,8 +21,7 @@ from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Response, read_prompts, read_responses
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.verdicts.rendering import Rubric
-from arena_kit.rating.with_judge.calibration import MIN_SHARED
-from arena_kit.rating.with_judge.placement import Placement
+from arena_kit.rating.with_judge.placement import MIN_SHARED, Placement
 from arena_kit.reporting import placement, tables
 from arena_kit.runs.placement import sample as sampling
 from arena_kit.runs.record import battles as votes

@@ -15,9 +15,9 @@ from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_lines
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
+from arena_kit.rating.bradley_terry.clusters import Influence
 from arena_kit.rating.bradley_terry.likelihood import Floats
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.bradley_terry.sandwich import Influence
 from arena_kit.rating.critical_values import t_score
 from arena_kit.reporting.board import Board
 from arena_kit.reporting.tables import span
