@@ -232,7 +232,8 @@ class AdaptiveRounds:
 
     def _calls(self, table: Table, counts: Ints) -> Calls:
         """So many calls of each pair of models, on new prompts and in a second order: on the
-        prompts on which the two were shown least, spread over strata, either order in turn.
+        prompts on which the two were shown least, spread over strata. Each prompt is asked in the
+        order that is free, or in both in turn, the second one first where the first leads.
         """
         chosen, left, shown = np.zeros_like(table.made), table.left, table.by_model(table.made)
         rng, pairs = np.random.default_rng([self.seed, int(table.made.sum())]), table.pairs
@@ -242,7 +243,9 @@ class AdaptiveRounds:
             prompts = prompts[np.lexsort((_evenly(rng, table.strata, prompts), often))]
             single = table.made[row][table.made[row].sum(axis=1) == 1].sum(axis=0)
             lead = single[0] - single[1] or rng.choice([-1, 1])
-            order = _either(table.possible[row, prompts] & ~table.made[row, prompts], lead)
+            free = table.possible[row, prompts] & ~table.made[row, prompts]
+            both = (np.arange(len(free)) + (lead > 0)) % 2
+            order = np.where(free.all(axis=1), both, free.argmax(axis=1))
             turn = np.where(order, np.cumsum(order), np.cumsum(1 - order))
             taken = np.argsort(turn, kind="stable")[: counts[kind, row]]
             chosen[row, prompts[taken], order[taken]] = True
@@ -263,14 +266,6 @@ def _evenly(rng: np.random.Generator, strata: Ints | None, prompts: Ints) -> Flo
     out = np.empty(len(prompts))
     out[order] = (place + drawn[order]) / sizes[which]
     return out
-
-
-def _either(free: Calls, lead: int) -> Ints:
-    """The order in which each prompt is asked next: the one that is free, or both in turn, the
-    second one first where the first leads.
-    """
-    turn = (np.arange(len(free)) + (lead > 0)) % 2
-    return np.where(free.all(axis=1), turn, free.argmax(axis=1))
 
 
 def _worth(table: Table, ratings: Ratings) -> Floats:

@@ -363,14 +363,6 @@ class Scheduler:
             return "no two enabled models both have a response to the same active prompt"
         return None
 
-    def _due(self, band: Numbers) -> Floats:
-        """Exposures due to each model in the window, in what waits for its vote and in one more."""
-        more = len(self._pending) - self._aims.total() + 1
-        due = self._tally.due(self._roster, band, more)
-        for pair, n in self._aims.items():
-            due[list(pair)] += n
-        return due
-
     def _wait(self, matchup: Matchup, pair: Pair, prompt: int, band: Numbers) -> None:
         """Count a matchup as handed out, its vote to come."""
         waiting = _Waiting(matchup, pair, prompt, self._roster, band)
@@ -405,13 +397,18 @@ class Scheduler:
             self._sessions.add(session, pair, prompt)
 
     def _updated(self, ratings: Mapping[str, GlickoState]) -> lanes.Table:
-        """The table as the next matchup finds it."""
+        """The table as the next matchup finds it: exposures are due in the window, in what waits
+        for its vote and in one more.
+        """
         table, tally = self._table, self._tally
         table.rng, (table.rating, table.rd) = self.rng, self._states(ratings)
         table.order = self._ranked(table.rating, table.rd)
         table.band = table.order[: self.policy.contenders.band]
         table.gaps.update(table.band)
-        due = self._due(table.band)
+        more = len(self._pending) - self._aims.total() + 1
+        due = tally.due(self._roster, table.band, more)
+        for pair, n in self._aims.items():
+            due[list(pair)] += n
         due *= (float(tally.exposure[tally.enabled].sum()) + 2) / float(due[tally.enabled].sum())
         want = 1 - tally.exposure / np.maximum(due, 1e-9)
         table.due, table.want = due, want / self.policy.exposure.tolerance

@@ -479,13 +479,16 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
     Where a pair shares fewer prompts than the floor asks for, all that it shares suffice. A
     pair that has met as often as the policy has patience for waits its turn like others, and so
     does one of which a model has been shown too often (7.1): whoever enters the band has a pair
-    without the floor at every rank it passes.
+    without the floor at every rank it passes. Too often is counted in exposures of a whole
+    window, as a model that has just joined is due hardly any: each one is many per cent of that.
     """
     rule, pairs = table.policy.pairs, (table.band[:-1], table.band[1:])
     votes, prompts = table.tally.by_pair[pairs], table.tally.pair_prompts[pairs]
     needed = np.minimum(rule.prompts, table.shared[pairs])
     lacking = ((votes < rule.votes) | (prompts < needed)) & (table.tally.met[pairs] < rule.patience)
-    ahead = _ahead(table)[table.band]
+    fair, due = table.policy.exposure, table.due[table.band]
+    slack = _AHEAD * fair.tolerance * np.maximum(due, 2 * fair.window / len(table.order))
+    ahead = table.tally.exposure[table.band] - due > slack
     lacking &= ~(ahead[:-1] | ahead[1:])
     if not lacking.any():
         return
@@ -498,17 +501,6 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
                 f"ranks {n + 1} and {n + 2} have {votes[n]}/{rule.votes} votes on "
                 f"{prompts[n]}/{needed[n]} prompts",
             )
-
-
-def _ahead(table: Table) -> Bools:
-    """Who has been shown so much too often that the floor of its pairs can wait (7.1).
-
-    It is counted in exposures of a whole window, as a model that has just joined is due hardly
-    any: each one is many per cent of that.
-    """
-    rule = table.policy.exposure
-    whole = np.maximum(table.due, 2 * rule.window / len(table.order))
-    return np.asarray(table.tally.exposure - table.due > _AHEAD * rule.tolerance * whole)
 
 
 def _neighbours(table: Table, place: int) -> tuple[str, list[int]]:

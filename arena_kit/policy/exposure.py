@@ -38,11 +38,9 @@ class ExposureShares:
 
 def feasibility(policy: Policy, n_models: int, n_prompts: int | None = None) -> tuple[str, ...]:
     """What the policy can guarantee to so many models and prompts, a sentence for each limit."""
-    reasons = [_exposure_sentence(policy, n_models)]
-    if not policy.phase.uses_lanes:
-        reasons.append("The lanes are off, so every model has the same exposure target.")
-    else:
-        reasons.append(_newcomer_sentence(policy, n_models))
+    off = "The lanes are off, so every model has the same exposure target."
+    newcomers = _newcomer_sentence(policy, n_models) if policy.phase.uses_lanes else off
+    reasons = [_exposure_sentence(policy, n_models), newcomers]
     if n_prompts is not None:
         reasons += _prompt_sentences(policy, n_prompts)
     if policy.decide_share:

@@ -35,8 +35,6 @@ Floats = NDArray[np.float64]
 #: A model's scores over prompts; None where there are too few prompts to say.
 Scores = dict[str, float | int | None]
 
-_NO_SCORES: Scores = {"avg_score": None, "spread": None, "consistency": None, "prompts": 0}
-
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Earlier:
@@ -425,11 +423,9 @@ def score_summary(per_prompt: Floats, rule: PromptScores) -> Scores:
     consistency: 100 where there is no spread and 0 from the cap on.
     """
     n, cap = len(per_prompt), rule.spread_cap
-    if not n:
-        return _NO_SCORES
     spread = float(np.std(per_prompt)) if n >= rule.min_prompts else None
     return {
-        "avg_score": float(np.mean(per_prompt)),
+        "avg_score": float(np.mean(per_prompt)) if n else None,
         "spread": spread,
         "consistency": None if spread is None else round(100 * (1 - min(cap, spread) / cap)),
         "prompts": n,
@@ -437,10 +433,7 @@ def score_summary(per_prompt: Floats, rule: PromptScores) -> Scores:
 
 
 def _named(how: str, scores: Mapping[str, Scores]) -> dict[str, Scores]:
-    return {
-        model: {f"{name}_{how}": value for name, value in own.items()}
-        for model, own in scores.items()
-    }
+    return {m: {f"{name}_{how}": value for name, value in own.items()} for m, own in scores.items()}
 
 
 def rating_of(battles: BattleLog, strengths: Ratings) -> Floats:

@@ -204,7 +204,7 @@ def _neighbours(board: Leaderboard, model: str, own: pd.DataFrame) -> list[Row]:
     rows = []
     for i in (n for n in (place - 1, place + 1) if 0 <= n < len(order)):
         other, pair = order[i], board.coverage.pair(model, order[i])
-        both = model in rated and other in rated
+        both = [rated.index(each) for each in (model, other) if each in rated]
         letters = "".join(own["letter"][_names(board.battles.models)[own["other"]] == other])
         rows.append(
             {
@@ -216,9 +216,7 @@ def _neighbours(board: Leaderboard, model: str, own: pd.DataFrame) -> list[Row]:
                 "votes": pair.votes,
                 "prompts": pair.prompts,
                 "meets_floor": pair.score >= 1,
-                "above": known(float(above[rated.index(model), rated.index(other)]))
-                if both
-                else None,
+                "above": known(float(above[*both])) if len(both) == 2 else None,
                 "order": board.adjacent[min(i, place)],
             }
         )

@@ -157,18 +157,14 @@ def rules(report: WeeklyReport) -> str:
     now, before = report.now.status, report.before
     if before is None:
         return f"{now.sentence}."
-    was = before.status
-    if was.status is now.status:
-        return f"{now.sentence}. In the comparison week: {was.status}."
-    return f"{now.sentence}. In the comparison week: {was.sentence}."
+    was = before.status.status if before.status.status is now.status else before.status.sentence
+    return f"{now.sentence}. In the comparison week: {was}."
 
 
 def order(report: WeeklyReport) -> str:
     """What the votes decide about the order of the top, now and in the comparison week."""
-    now, before = report.now.order_decided, report.before
-    if before is None:
-        return f"{_upper(now.sentence)}."
-    return f"{_upper(now.sentence)}. In the comparison week: {before.order_decided.counts}."
+    now, before = f"{_upper(report.now.order_decided.sentence)}.", report.before
+    return f"{now} In the comparison week: {before.order_decided.counts}." if before else now
 
 
 def fairness(report: WeeklyReport) -> str:

@@ -285,11 +285,9 @@ def prompt_checks(now: Leaderboard, before: Leaderboard | None) -> list[Row]:
 def confidence_checks(now: Leaderboard, before: Leaderboard | None) -> list[Row]:
     """Every model's RD and standard error, in the published order."""
     then = {row.model: (row.rd, row.bt_se) for row in before.rows} if before else {}
-    return [
-        {"model": row.model, "rd": row.rd, "se": row.bt_se}
-        | dict(zip(("rd_before", "se_before"), then.get(row.model, (None, None)), strict=True))
-        for row in now.rows
-    ]
+    names, new = ("model", "rd", "se", "rd_before", "se_before"), (None, None)
+    rows = ((row.model, row.rd, row.bt_se, *then.get(row.model, new)) for row in now.rows)
+    return [dict(zip(names, row, strict=True)) for row in rows]
 
 
 class Band(NamedTuple):
