@@ -24,13 +24,7 @@ from numpy.typing import NDArray
 from scipy.special import chdtrc, ndtr, ndtri
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import (
-    MIN_QUESTIONS,
-    RatingError,
-    gap_variances,
-    scores,
-    transitive_closure,
-)
+from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims.claims import level, two_digits
 from arena_kit.rating.claims.forecast import Spread, growth
@@ -156,7 +150,7 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
     log, codes, names = _labelled(battles, axis, method)
     counts = _Counts.of(log, codes, len(names), method)
     pooled = counts.pooled()
-    enough = np.array(counts.n_questions) >= MIN_QUESTIONS
+    enough = np.array(counts.n_questions) >= base.MIN_QUESTIONS
     low, high = (pooled.quantile(share) for share in (0.025, 0.975))
     sure = 1 - (1 - level(method.looks)) / len(names)
     decided = pooled.decided(sure) & enough[:, None, None]
@@ -178,7 +172,7 @@ def by_stratum(battles: BattleLog, axis: str, method: BradleyTerry | None = None
         p_equal=pooled.p_equal(),
         spread=pooled.spread(unit),
         more=tuple(
-            n * (pooled.times(s, decided[s], sure, MIN_QUESTIONS / n) - 1)
+            n * (pooled.times(s, decided[s], sure, base.MIN_QUESTIONS / n) - 1)
             for s, n in enumerate(counts.n_questions)
         ),
     )
@@ -198,13 +192,13 @@ def _labelled(
 ) -> tuple[BattleLog, NDArray[np.int32], tuple[str, ...]]:
     """The battles that count and have a stratum, its number, and the names of all strata."""
     if method.covariates:
-        raise RatingError("boards per stratum take no covariates")
+        raise base.RatingError("boards per stratum take no covariates")
     log, _ = method.kept(battles)
     codes = (log.strata or {})[axis].codes
     log = log.select(codes >= 0)
     labels = (log.strata or {})[axis]
     if (n := len(labels.names)) < 2:
-        raise RatingError(f"{axis} has {n} strata with battles; boards per stratum need 2")
+        raise base.RatingError(f"{axis} has {n} strata with battles; boards per stratum need 2")
     return log, labels.codes, tuple(map(str, labels.names))
 
 
@@ -224,7 +218,7 @@ class _Counts:
 
     @classmethod
     def of(cls, log: BattleLog, codes: NDArray[Any], n: int, method: BradleyTerry) -> _Counts:
-        size, score, weight = len(log.models), scores(log), log.weights()
+        size, score, weight = len(log.models), base.scores(log), log.weights()
         wins = np.zeros((n, size, size))
         np.add.at(wins, (codes, log.a, log.b), weight * score)
         np.add.at(wins, (codes, log.b, log.a), weight * (1 - score))
@@ -355,7 +349,7 @@ class _Pooled:
     def decided(self, level: float) -> Bools:
         """Where the row's model is above the column's, on each board at this level."""
         gap = self.mean[:, :, None] - self.mean[:, None, :]
-        noise, bias = (gap_variances(each) for each in (self.noise, self.bias))
+        noise, bias = (base.gap_variances(each) for each in (self.noise, self.bias))
         error = (np.sqrt(np.maximum(noise + t * bias, np.finfo(float).tiny)) for t in self.grid)
         above = sum(w * ndtr(gap / each) for w, each in zip(self.weight, error, strict=True))
         size = self.mean.shape[1]
@@ -363,7 +357,7 @@ class _Pooled:
         span = np.abs(rank[:, :, None] - rank[:, None, :])
         bar = ndtr(np.array(span_scores(size, level)))[span]
         clear = (above > bar) & (span > 0)
-        reach = [transitive_closure(size, *np.nonzero(each)) for each in clear]
+        reach = [base.transitive_closure(size, *np.nonzero(each)) for each in clear]
         return np.asarray((np.array(reach) > 0) & (span > 0))
 
     def times(self, s: int, decided: Bools, level: float, least: float) -> float:
@@ -392,7 +386,7 @@ class _Pooled:
         known[s] *= times
         _, noise, bias = _shrunk(known, self.at, self.shrinks)
         own = self.basis @ (noise[s] + spread * bias[s]) @ self.basis.T
-        return gap_variances(own)
+        return base.gap_variances(own)
 
     def p_equal(self) -> float:
         """The probability of strata that differ as much, where ratings are the same in all."""

@@ -94,9 +94,8 @@ def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
     shown = {name: each for name, each in rounds.items() if each and each[-1].neighbours}
     n = max((len(each[-1].neighbours) for each in shown.values()), default=1)
     names = [f"{p.above} over {p.below}" for each in shown.values() for p in each[-1].neighbours]
-    figure, axes = fig.panels_of(
-        9, 1.6 + 0.34 * n, max(1, len(shown)), "When was the order decided?", labels=names
-    )
+    title, panels = "When was the order decided?", max(1, len(shown))
+    figure, axes = fig.panels_of(1.6 + 0.34 * n, panels, title, labels=names)
     full = pairing.counts()
     for ax, (dimension, each) in zip(axes, shown.items(), strict=False):
         final = list(reversed(each[-1].neighbours))

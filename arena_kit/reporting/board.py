@@ -18,16 +18,8 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_json, write_json
-from arena_kit.rating.base import (
-    Battles,
-    Rating,
-    RatingError,
-    Ratings,
-    as_log,
-    each_rated,
-    known,
-    rated_or_none,
-)
+from arena_kit.rating import base
+from arena_kit.rating.base import Battles, Rating, RatingError, Ratings, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.forecast import MOST
@@ -659,7 +651,7 @@ def rate(
     strata
         On each axis, the stratum of each question: those have boards of their own.
     """
-    method, battles = method or BradleyTerry(), as_log(battles)
+    method, battles = method or BradleyTerry(), base.as_log(battles)
     battles = battles.with_strata(strata) if strata else battles
     logs = battles.by_dimension() if len(battles) else {"": battles}
     nothing = battles.select([])
@@ -670,7 +662,7 @@ def rate(
     for name in results:
         if absent := sorted({*models} - {*logs[name].models}):
             unrated[name] = f"{', '.join(absent)} (no battle)"
-    by_elo = {name: r for name in results if elo and (r := rated_or_none(elo, logs[name]))}
+    by_elo = {n: r for n in results if elo and (r := base.rated_or_none(elo, logs[n]))}
     more: Any = {"dimensions": names, "unrated": unrated, "margin": margin}
     return board_of(results, logs, beside={"elo": by_elo}, **more)
 
@@ -802,7 +794,7 @@ def claims_of(rated: Ratings, fragile: Fragility | None, margin: float = 0.0) ->
             for model in rated.order
         },
         "above": {
-            model: {other: known(above[i, j]) for other, j in place.items() if i != j}
+            model: {other: base.known(above[i, j]) for other, j in place.items() if i != j}
             for model, i in place.items()
         },
     }
@@ -821,7 +813,7 @@ def orders_of(rated: Ratings, fragile: Fragility | None = None, margin: float = 
             below=pair.below,
             state=pair.state,
             gap=rated[pair.above].rating - rated[pair.below].rating,
-            probability=known(above[place(pair.above), place(pair.below)]),
+            probability=base.known(above[place(pair.above), place(pair.below)]),
             more=pair.more,
             removed=(votes := turned.get((pair.above, pair.below))) and votes.removed,
             added=votes and votes.added,

@@ -54,7 +54,7 @@ _RC: dict[str, Any] = {
 
 _NARROW = ContextVar("narrow", default=False)
 #: Inches of a figure on a page and on a phone; 100 pixels each, so that type is alike in both.
-_PHONE = 3.6
+_PAGE, _PHONE = 9.0, 3.6
 _LEAST_TYPE = 7.5  # points, ten pixels
 #: Inches that the first screen leaves to its figure, and that axis, title and legend take of it:
 #: once, and with each panel; on a page and on a phone.
@@ -64,7 +64,6 @@ _LONGEST_NAME, _LONGEST_NARROW = 44, 22
 
 
 def panels_of(
-    width: float,
     height: float,
     panels: int,
     title: str,
@@ -79,7 +78,7 @@ def panels_of(
     narrow = _NARROW.get()
     columns = _columns(panels, labels, most)
     rows = -(-panels // columns)
-    size = (_PHONE if narrow else width, height * rows)
+    size = (_PHONE if narrow else _PAGE, height * rows)
     figure = Figure(figsize=size, dpi=160, layout="constrained")
     words = fill(title, 36) if narrow else title
     figure.suptitle(words, x=0.01, ha="left", fontsize=11 if narrow else 12, fontweight="bold")
@@ -111,7 +110,7 @@ def on_first_screen(
     room = (_SCREEN[narrow] - once) / stacked - each
     shown = min(n, max(3, int(room / _LEAST_ROW)))
     height = once / stacked + each + shown * min(_LARGEST_ROW, room / shown)
-    figure, axes = panels_of(9, height, panels, "" if narrow else title, labels=labels, **more)
+    figure, axes = panels_of(height, panels, "" if narrow else title, labels=labels, **more)
     return figure, axes, shown
 
 
@@ -135,11 +134,11 @@ def matrices_of(
         most, side = 1, (_PHONE - 0.9) / n
     else:
         fitting = range(min(panels, in_a_row(labels)), 0, -1)
-        sides = {columns: (9.0 / columns - 0.8) / n for columns in fitting}
+        sides = {columns: (_PAGE / columns - 0.8) / n for columns in fitting}
         most = next((columns for columns, side in sides.items() if side > _READABLE), 1)
         side = sides[most]
     side = min(0.66, side)
-    figure, axes = panels_of(9, side * n + 1.5, panels, title, labels=labels, most=most)
+    figure, axes = panels_of(side * n + 1.5, panels, title, labels=labels, most=most)
     return figure, axes, side
 
 
@@ -295,8 +294,7 @@ def _for_a_phone(draw: Callable[[], Figure]) -> Figure:
 
 def nothing_to_show() -> Figure:
     """A figure that says so."""
-    width = _PHONE if _NARROW.get() else 9
-    figure = Figure(figsize=(width, 0.6), dpi=160)
+    figure = Figure(figsize=(_PHONE if _NARROW.get() else _PAGE, 0.6), dpi=160)
     figure.text(0.01, 0.4, "Nothing to show: there is no data.", fontsize=9, color=SOFT)
     return figure
 
@@ -330,7 +328,7 @@ def forest(
     names = [row.model for each in rows.values() for row in each]
     if title:
         shown = n
-        figure, axes = panels_of(9, 1.1 + 0.25 * n, len(rows), title, labels=names, sharex=True)
+        figure, axes = panels_of(1.1 + 0.25 * n, len(rows), title, labels=names, sharex=True)
     else:
         title = "Who is ahead, and how sure can we be?"
         figure, axes, shown = on_first_screen(n, len(rows), title, names, sharex=True)

@@ -8,16 +8,8 @@ import numpy as np
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
-from arena_kit.reporting.board import (
-    ABOUT,
-    BesideMethod,
-    Board,
-    BoardRow,
-    Dimension,
-    MethodRating,
-    board_of,
-    claims_of,
-)
+from arena_kit.reporting import board as schema
+from arena_kit.reporting.board import ABOUT, Board, BoardRow, Dimension, board_of, claims_of
 from arena_kit.reporting.tables import percent
 
 #: Below this weight the number is not quoted.
@@ -44,7 +36,7 @@ def hybrid_board(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]
         unrated=unrated,
     )
     settings = next(iter(boards.values())).judge.settings
-    judge = BesideMethod(method="bradley-terry", settings=settings)
+    judge = schema.BesideMethod(method="bradley-terry", settings=settings)
     rows = [_with_judge(row, boards[row.dimension]) for row in board.ratings]
     dimensions = [
         _hybrid(each, boards[each.name]) if each.name in boards else each
@@ -56,7 +48,7 @@ def hybrid_board(boards: Mapping[str, HybridRatings], unrated: Mapping[str, str]
 
 def _with_judge(row: BoardRow, found: HybridRatings) -> BoardRow:
     alone = found.by_judge(row.model)
-    beside = {} if alone is None else {"judge": MethodRating(rating=alone)}
+    beside = {} if alone is None else {"judge": schema.MethodRating(rating=alone)}
     return row.model_copy(update={"beside": row.beside | beside})
 
 

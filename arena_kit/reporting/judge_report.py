@@ -99,10 +99,8 @@ def comparison(judges: Sequence[Judged]) -> Table:
         for judge in judges
         if name in judge.quality.dimensions
     ]
-    return Table(
-        rows, "comparison", group="dimension", nowrap=["judge"],
-        empty="No judge was measured.",
-    )  # fmt: skip
+    empty = "No judge was measured."
+    return Table(rows, "comparison", group="dimension", nowrap=["judge"], empty=empty)
 
 
 def strata_table(judges: Sequence[Judged], rules: Mapping[str, Rule]) -> Table:
@@ -138,10 +136,8 @@ def canary_table(judges: Sequence[Judged]) -> Table:
         if row.measure in _CANARIES and not row.dimension and row.value is not None
         and bool(row.stratum) == (row.measure == "attacks_worked")
     ]  # fmt: skip
-    return Table(
-        rows, "canaries", group="judge",
-        empty="No canaries were asked: verdicts alone were read.",
-    )  # fmt: skip
+    empty = "No canaries were asked: verdicts alone were read."
+    return Table(rows, "canaries", group="judge", empty=empty)
 
 
 @fig.plot("judges", "Agreement with human votes against price, one dot per judge, gate by colour")
@@ -205,7 +201,7 @@ def confusion(logs: Mapping[str, BattleLog], labels: BattleLog | None) -> Figure
     if not counts:
         return fig.nothing_to_show()
     title = "Where do the judge and human votes differ?"
-    figure, axes = fig.panels_of(9, 3.0, len(counts), title)
+    figure, axes = fig.panels_of(3.0, len(counts), title)
     for ax, (dimension, table) in zip(axes, counts.items(), strict=True):
         shares = table / np.maximum(1, table.sum(axis=1, keepdims=True))
         ax.imshow(shares, cmap="Blues", vmin=0, vmax=1.4, aspect="auto")
@@ -296,12 +292,9 @@ def measured(quality: JudgeQuality, *, compared: bool = False) -> Table:
         and (row.measure, row.stratum) not in left_out
         and _shown(row)
     ]
-    notes = [f"{name or 'All'}: {note}." for name in quality.dimensions
-             for note in _rank_notes(quality, name)]  # fmt: skip
-    return Table(
-        rows, "judge_quality", group="dimension", notes=notes,
-        empty="Nothing was measured.",
-    )  # fmt: skip
+    notes = [_rank_note(quality, name) for name in quality.dimensions]
+    empty = "Nothing was measured."
+    return Table(rows, "judge_quality", group="dimension", notes=notes, empty=empty)
 
 
 def rubric_table(quality: JudgeQuality) -> Table:
@@ -341,12 +334,11 @@ def _found(row: Measure) -> str:
     return row.coefficient if row.measure.startswith("kappa") else str(row)
 
 
-def _rank_notes(quality: JudgeQuality, dimension: str) -> Iterator[str]:
-    error = quality.find("rating_error", dimension)
-    if error.value is not None:
-        spearman, kendall = (quality.find(name, dimension) for name in ("spearman", "kendall"))
-        yield (
-            f"ratings by judge and by human votes, {error.n} models: Spearman "
-            f"{spearman.coefficient}, Kendall {kendall.coefficient}, RMS difference "
-            f"{error.value:.0f} points"
-        )
+def _rank_note(quality: JudgeQuality, dimension: str) -> str:
+    names = ("rating_error", "spearman", "kendall")
+    error, spearman, kendall = (quality.find(name, dimension) for name in names)
+    return "" if error.value is None else (
+        f"{dimension or 'All'}: ratings by judge and by human votes, {error.n} models: Spearman "
+        f"{spearman.coefficient}, Kendall {kendall.coefficient}, RMS difference "
+        f"{error.value:.0f} points."
+    )  # fmt: skip

@@ -16,7 +16,6 @@ from arena_kit.validity.model_page import RECENT, Deficits, ModelDetail
 from arena_kit.validity.weekly import Row, WeeklyReport
 
 Details = Sequence[ModelDetail]
-GREEN = "#009e73"
 _ROWS = 8  # shown at most of each model
 _ENOUGH = 5  # votes from which a prompt or opponent is compared with others
 _PROMPTS, _OPPONENTS = 40, 30  # shown at most in a heatmap
@@ -127,19 +126,16 @@ def _minute(moment: str | None) -> str | None:
 def deficits(details: Details, board: Leaderboard) -> Figure:
     """The coverage heatmap: where each model lacks votes, by opponent and prompt."""
     n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
-    figure, axes = fig.panels_of(
-        9, 1.7 + 0.24 * n, len(details), labels=["x" * 30],
-        title="Where does a model lack votes? (any number: decisive votes, #: conservative rank)",
-    )  # fmt: skip
+    title = "Where does a model lack votes? (any number: decisive votes, #: conservative rank)"
+    figure, axes = fig.panels_of(1.7 + 0.24 * n, len(details), title, labels=["x" * 30])
     image = None
     for ax, each in zip(axes, details, strict=True):
         if each.deficits.prompts:
             image = _heatmap(ax, each.model, each.deficits, board)
         else:
             ax.set_axis_off()
-            ax.text(
-                0, 0.9, f"{fig.shown_name(each.model)}: the file names no prompts", color=fig.SOFT
-            )
+            none = f"{fig.shown_name(each.model)}: the file names no prompts"
+            ax.text(0, 0.9, none, color=fig.SOFT)
     if image is not None:
         bar = figure.colorbar(image, ax=axes, location="bottom", shrink=0.4, aspect=30, pad=0.01)
         bar.set_label("missing share: prompt + opponent (◂: neighbour in rank)", fontsize=8.5)
@@ -174,10 +170,8 @@ def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any
 @fig.plot("quality", "Both-bad rate of each model by week, and the rate above which a check is due")
 def quality(details: Details, board: Leaderboard) -> Figure:
     """Quality floor and both-bad rate over time (8.3)."""
-    figure, axes = fig.panels_of(
-        9, 3.1, len(details), "Is the quality floor holding?", sharey=True,
-        labels=[each.model for each in details],
-    )  # fmt: skip
+    title, names = "Is the quality floor holding?", [each.model for each in details]
+    figure, axes = fig.panels_of(3.1, len(details), title, labels=names, sharey=True)
     limit = board.policy.quality.both_bad_rate
     for ax, each in zip(axes, details, strict=True):
         x = np.arange(len(each.trend))
@@ -201,16 +195,14 @@ def quality(details: Details, board: Leaderboard) -> Figure:
 )
 def history(details: Details, board: Leaderboard) -> Figure:
     """Rating and RD after every vote, with the Bradley–Terry interval at the end."""
-    figure, axes = fig.panels_of(
-        9, 3.4, len(details), "How did rating and confidence develop?", sharey=True,
-        labels=["x" * 20] if len(details) == 2 else [each.model for each in details],
-    )  # fmt: skip
+    title = "How did rating and confidence develop?"
+    names = ["x" * 20] if len(details) == 2 else [each.model for each in details]
+    figure, axes = fig.panels_of(3.4, len(details), title, labels=names, sharey=True)
     for ax, each in zip(axes, details, strict=True):
         _history(ax, each, board)
     axes[0].set_ylim(*_limits(details, board.policy.deviations))
     axes[0].set_ylabel("rating")
-    handles, labels = axes[0].get_legend_handles_labels()
-    fig.legend_below(figure, handles, labels, columns=3)
+    fig.legend_below(figure, *axes[0].get_legend_handles_labels(), columns=3)
     return figure
 
 
@@ -235,8 +227,8 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
         low = row.bt_rating if row.bt_low is None else row.bt_low
         high = row.bt_rating if row.bt_high is None else row.bt_high
         end = x[-1] + (x[-1] - x[0]) * 0.05
-        ax.vlines(end, low, high, color=GREEN, linewidth=2.6)
-        ax.plot(end, row.bt_rating, "s", color=GREEN, markersize=3.5,
+        ax.vlines(end, low, high, color=fig.HUES[2], linewidth=2.6)
+        ax.plot(end, row.bt_rating, "s", color=fig.HUES[2], markersize=3.5,
                 label="Bradley–Terry, 95% interval")  # fmt: skip
     ax.axhline(board.policy.glicko.rating, color=fig.LINE, linewidth=1, zorder=0)
     ax.set_title(f"{fig.shown_name(each.model)}: {row.rating:.0f} ± {row.rd:.0f} RD", color=fig.INK)

@@ -68,20 +68,16 @@ def ways(placed: Placed, together: HybridRatings | None = None) -> Table:
     `together`.
     """
     joint, model = placed.joint, placed.model
-    fits = {
-        "joint fit": (placed.shown, joint),
-        "others held fixed": (placed.shown_anchored, placed.anchored),
-    }
+    held, anchored = placed.shown_anchored, placed.anchored[model]
     rows = [
-        _way(how, shown[model], claims.single_rank_ranges(shown)[model], evidence[model])
-        for how, (shown, evidence) in fits.items()
+        _way("joint fit", placed.shown[model], joint[model], placed.shown),
+        _way("others held fixed", held[model], anchored, held),
     ]
     if placed.hidden is not None:
-        rows.append(_way("its human votes (held out)", placed.hidden, None, placed.hidden))
+        rows.append(_way("its human votes (held out)", placed.hidden, placed.hidden, None))
     if together is not None:
         both = together.ratings
-        alone = claims.single_rank_ranges(both)[model]
-        rows.append(_way("votes and judge together", both[model], alone, None))
+        rows.append(_way("votes and judge together", both[model], None, both))
     moved = max(abs(joint[m].rating - placed.human[m].rating) for m in placed.human.models)
     note = f"The joint fit moves the other models by at most {moved:.1f} points."
     return Table(rows, "ways", notes=[caution(placed), note])
@@ -105,25 +101,15 @@ def in_votes(model: str, found: HybridRatings | None, apart: str) -> str:
     """How many human votes on the model the placement is worth, in a sentence."""
     if found is None:
         return f"The placement's worth in votes is unknown: {apart}."
-    votes, worth = found.ratings[model].extra["votes"], float(f"{found.as_votes(model):.2g}")
-    if votes:
-        return (
-            f"{votes:,} votes on {model} and the verdicts are together worth about {worth:,.0f} "
-            f"votes: {_place(found.ratings, model)}."
-        )
+    row, ranks = found.ratings[model], claims.single_rank_ranges(found.ratings)[model]
+    rated = f"{row.rating:.0f} ({span(row.ci_low, row.ci_high)})"
+    place = f"{rated}, rank {ranks_text(ranks)} on its own"
+    worth = f"worth about {float(f'{found.as_votes(model):.2g}'):,.0f} votes: {place}."
+    if votes := row.extra["votes"]:
+        return f"{votes:,} votes on {model} and the verdicts are together {worth}"
     few = found.left_out.get(model)
     nobody = f"{model} has too few votes ({few})" if few else f"{model} has no votes"
-    return (
-        f"{nobody}; the placement is worth about {worth:,.0f} votes: "
-        f"{_place(found.ratings, model)}."
-    )
-
-
-def _place(ratings: Ratings, model: str) -> str:
-    """The rating, its interval, and the rank range of this model alone."""
-    ranks = ranks_text(claims.single_rank_ranges(ratings)[model])
-    row = ratings[model]
-    return f"{row.rating:.0f} ({span(row.ci_low, row.ci_high)}), rank {ranks} on its own"
+    return f"{nobody}; the placement is {worth}"
 
 
 _SUMS = {
@@ -230,8 +216,9 @@ def forest(placed: Placed, note: str = "") -> Figure:
 
 
 def _way(
-    how: str, row: Rating, ranks: tuple[int, int] | None, evidence: Rating | None
+    how: str, row: Rating, evidence: Rating | None, among: Ratings | None
 ) -> dict[str, object]:
+    ranks = claims.single_rank_ranges(among)[row.model] if among else None
     return {
         "placed by": how,
         "rating": f"{row.rating:.0f}",

@@ -51,11 +51,7 @@ def to_board(leaderboard: Leaderboard, arena: str) -> Board:
     """The leaderboard in the form that all boards have, ordered as its phase publishes it."""
     phase = leaderboard.policy.phase
     by_elo, settings = phase.orders_by == "legacy_elo", {"epoch": leaderboard.epoch}
-    methods = {
-        "glicko2": ("glicko2", settings),
-        "bradley_terry": ("bradley-terry", leaderboard.strengths.settings),
-        "elo": ("legacy-elo", {}),
-    }
+    strengths = leaderboard.strengths.settings
     return Board(
         version=schema.VERSION,
         title=arena,
@@ -66,8 +62,9 @@ def to_board(leaderboard: Leaderboard, arena: str) -> Board:
         dropped={},
         dimensions=[_dimension(leaderboard)],
         beside={
-            name: schema.BesideMethod(method=method, **({"settings": own} if own else {}))
-            for name, (method, own) in methods.items()
+            "glicko2": schema.BesideMethod(method="glicko2", settings=settings),
+            "bradley_terry": schema.BesideMethod(method="bradley-terry", settings=strengths),
+            "elo": schema.BesideMethod(method="legacy-elo"),
         },
         publication=schema.Publication(
             phase=int(phase),
@@ -235,8 +232,7 @@ def metrics(leaderboard: Leaderboard) -> Shown:
     rows = [_metric_row(row, leaderboard.policy.phase) for row in leaderboard.rows]
     about_bt = (
         "BT: Bradley–Terry (maximum likelihood) rating with its standard error (SE), which unlike "
-        "RD measures the evidence alone. "
-        f"{ABOUT[leaderboard.order_decided.about]}"
+        f"RD measures the evidence alone. {ABOUT[leaderboard.order_decided.about]}"
     )
     unrated = ", ".join(row.model for row in leaderboard.rows if row.bt_rating is None)
     unmet = unrated and f"No Bradley–Terry rating for {unrated}: no votes link them to the others."

@@ -201,7 +201,7 @@ def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
 def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
     """What both systems reach with how many votes: the mean of the seeds, and where most lie."""
     title = "Accuracy, exposure and claims: policy and earlier scheme"
-    figure, axes = fig.panels_of(9, 2.6, len(_PANELS), title, most=2)
+    figure, axes = fig.panels_of(2.6, len(_PANELS), title, most=2)
     for ax, (name, value) in zip(axes, _PANELS.items(), strict=True):
         for runs, label, ink in zip(
             zip(*duels, strict=True), _SYSTEMS.values(), (fig.ACCENT, fig.WARM), strict=True

@@ -11,18 +11,8 @@ import numpy as np
 from matplotlib.figure import Figure
 
 from arena_kit.rating.claims.claims import two_digits
+from arena_kit.reporting import figures as fig
 from arena_kit.reporting.board import Board
-from arena_kit.reporting.figures import (
-    INK,
-    SOFT,
-    Plot,
-    cell,
-    forest,
-    name_rows,
-    panels_of,
-    plot,
-    shown_name,
-)
 from arena_kit.reporting.tables import Table
 
 POOLED = (
@@ -102,7 +92,7 @@ def _cell(part: Mapping[str, Any] | None, model: str, *, alone: bool) -> str:
     return f"{text}, alone {row['alone']:.0f}" if alone else text
 
 
-def strata_forest(board: Board, axis: str = "") -> Plot:
+def strata_forest(board: Board, axis: str = "") -> fig.Plot:
     """Small multiples of the forest: a panel per stratum of each dimension that there is room for,
     at least the first.
     """
@@ -112,15 +102,15 @@ def strata_forest(board: Board, axis: str = "") -> Plot:
             break
         lead = f"{dimension}\n" if len(board.dimensions) > 1 else ""
         for name, part in each["boards"].items():
-            shown = f"{lead}{shown_name(name)} ({part['n_questions']} prompts)"
+            shown = f"{lead}{fig.shown_name(name)} ({part['n_questions']} prompts)"
             panels[shown] = [SimpleNamespace(**r) for r in part["ratings"] if r["n_battles"]]
     title = "Who is ahead on which kind of prompt?"
-    plotted = forest(panels, board.settings.get("center"), title=title)
+    plotted = fig.forest(panels, board.settings.get("center"), title=title)
     alt = "Rating of every entrant with its 95 % interval, per dimension and stratum"
     return replace(plotted, name="strata_forest", alt=alt)
 
 
-@plot(
+@fig.plot(
     "strata",
     "How far each model's rating in a stratum is from its overall rating, in points, per "
     "dimension; bold where it differs beyond noise",
@@ -132,22 +122,23 @@ def deviations_map(
     n = max(len(models) for models, *_ in panels.values())
     names = [model for models, *_ in panels.values() for model in models]
     title = "Does a model do better on some strata? (points against its overall rating)"
-    figure, axes = panels_of(9, 1.6 + 0.36 * n, len(panels), title, labels=names)
+    figure, axes = fig.panels_of(1.6 + 0.36 * n, len(panels), title, labels=names)
     most = max(60.0, *(float(np.nanmax(np.abs(off))) for *_, off, _ in panels.values()))
     for ax, (dimension, (models, strata, off, bold)) in zip(axes, panels.items(), strict=True):
         ax.imshow(off, cmap="RdBu", vmin=-most, vmax=most, aspect="auto")
         for (i, j), value in np.ndenumerate(off):
             if np.isfinite(value):
-                light = abs(value) > 0.6 * most
+                ink = "white" if abs(value) > 0.6 * most else fig.INK
                 weight = "bold" if bold[i, j] else "normal"
-                cell(ax, j, i, f"{value:+.0f}", weight=weight, color="white" if light else INK)
-        name_rows(ax, models, title=dimension)
-        ax.set_xticks(range(len(strata)), [shown_name(s) for s in strata], rotation=30, ha="right")
-        ax.tick_params(colors=SOFT)
+                fig.cell(ax, j, i, f"{value:+.0f}", weight=weight, color=ink)
+        fig.name_rows(ax, models, title=dimension)
+        shown = [fig.shown_name(stratum) for stratum in strata]
+        ax.set_xticks(range(len(strata)), shown, rotation=30, ha="right")
+        ax.tick_params(colors=fig.SOFT)
     return figure
 
 
-def plot_strata(board: Board, axis: str = "") -> Plot:
+def plot_strata(board: Board, axis: str = "") -> fig.Plot:
     """The heatmap of deviations of one axis, by default the first."""
     panels = {}
     for dimension, each in _axes(board, axis):

@@ -67,7 +67,7 @@ def _ordered(models: Sequence[str], board: Board, dimension: str) -> list[str]:
 def position(judgments: Sequence[Judgment]) -> Figure:
     """Share of decisive verdicts for the response shown first, and share of flips."""
     bias, title = position_bias(judgments), "Does the order of presentation decide?"
-    figure, (left, right) = fig.panels_of(9, 1.4 + 0.42 * len(bias), 2, title, sharey=True)
+    figure, (left, right) = fig.panels_of(1.4 + 0.42 * len(bias), 2, title, sharey=True)
     y = np.arange(len(bias))[::-1]
     rate, low, high = (_ends([b.slot_a for b in bias.values()])).T
     left.axvline(0.5, color=fig.SOFT, linewidth=1, linestyle=":")
@@ -111,7 +111,7 @@ def permutation_spread(board: Board) -> Figure:
     models = [model for rated in ratings.values() for model in rated.models]
     n = max(len(rated.models) for rated in ratings.values())
     title, row = "How far could a single order have led astray?", 0.32 if n <= 8 else 0.26
-    figure, axes = fig.panels_of(9, 1.5 + row * n, len(ratings), title, sharex=True, labels=models)
+    figure, axes = fig.panels_of(1.5 + row * n, len(ratings), title, sharex=True, labels=models)
     soft = {"color": fig.SOFT}
     for ax, (dimension, rated) in zip(axes, ratings.items(), strict=True):
         order = _ordered(rated.models, board, dimension)[::-1]
@@ -130,7 +130,7 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Fig
     """Rank of every entrant at every K, entrants in the order of the board."""
     names = list(next(iter(next(iter(sweep.values())).values())).order)
     title = "Does the order depend on K?"
-    figure, axes = fig.panels_of(9, 1.6 + 0.5 * len(names), len(sweep), title, labels=names)
+    figure, axes = fig.panels_of(1.6 + 0.5 * len(names), len(sweep), title, labels=names)
     for ax, (dimension, by_k) in zip(axes, sweep.items(), strict=True):
         ks = list(by_k)
         order = _ordered(by_k[max(by_k)].models, board, dimension)
@@ -179,7 +179,7 @@ def learning_curve(
     that of the whole bank, and what is `expected` to be decided there.
     """
     title = "What would the whole bank decide?"
-    figure, (ax,) = fig.panels_of(9, 3.6, 1, title)
+    figure, (ax,) = fig.panels_of(3.6, 1, title)
     logs = battles.by_dimension()
     for n, (dimension, rated) in enumerate(board.fits.get("bradley_terry", {}).items()):
         colour, whole = fig.HUES[n % len(fig.HUES)], expected[dimension]
@@ -201,7 +201,7 @@ def learning_curve(
 def power_curves(fits: Mapping[str, Ratings]) -> Figure:
     """The power of a new study whose claim is the order of two neighbours, the best first."""
     title = "How many new prompts would decide a claim named beforehand?"
-    figure, axes = fig.panels_of(9, 3.4, len(fits), title)
+    figure, axes = fig.panels_of(3.4, len(fits), title)
     sizes = np.unique(np.geomspace(30, 3000, 30).astype(int)).tolist()
     for ax, (dimension, rated) in zip(axes, fits.items(), strict=True):
         order = [row.model for row in rated.ratings if row.placed]
@@ -229,10 +229,8 @@ def _widths(log: BattleLog, method: BradleyTerry) -> Iterator[tuple[int, float]]
     for part in sorted({max(1, n * k // _PARTS) for k in range(1, _PARTS + 1)}):
         some = np.isin(questions, np.unique(questions)[:part])
         rated = rated_or_none(method, log.select(some))
-        rows = rated.ratings if rated else ()
-        ends = [(r.ci_low, r.ci_high) for r in rows if r.ci_low is not None]
-        known = [high - low for low, high in ends if high is not None]
-        if known:
+        ends = [(row.ci_low, row.ci_high) for row in (rated.ratings if rated else ())]
+        if known := [high - low for low, high in ends if low is not None and high is not None]:
             yield part, float(np.median(known))
 
 
@@ -249,7 +247,7 @@ def rank_probabilities(fits: Mapping[str, Ratings]) -> Figure:
     n = max(len(rated.models) for rated in fits.values())
     names = [model for rated in fits.values() for model in rated.models]
     title = "Which ranks are possible, and how probable?"
-    figure, axes = fig.panels_of(9, 1.4 + 0.34 * n, len(fits), title, labels=names)
+    figure, axes = fig.panels_of(1.4 + 0.34 * n, len(fits), title, labels=names)
     for ax, (dimension, rated) in zip(axes, fits.items(), strict=True):
         place = [rated.models.index(model) for model in rated.order]
         shares = claims.rank_probabilities(rated)[place]

@@ -29,13 +29,11 @@ _LONGEST_SHOWN = 1200  # characters of a response in an example
 
 def pair_counts(pairing: Pairing, prompts: Sequence[Prompt]) -> Table:
     """Per dimension: prompts, pairs, requests, and pairs lost to missing responses."""
-    used: dict[str, set[str]] = {}
-    for pair in pairing.pairs:
-        used.setdefault(pair.dimension, set()).add(pair.prompt_id)
+    used = Counter(name for name, _ in {(p.dimension, p.prompt_id) for p in pairing.pairs})
     rows = [
         {
             "dimension": dimension,
-            "prompts": f"{len(used.get(dimension, ()))} of {len(prompts)}",
+            "prompts": f"{used[dimension]} of {len(prompts)}",
             "pairs": n,
             "requests (both orders)": 2 * n,
             "pairs dropped": pairing.dropped_pairs.get(dimension, 0),
@@ -219,18 +217,10 @@ def shrinkage(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Tab
         for dimension, by_k in sweep.items()
         if dimension in fits
     ]
-    return Table(
-        rows,
-        "shrinkage",
-        notes=[_too_short(dimension, by_k) for dimension, by_k in sweep.items()],
-        empty="No dimension has a rating.",
-    )
-
-
-def _too_short(dimension: str, by_k: Mapping[float, Ratings]) -> str:
-    """At which K the intervals of a dimension cover too little, as Elo has not converged."""
-    ks = [k for k, ratings in by_k.items() if ratings.notes]
-    return f"{dimension}: intervals cover less than 95% {_at(ks)}." if ks else ""
+    noted = {name: [k for k, each in by_k.items() if each.notes] for name, by_k in sweep.items()}
+    less = "intervals cover less than 95%"
+    short = [f"{name}: {less} {_at(ks)}." for name, ks in noted.items() if ks]
+    return Table(rows, "shrinkage", notes=short, empty="No dimension has a rating.")
 
 
 def _at(ks: Iterable[float]) -> str:

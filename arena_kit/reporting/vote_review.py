@@ -59,11 +59,10 @@ def change(boards: Boards) -> str:
     if boards.after is None:
         return "Without their votes no rating exists."
     whose = "their" if len(boards.left_out) > 1 else "this voter's"
-    after = boards.ranks_after
+    after, before = boards.after.order, boards.before.order
     points = {m: boards.after[m].rating - boards.before[m].rating for m in after}
     most = max(points, key=lambda model: abs(points[model]))
-    before = {model: rank for rank, model in enumerate(boards.before.order, 1)}
-    moved = sum(after[model] != before[model] for model in after)
+    moved = sum(rank != before.index(model) for rank, model in enumerate(after))
     who = f"{moved} of {len(after)} models" if moved else "no model"
     moves = f"largest change: {most}, {points[most]:+.0f} points"
     return f"Without {whose} {boards.votes:,} votes, {who} would change rank; {moves}."

@@ -15,17 +15,8 @@ from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
-from arena_kit.rating.bradley_terry.likelihood import (
-    Cells,
-    Codes,
-    Fit,
-    Floats,
-    anchored,
-    bordered,
-    gram,
-    laplacian,
-    to_models,
-)
+from arena_kit.rating.bradley_terry import likelihood
+from arena_kit.rating.bradley_terry.likelihood import Cells, Codes, Fit, Floats
 from arena_kit.rating.resampling import PoissonWeights
 
 if TYPE_CHECKING:
@@ -97,8 +88,8 @@ class Evidence:
     row stands for: its weight where it has neither question nor voter, as in a table of pair
     counts, else 1. `pieces` is how many there are by the way that has fewer. `freedom` has the
     degrees of freedom of every gap, and of every rating on its diagonal; `scarce` are models with
-    too little evidence for an interval. `these_voters` is the effective number of voters who are
-    too few to stand for others, 0 where they are not. `questions` counts those that are clusters.
+    too little evidence for an interval. `notes` says where voters are too few to stand for
+    others. `questions` counts those that are clusters.
     """
 
     rows: Cells
@@ -108,7 +99,7 @@ class Evidence:
     freedom: Floats
     scarce: NDArray[np.bool_]
     pieces: float
-    these_voters: float = 0.0
+    notes: tuple[str, ...] = ()
     questions: int = 0
 
     @classmethod
@@ -144,7 +135,7 @@ class Evidence:
             freedom=freedom(squares),
             scarce=np.any(scarce, axis=0),
             pieces=min(_pieces(way, counts) for way in cuts.values() or [None]),
-            these_voters=these,
+            notes=few_voters(these),
             questions=asked,
         )
 
@@ -335,8 +326,8 @@ def meat_of(
     if clusters is not None:
         sums = np.array([np.bincount(clusters, each) for each in rest])
         rest = sums[:, clusters]
-    border = np.array([to_models(cells, gap * each, n) for each in rest])
-    return bordered(inner, border, sums @ sums.T)
+    border = np.array([likelihood.to_models(cells, gap * each, n) for each in rest])
+    return likelihood.bordered(inner, border, sums @ sums.T)
 
 
 def _without_own(
@@ -391,9 +382,9 @@ def _moved(fit: Fit, cells: Cells, gap: Floats, curve: Floats) -> Floats:
     n, held = fit.n_models, len(fit.information) - cells.x.shape[1]
     own, rise = np.zeros_like(fit.information), np.zeros(len(fit.information))
     moves = np.append(np.arange(n), np.arange(held, len(own)))  # all but the tie parameter
-    own[np.ix_(moves, moves)] = gram(cells, curve, n)
-    rise[moves] = np.append(to_models(cells, gap, n), cells.x.T @ gap)
-    left = anchored(fit.information, n) * (1 + _RIDGE * np.eye(len(own))) - own
+    own[np.ix_(moves, moves)] = likelihood.gram(cells, curve, n)
+    rise[moves] = np.append(likelihood.to_models(cells, gap, n), cells.x.T @ gap)
+    left = likelihood.anchored(fit.information, n) * (1 + _RIDGE * np.eye(len(own))) - own
     step = np.linalg.solve(left, rise)
     return np.asarray(step[cells.a] - step[cells.b] + cells.x @ step[held:])
 
@@ -414,7 +405,7 @@ class Influence:
         rows, sides = np.tile(log.clusters(), 2), np.append(log.a, log.b)
         shape = (int(rows.max()) + 1, size)
         self.pulls = csr_array((np.append(pull, -pull), (rows, sides)), shape=shape)
-        information = laplacian(log, log.weights() * chance * (1 - chance), size)
+        information = likelihood.laplacian(log, log.weights() * chance * (1 - chance), size)
         self.bread: Floats = unit * np.linalg.pinv(information, hermitian=True)
 
     def shared(self, other: Influence) -> Floats:

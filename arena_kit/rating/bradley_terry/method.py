@@ -15,14 +15,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.bootstrap import Priors, replicates
-from arena_kit.rating.bradley_terry.clusters import (
-    Cluster,
-    Evidence,
-    Votes,
-    covariance,
-    few_voters,
-    stretched,
-)
+from arena_kit.rating.bradley_terry.clusters import Cluster, Evidence, Votes, covariance, stretched
 from arena_kit.rating.bradley_terry.likelihood import (
     TIE_MODELS,
     Cells,
@@ -216,7 +209,7 @@ class BradleyTerry:
             profile=profile,
             fit=self._beside(counted, fit, spread),
             n_questions=evidence.questions,
-            notes=few_voters(evidence.these_voters),
+            notes=evidence.notes,
         )
 
     def kept(self, battles: BattleLog) -> tuple[BattleLog, dict[str, int]]:
@@ -329,11 +322,8 @@ class BradleyTerry:
         se, low, high = interval(draws)
         low, high = (rating + widening(df) * (end - rating) for end in (low, high))
         pinned = np.diag(spread) == 0 if self.baseline else np.zeros(len(rating), bool)
-        return (
-            np.where(pinned, 0.0, se),
-            np.where(pinned, rating, low),
-            np.where(pinned, rating, high),
-        )
+        se, low, high = np.where(pinned, (0 * rating, rating, rating), (se, low, high))
+        return se, low, high
 
 
 def _beyond(values: Floats, anchors: list[int]) -> Floats:

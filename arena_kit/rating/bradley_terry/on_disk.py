@@ -194,7 +194,7 @@ def _by_rows(
             freedom=freedom([cut.shares for cut in added]),
             scarce=np.any([too_few(str(c.way), c.seen, c.shares) for c in added], axis=0),
             pieces=min(cut.pieces for cut in added),
-            these_voters=these,
+            notes=few_voters(these),
             questions=next((round(c.pieces) for c in added if c.way == "question"), 0),
         )
         dropped = board.dropped

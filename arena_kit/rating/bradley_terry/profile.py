@@ -101,9 +101,8 @@ class Profile:
         near = (_NEAR_BAR[0] < size) & (size < _NEAR_BAR[1]) | self.unbounded()
         near |= len(gap) ** 2 * len(self.cells.a) < _FEW
         above, below = np.nonzero(near & known & (gap > 0))
-        closest = np.argsort(bar[above, below], kind="stable")[
-            : int(_MOST_WORK / len(self.cells.a))
-        ]
+        most = int(_MOST_WORK / len(self.cells.a))
+        closest = np.argsort(bar[above, below], kind="stable")[:most]
         peak, design = self.fit.log_likelihood(self.cells), self.design()
         for i, j in zip(above[closest].tolist(), below[closest].tolist(), strict=True):
             contrast = np.zeros(len(self.fit.theta))

@@ -190,10 +190,9 @@ def until_equivalent(
     """How many further battles of the present mix show two models to be equivalent with a power of
     50 %; None where that is not within reach.
     """
-    index = {model: i for i, model in enumerate(ratings.models)}
-    ats, likely = [(index[a], index[b]) for a, b in pairs], spread(ratings)
-    times = [_growth(ratings, likely, at, margin=margin) if margin else None for at in ats]
-    return tuple(_further(ratings.n_battles, each) for each in times)
+    at, likely, n = ratings.models.index, spread(ratings), ratings.n_battles
+    times = (margin and _growth(ratings, likely, (at(a), at(b)), margin=margin) for a, b in pairs)
+    return tuple(_further(n, each) for each in times)
 
 
 def spread(ratings: Ratings) -> Spread:

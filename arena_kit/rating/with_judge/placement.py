@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
-from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings, check_connected, scores
+from arena_kit.rating import base
+from arena_kit.rating.base import NORMAL_95, Rating, RatingError, Ratings, scores
 from arena_kit.rating.bradley_terry.clusters import Evidence, Influence, covariance_of
 from arena_kit.rating.bradley_terry.likelihood import Cells
 from arena_kit.rating.bradley_terry.method import BradleyTerry
@@ -78,7 +79,7 @@ def calibrated(human: BattleLog, judged: BattleLog, method: BradleyTerry) -> Cal
             f"soft outcomes need {MIN_SHARED} battles that people and the judge both decided "
             f"(same question, same models), found {len(votes)}"
         )
-    check_connected(votes.models, votes.a, votes.b)
+    base.check_connected(votes.models, votes.a, votes.b)
 
     best = _best(votes, verdicts, method, ln(_COLDEST), ln(_WARMEST))
     return Calibration(
@@ -150,13 +151,10 @@ def judge_error(
     votes, verdicts = _shared(method.kept(human)[0], method.kept(judged)[0])
     if calibration is not None:
         verdicts = calibration.applied(verdicts)
+    few = len(votes) < MIN_SHARED or len(votes.models) < MIN_MODELS
+    if few or np.ptp(base.components(len(votes.models), votes.a, votes.b)):
+        return None
     plain = replace(method, interval="sandwich")
-    try:
-        check_connected(votes.models, votes.a, votes.b)
-    except RatingError:
-        return None
-    if len(votes) < MIN_SHARED or len(votes.models) < MIN_MODELS:
-        return None
     people, judge = plain(votes), plain(verdicts)
     gap = judge.values(votes.models) - people.values(votes.models)
     both = Influence(votes, people).shared(Influence(verdicts, judge))
@@ -338,8 +336,7 @@ class Placement:
     def _judged(self, judged: BattleLog, arena: BattleLog) -> tuple[BattleLog, dict[str, int]]:
         """The judged battles of the model against the arena, and how many others there were."""
         mine = _with_model(judged, self.model)
-        names = np.array(judged.models, object)
-        known = np.isin(names, [*arena.models, self.model])
+        known = np.isin(np.array(judged.models, object), [*arena.models, self.model])
         usable = mine & known[judged.a] & known[judged.b]
         if not usable.any():
             raise RatingError(
