@@ -18,8 +18,6 @@ import numpy as np
 from bench import best
 
 from arena_kit import BattleLog, BradleyTerry
-from arena_kit.battles.read import _coded, _hashed
-from arena_kit.battles.tabular import connection
 from arena_kit.rating.base import strong_groups
 from arena_kit.rating.with_judge.placement import _COLDEST, _WARMEST, _best, _nll, _softened
 
@@ -71,25 +69,6 @@ def normal(n: int) -> None:
     line(f"normal cdf of {n} x {n} gaps", lambda: ours(z), lambda: ndtr(z))
 
 
-def names(n: int, distinct: int) -> None:
-    """Integer codes of a column of names, by hash and by a DuckDB ENUM."""
-    with connection() as con:
-        con.execute(f"CREATE TEMP TABLE raw AS SELECT 'question-' || (range * 7919 % {distinct}) "
-                    f"AS v FROM range({n})")  # fmt: skip
-
-        def enum() -> Any:
-            con.execute(
-                "CREATE OR REPLACE TYPE names AS ENUM (SELECT DISTINCT v FROM raw ORDER BY v)"
-            )
-            con.execute("SELECT unnest(enum_range(NULL::names))::VARCHAR").fetchnumpy()
-            return con.execute("SELECT enum_code(v::names)::INTEGER AS c FROM raw").fetchnumpy()[
-                "c"
-            ]
-
-        line(f"codes of {n:,} rows, {distinct:,} names (ENUM)",
-             lambda: _coded(*_hashed(con, ("v",))).codes, enum)  # fmt: skip
-
-
 def temperature(n: int) -> None:
     """The best temperature by golden-section search, and by SciPy as `placement` does it."""
     rng = np.random.default_rng(n)
@@ -138,8 +117,6 @@ def main() -> None:
         graphs(*size)
     for n in (8, 129, 300):
         normal(n)
-    names(1_000_000, 50)
-    names(1_000_000, 200_000)
     temperature(22_000)
 
 

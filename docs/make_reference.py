@@ -15,8 +15,9 @@ from pydantic_core import PydanticUndefined
 
 from arena_kit import Battle
 from arena_kit.battles.battle import ID_RULE, OUTCOME_LABELS
-from arena_kit.cli.base import FAILED, REFUSED, WRONG_INPUT
+from arena_kit.cli.base import FAILED, WRONG_INPUT
 from arena_kit.cli.main import main
+from arena_kit.files import EXIT_CODES
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.pairs.prompts import Prompt, Response
 from arena_kit.runs.settings.files import (
@@ -35,8 +36,8 @@ EXIT_CODES = {
     0: "finished",
     FAILED: "failed, interrupted, or without one usable verdict; the record is kept",
     WRONG_INPUT: "wrong usage or input",
-    REFUSED: "refused: above the cost cap, verdicts missing offline, locked by another run, "
-    "no credit, a judge that is not usable",
+    EXIT_CODES["CostError"]: "refused: above the cost cap, verdicts missing offline, "
+    "locked by another run, no credit, a judge that is not usable",
 }
 MADE = "*Made from the code by `docs/make_reference.py`; `make docs` renews it.*\n"
 _CELL = re.compile(r"(\w+): (\w+(?:\[\w+\])?) = (.*?)  # (.*)")
