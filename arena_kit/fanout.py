@@ -5,6 +5,7 @@ many did, and whether one of them was lost on the way change nothing.
 """
 
 import os
+import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -71,8 +72,23 @@ def shares(n: int) -> list[slice]:
 def _from_pool(
     pool: Executor, function: Callable[[Task], Result], tasks: Sequence[Task]
 ) -> Iterator[Result]:
-    with pool:
-        yield from pool.map(function, tasks)
+    """Results from workers, which start at once and end with the iterator."""
+    results = _awaited(pool, pool.map(function, tasks))
+    next(results)  # from here on, closing it ends the workers
+    return results
+
+
+def _awaited(pool: Executor, results: Iterator[Any]) -> Iterator[Any]:
+    """None, and the results of a pool; where nobody waits for them, its processes are ended."""
+    try:
+        yield None
+        yield from results
+    except BaseException:
+        for number in list(getattr(pool, "_processes", None) or ()):
+            os.kill(number, signal.SIGTERM)
+        raise
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _from_cluster(

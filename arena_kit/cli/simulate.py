@@ -132,10 +132,10 @@ def _ignored_by_workers() -> Iterator[None]:
 
 
 def _shown(duels: Iterator[Duel], total: int, *, as_json: bool) -> Iterator[Duel]:
-    from tqdm import tqdm
-
-    hidden = as_json or not sys.stderr.isatty()
     try:
+        from tqdm import tqdm
+
+        hidden = as_json or not sys.stderr.isatty()
         yield from tqdm(duels, total=total, desc="worlds", unit=" worlds", disable=hidden)
     finally:
         if isinstance(duels, Generator):
