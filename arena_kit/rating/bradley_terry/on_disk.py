@@ -17,20 +17,7 @@ from numpy.typing import NDArray
 from arena_kit.battles.battle import A_WINS, B_WINS
 from arena_kit.battles.log import BattleLog, CellTable, Hashes, Ints, Rows, Stream, Way
 from arena_kit.rating import base
-from arena_kit.rating.bradley_terry.clusters import (
-    MIN_VOTERS,
-    Evidence,
-    Votes,
-    few_voters,
-    freedom,
-    inverse_effective,
-    meat_of,
-    of_clusters,
-    sandwiched,
-    small_sample,
-    stretched,
-    too_few,
-)
+from arena_kit.rating.bradley_terry import clusters as clustered
 from arena_kit.rating.bradley_terry.likelihood import Cells, Fit, Floats, Pairs
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.resampling import LANES, PoissonWeights
@@ -174,27 +161,29 @@ def _by_rows(
         fit, priors = peaks[i]
         cuts, these = [each[i] for each in passes], 0.0
         if method.cluster == "both" and (voters := [c for c in cuts if c.way == "voter"]):
-            these = voters[0].effective if voters[0].effective < MIN_VOTERS else 0.0
+            these = voters[0].effective if voters[0].effective < clustered.MIN_VOTERS else 0.0
         cuts = [cut for cut in cuts if not these or cut.way == "question"]
         if not cuts:  # of votes by few voters without questions each stands for itself
             rated = method(board.log)
-            yield replace(rated, dropped=board.dropped, notes=few_voters(these))
+            yield replace(rated, dropped=board.dropped, notes=clustered.few_voters(these))
             continue
         meat, draws = [cut.meat for cut in cuts], np.empty((0, board.n))
-        spread = sandwiched(fit, meat)
+        spread = clustered.sandwiched(fit, meat)
         if cuts[0].drawn.size:
-            draws = method.resampled(fit, Votes(board.votes, cuts[0].drawn), priors)
+            draws = method.resampled(fit, clustered.Votes(board.votes, cuts[0].drawn), priors)
         if len(draws) and len(meat) > 1:
-            draws = stretched(draws, fit.strength, sandwiched(fit, meat[:1]), spread)
+            draws = clustered.stretched(
+                draws, fit.strength, clustered.sandwiched(fit, meat[:1]), spread
+            )
         added = [cut for cut in cuts if cut.way != "both"]
-        evidence = Evidence(
+        evidence = clustered.Evidence(
             rows=board.rows,
             clusters=None,
             counts=board.counts**2 / cuts[0].squares,
-            freedom=freedom([cut.shares for cut in added]),
-            scarce=np.any([too_few(str(c.way), c.seen, c.shares) for c in added], axis=0),
+            freedom=clustered.freedom([cut.shares for cut in added]),
+            scarce=np.any([clustered.too_few(str(c.way), c.seen, c.shares) for c in added], axis=0),
             pieces=min(cut.pieces for cut in added),
-            notes=few_voters(these),
+            notes=clustered.few_voters(these),
             questions=next((round(c.pieces) for c in added if c.way == "question"), 0),
         )
         dropped = board.dropped
@@ -229,8 +218,10 @@ def _meats(
                 continue
             cells, ones = board.votes.at(cell).with_weights(weight), np.ones(len(cell))
             clusters = np.unique(hashes, return_inverse=True)[1].astype(np.int32)
-            tables[i][0][:] += meat_of(fits[i], cells, ones, clusters, inverses[i])
-            tables[i][1][:] += of_clusters(cells.a, cells.b, weight, clusters, board.n, sign=1)
+            tables[i][0][:] += clustered.meat_of(fits[i], cells, ones, clusters, inverses[i])
+            tables[i][1][:] += clustered.of_clusters(
+                cells.a, cells.b, weight, clusters, board.n, sign=1
+            )
             tables[i][3][:] += np.bincount(cell, weight**2, len(board.counts))
             tables[i][2][:] += base.questions_seen(cells.a, cells.b, clusters, board.n)
             add_drawn(tables[i][4], cell, hashes, weight, weights)
@@ -244,8 +235,8 @@ def _meats(
             seen,
             float(pieces[i]),
             float(total[i] ** 2 / squares[i]),
-            inverse_effective(products, boards[i].log.per_model()),
-            sign * small_sample(float(pieces[i]), jackknife=sign > 0) * meat,
+            clustered.inverse_effective(products, boards[i].log.per_model()),
+            sign * clustered.small_sample(float(pieces[i]), jackknife=sign > 0) * meat,
             by_cell,
             drawn,
         )
