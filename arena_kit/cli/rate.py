@@ -145,13 +145,14 @@ def rate_command(
         cli.echo_json(board.as_dict(pairs=False))
         return
     from arena_kit.cli.terminal import show_board, show_table
-    from arena_kit.reporting.strata import strata_table
 
     for dimension, why in board.unrated.items():
         cli.echo(f"{dimension or file} is not rated: {why}", err=True)
     show_board(board)
     for axis in given.by:
         if any(each["axis"] == axis for d in board.dimensions for each in d.strata):
+            from arena_kit.reporting.strata import strata_table  # needs Matplotlib
+
             show_table(strata_table(board, axis))
         else:
             why = "they need two strata with battles, and no covariates"

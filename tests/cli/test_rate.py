@@ -3,6 +3,8 @@
 import json
 import re
 import shutil
+import subprocess
+import sys
 from dataclasses import fields, replace
 from pathlib import Path
 from typing import Any
@@ -55,6 +57,13 @@ def led(tmp_path: Path) -> Path:
     votes = won("ann", "bob", 45, 5) + won("bob", "cy", 26, 24) + won("ann", "cy", 44, 6)
     write_battles(tmp_path / "led.jsonl", log_of(votes))
     return tmp_path / "led.jsonl"
+
+
+def test_a_board_in_the_terminal_loads_no_heavy_package(led: Path) -> None:
+    """Matplotlib, pandas or SciPy would take longer to import than the rest of `rate`."""
+    words = (sys.executable, "-X", "importtime", "-m", "arena_kit", "rate", str(led))
+    done = subprocess.run(words, capture_output=True, text=True, check=True, cwd=led.parent)
+    assert not re.findall(r"\b(?:matplotlib|pandas|scipy)\b", done.stderr)
 
 
 def test_rate_json(battles: Path, tmp_path: Path) -> None:
