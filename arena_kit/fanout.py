@@ -5,7 +5,6 @@ many did, and whether one of them was lost on the way change nothing.
 """
 
 import os
-import signal
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
 from contextlib import contextmanager
@@ -84,8 +83,8 @@ def _awaited(pool: Executor, results: Iterator[Any]) -> Iterator[Any]:
         yield None
         yield from results
     except BaseException:
-        for number in list(getattr(pool, "_processes", None) or ()):
-            os.kill(number, signal.SIGTERM)
+        for worker in list((getattr(pool, "_processes", None) or {}).values()):
+            worker.terminate()
         raise
     finally:
         pool.shutdown(cancel_futures=True)
