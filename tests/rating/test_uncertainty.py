@@ -109,6 +109,14 @@ def has_peak(cells: Cells, times: NDArray[np.float64], n: int) -> bool:
     return bool(np.all(np.linalg.matrix_power(beat.astype(float), n) > 0))
 
 
+@pytest.fixture(params=[False, True], ids=["plain", "compiled"])
+def compiled(request: pytest.FixtureRequest) -> bool:
+    """Both engines, as far as installed."""
+    if request.param:
+        pytest.importorskip("numba")
+    return bool(request.param)
+
+
 @pytest.mark.parametrize(
     ("log", "method"),
     [
@@ -178,11 +186,8 @@ def test_compiled_and_plain_agree(case: str, method: BradleyTerry) -> None:
     np.testing.assert_allclose(UNIT * fast, UNIT * plain, rtol=0, atol=1e-9)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 def test_few_battles_have_a_fit_in_every_resample(compiled: bool) -> None:
     """Each resample is where every model has as many wins as its odds let expect."""
-    if compiled:
-        pytest.importorskip("numba")
     rng, strength = np.random.default_rng(4), np.linspace(-4, 4, 7)
     for _ in range(12):
         a, b = np.append([np.arange(6), np.arange(1, 7)], rng.integers(0, 7, (2, 14)), axis=1)
@@ -233,11 +238,8 @@ def test_clusters_large_and_small_are_summed_alike() -> None:
         np.testing.assert_allclose(found, expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 def test_steps_that_run_away_are_caught(compiled: bool) -> None:
     """Where the steps of the first curvature overshoot, the refit is still that of the draw."""
-    if compiled:
-        pytest.importorskip("numba")
     small, large = simulated(11, 6, seed=4, ties=0.3), simulated(1, 900, seed=5, ties=0.3)
     named = BattleLog.from_battles(
         [*small.to_battles(), *(replace(b, question_id="all") for b in large.to_battles())]
@@ -253,11 +255,8 @@ def test_steps_that_run_away_are_caught(compiled: bool) -> None:
     assert np.isfinite(found).all()
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 def test_the_heaviest_battles_lose_no_resample(compiled: bool) -> None:
     """Weights of 1,000,000,000 beside weights of 1: every resample has its fit."""
-    if compiled:
-        pytest.importorskip("numba")
     log = simulated(25, 12, seed=3)
     heavy = replace(log, weight=np.where(np.arange(len(log)) % 2, MAX_WEIGHT, 1.0))
     *_, found = refits(heavy, BradleyTerry(), 60, compiled=compiled)
@@ -330,12 +329,9 @@ def test_resamples_that_one_model_sweeps_are_counted() -> None:
     assert found["x"].ci_low is not None
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 @pytest.mark.parametrize("prior", [0.5, 2.0])
 def test_a_resample_gets_the_spare_prior_where_it_needs_it(compiled: bool, prior: float) -> None:
     """Of two models a resample has the odds of the battles drawn."""
-    if compiled:
-        pytest.importorskip("numba")
     log = upsets(10, 2)
     for when in ("needed", "always"):
         method = BradleyTerry(prior=prior, prior_when=when)  # type: ignore[arg-type]
@@ -361,11 +357,8 @@ def with_a_rare_model() -> BattleLog:
     return BattleLog.from_battles([*log.to_battles(), *rare])
 
 
-@pytest.mark.parametrize("compiled", [False, True])
 def test_a_resample_has_a_rating_only_where_one_exists(compiled: bool) -> None:
     """Without a prior, a resample without a model, or without its win or loss, has no rating."""
-    if compiled:
-        pytest.importorskip("numba")
     few_votes = replace(simulated(40, 1, models=7, seed=3, ties=0), question_id=None)
     for log in (with_a_rare_model(), few_votes):
         _, votes, found = refits(log, BradleyTerry(prior=0), 100, compiled=compiled)
