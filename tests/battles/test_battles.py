@@ -193,7 +193,6 @@ def test_covariates_and_models_of_a_selection() -> None:
     left = log.among(["x", "y", "nobody"])
     assert [(b.model_a, b.model_b) for b in left.to_battles()] == [("x", "y"), ("y", "x")]
     for part, expected in ((left, [1.0, 4.0]), (log.select([2, 0]), [3.0, 1.0])):
-        assert part.covariates is not None
         assert part.covariates["length"].tolist() == expected
     names = ["tone", "facts", None, "tone", ""]
     log = log_of(*(battle(dimension=d, battle_id=str(n)) for n, d in enumerate(names)))

@@ -17,31 +17,15 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arena_kit import DataError
-from arena_kit.battles import images
-from arena_kit.battles.content import (
-    Conversation,
-    Message,
-    Part,
-    Pictures,
-    made_content,
-    simplified,
-    spoken,
-    turns_of,
-    without_reasoning,
-)
+from arena_kit.battles import content, images
+from arena_kit.battles.content import Conversation, Message, Part, made_content
 from arena_kit.battles.images import PictureFiles, data_url, picture_bytes
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts, style_of
 from arena_kit.battles.write import write_battles
 from arena_kit.files import write_jsonl
 from arena_kit.judging.pairs.answer_logs import Collection
-from arena_kit.judging.pairs.prompts import (
-    Prompt,
-    Response,
-    read_prompts,
-    read_responses,
-    responses_file,
-)
+from arena_kit.judging.pairs.prompts import Prompt, Response, read_prompts, read_responses
 from tests.samples import battle, picture
 
 
@@ -96,25 +80,23 @@ def test_every_form_of_messages_is_read_alike(form: str, tmp_path: Path) -> None
     """Reasoning, text, the tool's call with its result, and the picture by its pixels."""
     images.write_pictures(tmp_path, [OWN])
     read = made_content(FORMS[form], PictureFiles(tmp_path / "x"), response=True)
-    assert isinstance(OWN, Conversation)
-    assert isinstance(read, Conversation)
     assert read.messages == OWN.messages
     first, second = read.messages[:2]
     assert [part.kind for part in first.parts] == ["reasoning", "text", "tool_call"]
     assert first.parts[2] == Part("tool_call", '{"q": 1}', "look", "42")
     assert second == Message("assistant", (Part("text", "It is 42."),))
-    assert (turns_of(read), spoken(read)) == (2, "Wait.\n\nIt is 42.\n\nRed.")
+    assert (content.turns_of(read), content.spoken(read)) == (2, "Wait.\n\nIt is 42.\n\nRed.")
     assert style_of(read)[-3:] == (2, 1, 1)
-    assert "hm" not in without_reasoning(read)
+    assert "hm" not in content.without_reasoning(read)
     assert pickle.loads(pickle.dumps(read)).messages == OWN.messages
 
 
 def test_sharegpt_and_plain_messages_become_plain_texts() -> None:
     """One message of one text is that text, whoever wrote it down how."""
     talk = [{"from": "human", "value": "Hi"}]
-    assert type(made_content(talk, Pictures(), response=False)) is str
-    assert made_content(talk, Pictures(), response=False) == "Hi"
-    assert without_reasoning("<think>so\nso</think>\nYes.") == "Yes."
+    assert type(made_content(talk, content.Pictures(), response=False)) is str
+    assert made_content(talk, content.Pictures(), response=False) == "Hi"
+    assert content.without_reasoning("<think>so\nso</think>\nYes.") == "Yes."
 
 
 @pytest.mark.parametrize(
@@ -137,7 +119,7 @@ def test_wrong_messages_are_named_with_file_and_line(
 ) -> None:
     """One sentence: what is wrong, what is allowed, and where it stands."""
     cell = {"entrant_id": "a"} if response else {"source": "s"}
-    file = responses_file(tmp_path, "a") if response else tmp_path / "prompts.jsonl"
+    file = tmp_path / "responses_a.jsonl" if response else tmp_path / "prompts.jsonl"
     fine = {"text": "Why?", "response_text": "So.", "prompt_id": "q1"} | cell
     write_jsonl(file, [fine, {"prompt_id": "q2", "messages": rows} | cell])
     with pytest.raises(DataError, match=rf"{file.name}:2: .*{words}"):
@@ -225,7 +207,6 @@ def test_our_own_files_name_pictures_by_their_hash(tmp_path: Path) -> None:
     (tmp_path / "images").mkdir()
     (tmp_path / "images" / name).write_bytes(drawn("PNG", (9, 9)))
     (prompt,) = read_prompts(file)
-    assert isinstance(prompt.text, Conversation)
     loud = drawn("JPEG", exif=EXIF)
     by_hand = tmp_path / "images" / f"{hashlib.sha256(loud).hexdigest()}.jpg"
     by_hand.write_bytes(loud)
@@ -291,9 +272,9 @@ def messages(*roles: str) -> st.SearchStrategy[list[Message]]:
 ASKED = messages("user") | messages("system", "user") | messages("user", "assistant", "user")
 SAID_BACK = messages("assistant") | messages("assistant", "assistant", "user", "assistant")
 CONTENTS = st.tuples(
-    TEXTS | ASKED.map(lambda each: simplified(each, STORE)),
-    TEXTS | SAID_BACK.map(lambda each: simplified(each, STORE)),
-    TEXTS | SAID_BACK.map(lambda each: simplified(each, STORE)),
+    TEXTS | ASKED.map(lambda each: content.simplified(each, STORE)),
+    TEXTS | SAID_BACK.map(lambda each: content.simplified(each, STORE)),
+    TEXTS | SAID_BACK.map(lambda each: content.simplified(each, STORE)),
 ).filter(lambda texts: all(map(str.strip, texts)))
 
 

@@ -22,7 +22,7 @@ from PIL import Image
 
 from arena_kit import Columns, read_battles, write_battles
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.content import Conversation, Pictures, made_content, spoken
+from arena_kit.battles.content import Pictures, made_content, spoken
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import LeftOutWarning, read_battle_texts
 from arena_kit.battles.readers.formats import FORMATS, format_of
@@ -639,7 +639,6 @@ def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
         _, texts = read_battle_texts(written(tmp_path / "votes.jsonl", rows))
     assert (texts.prompt[0], texts.response_b[0]) == (None, "Yo")
     log = read_battles(written(tmp_path / "v.parquet", VOTES_100K), covariates=["length"])
-    assert log.covariates is not None
     assert log.covariates["length"].tolist() == [pytest.approx(-1 / 5)]
 
 
@@ -654,7 +653,6 @@ def test_a_chat_is_read_with_what_was_said_before(tmp_path: Path) -> None:
     row = feedback(1, ["y"], snapshot={"chat": {"chat": {"history": {"messages": chat}}}})
     _, texts = read_battle_texts(written(tmp_path / "feedback.json", [row]))
     prompt = texts.prompt[0]
-    assert isinstance(prompt, Conversation)
     assert [message.role for message in prompt.messages] == ["user", "assistant", "user"]
     assert [part.kind for part in prompt.messages[0].parts] == ["text", "image"]
     assert (spoken(prompt), texts.response_b[0]) == ("A house.", "No idea.")

@@ -24,7 +24,6 @@ ROWS = [
 def workbook(path: Path, rows: list[list[Any]], merge: str = "") -> Path:
     book = openpyxl.Workbook()
     sheet = book.active
-    assert sheet is not None
     sheet.title = "Answers"
     for row in rows:
         sheet.append(row)

@@ -162,7 +162,6 @@ def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path, status: 
     forward, _ = requests()
     line = row(forward, status=str(status), winner=None, detail="why")
     answer = replayed(tmp_path / "v.jsonl", line).answer(forward)
-    assert answer is not None
     assert (answer.status, answer.detail) == (status, "why")
     again = replayed(tmp_path / "v.jsonl", line | {"status": "unparsable"}).answer(forward)
     verdict = verdict_of(forward, again, judge_model="replay")

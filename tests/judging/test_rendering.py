@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from arena_kit.battles.content import made_content
 from arena_kit.battles.images import PictureFiles
 from arena_kit.judging.pairs.prompts import ExpectedBehavior, Pair, Prompt, Response
-from arena_kit.judging.verdicts.records import JudgeRequest, Picture, Presentation
+from arena_kit.judging.verdicts.records import JudgeRequest, Presentation
 from arena_kit.judging.verdicts.rendering import Reference, Rubric, read_sections, render
 from arena_kit.judging.verdicts.settle import presentations
 
@@ -203,11 +203,8 @@ def test_pictures_stand_where_they_were_said() -> None:
     texts = ("Look.", "42", "And?", "Here:")
     request = shown(first=talk(*texts, image=True), second=talk(*texts))
     before, picture, after = request.pieces
-    assert isinstance(before, str)
-    assert isinstance(after, str)
     assert before.endswith(f"[turn 2: image 1 {request.boundary}]\n")
     assert before + after == request.user
-    assert isinstance(picture, Picture)
     assert picture.name.encode() in request.identity
     assert "A line in brackets that ends in" in after
     first = shown(

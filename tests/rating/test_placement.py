@@ -110,8 +110,6 @@ def test_anchors_pull_as_finite_differences_say() -> None:
     pull = np.array([moved(m, 0.5) - moved(m, -0.5) for m in ("x", "y", "z")])
     assert pull.sum() == pytest.approx(1, abs=1e-5), "all anchors up is the place up"
     covariance = found.anchored.covariance
-    assert people.covariance is not None
-    assert covariance is not None
     rest = [found.anchored.models.index(m) for m in ("x", "y", "z")]
     at = found.anchored.models.index(NEW)
     assert covariance[at, rest] == pytest.approx(pull @ people.covariance, rel=1e-4)
@@ -148,7 +146,6 @@ def test_votes_on_the_model_are_set_aside(least: int) -> None:
     assert one.joint.ratings == other.joint.ratings
     assert np.array_equal(one.joint.replicates, other.joint.replicates)
     assert (one.anchored.ratings, one.left_out) == (other.anchored.ratings, other.left_out)
-    assert one.hidden is not None
     assert one.hidden != other.hidden
 
 

@@ -53,7 +53,6 @@ def arena(data: Path) -> dict[str, BattleLog]:
 
 
 def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
-    assert log.question_id is not None
     keys = zip(log.a.tolist(), log.b.tolist(), log.question_id.values(), strict=True)
     votes = defaultdict(list)
     for key, vote in zip(keys, verdicts(log).tolist(), strict=True):
@@ -112,7 +111,6 @@ def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
         turns = Labels.of([f"{row['question_id']}/{row['turn']}" for row in rows(path)])
         logs.append(replace(read_battles(path), question_id=turns).sides_in_order())
     judge, humans = logs
-    assert humans.voter is not None
     experts = humans.select([str(who).startswith("expert") for who in humans.voter.values()])
     strata = {f"{q}/{turn}": f"turn {turn}" for q in range(81, 161) for turn in "12"}
     found = people(judge, experts, strata)
@@ -168,7 +166,6 @@ def test_judges_agree_among_themselves_beyond_chance(arena: dict[str, BattleLog]
 def test_a_poor_member_makes_the_majority_worse(arena: dict[str, BattleLog]) -> None:
     """Than GPT-4 alone, on a quarter of the questions."""
     votes = arena["human"]
-    assert votes.question_id is not None
     _, once = np.unique(votes.question_id.codes, return_index=True)  # nine questions come twice
     some = once[::4]
     judged = [
@@ -208,7 +205,6 @@ def test_alpha_of_krippendorffs_own_example_and_its_interval() -> None:
     """The interval against alphas computed anew; no value where only one was ever given."""
     clusters = np.repeat(np.arange(4), 3)
     found = alpha(KRIPPENDORFF, clusters)
-    assert found.value is not None
     assert (round(found.value, 3), found.n) == (0.743, 40)
     without = np.array([alpha(KRIPPENDORFF[:, clusters != k]).value for k in range(4)], float)
     se = np.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum())
