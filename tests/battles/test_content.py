@@ -99,9 +99,9 @@ def test_sharegpt_and_plain_messages_become_plain_texts() -> None:
     assert content.without_reasoning("<think>so\nso</think>\nYes.") == "Yes."
 
 
-@pytest.mark.parametrize(
-    ("rows", "response", "words"),
-    [
+def test_wrong_messages_are_named_with_file_and_line(tmp_path: Path) -> None:
+    """One sentence: what is wrong, what is allowed, and where it stands."""
+    for rows, response, words in (
         ([{"role": "assistant", "content": "Hi"}], False, "a prompt ends with user, not with as"),
         ([{"role": "user", "content": "Hi"}], True, "a response goes from assistant to assistant"),
         ([CHAT[2], {"role": "system", "content": "x"}], True, "a system message may only come fir"),
@@ -112,18 +112,13 @@ def test_sharegpt_and_plain_messages_become_plain_texts() -> None:
         ("text", False, "a conversation is a list of messages"),
         ([CHAT[0], CHAT[1] | {"content": "x" * 5_000_000}, CHAT[2]], True,
          "a tool result has 5,000,000 characters; allowed: at most 2,000,000"),
-    ],
-)  # fmt: skip
-def test_wrong_messages_are_named_with_file_and_line(
-    rows: Any, response: bool, words: str, tmp_path: Path
-) -> None:
-    """One sentence: what is wrong, what is allowed, and where it stands."""
-    cell = {"entrant_id": "a"} if response else {"source": "s"}
-    file = tmp_path / "responses_a.jsonl" if response else tmp_path / "prompts.jsonl"
-    fine = {"text": "Why?", "response_text": "So.", "prompt_id": "q1"} | cell
-    write_jsonl(file, [fine, {"prompt_id": "q2", "messages": rows} | cell])
-    with pytest.raises(DataError, match=rf"{file.name}:2: .*{words}"):
-        read_responses(tmp_path, ["a"], ["q1", "q2"]) if response else read_prompts(file)
+    ):  # fmt: skip
+        cell = {"entrant_id": "a"} if response else {"source": "s"}
+        file = tmp_path / "responses_a.jsonl" if response else tmp_path / "prompts.jsonl"
+        fine = {"text": "Why?", "response_text": "So.", "prompt_id": "q1"} | cell
+        write_jsonl(file, [fine, {"prompt_id": "q2", "messages": rows} | cell])
+        with pytest.raises(DataError, match=rf"{file.name}:2: .*{words}"):
+            read_responses(tmp_path, ["a"], ["q1", "q2"]) if response else read_prompts(file)
 
 
 EXIF = Image.Exif()
@@ -184,11 +179,11 @@ def test_wrong_pictures_are_one_sentence(content: bytes | None, words: str, tmp_
         PictureFiles(tmp_path / "log.jsonl")("p")
 
 
-@pytest.mark.parametrize("reference", ["http://a.example/x.png", "../x.png", "/etc/x.png"])
-def test_pictures_come_from_beside_the_file(reference: str, tmp_path: Path) -> None:
+def test_pictures_come_from_beside_the_file(tmp_path: Path) -> None:
     """Nothing is fetched, and no path leads out of the folder."""
-    with pytest.raises(DataError, match=r"not fetched|is missing in"):
-        PictureFiles(tmp_path / "log.jsonl")(reference)
+    for reference in ("http://a.example/x.png", "../x.png", "/etc/x.png"):
+        with pytest.raises(DataError, match=r"not fetched|is missing in"):
+            PictureFiles(tmp_path / "log.jsonl")(reference)
 
 
 def test_our_own_files_name_pictures_by_their_hash(tmp_path: Path) -> None:
@@ -220,20 +215,17 @@ def test_our_own_files_name_pictures_by_their_hash(tmp_path: Path) -> None:
         picture_bytes(name, prompt.text.pictures[name])
 
 
-@pytest.mark.parametrize(
-    ("size", "edge", "sent", "tokens"),
-    [((300, 200), 1568, (300, 200), 11 * 8), ((3136, 1568), 1568, (1568, 784), 56 * 28),
-     ((300, 200), 0, (300, 200), 11 * 8)],
-)  # fmt: skip
-def test_pictures_are_scaled_to_what_judges_take(
-    size: tuple[int, int], edge: int, sent: tuple[int, int], tokens: int
-) -> None:
+def test_pictures_are_scaled_to_what_judges_take() -> None:
     """The longest edge is the setting's, and a token is a square of 28 pixels."""
-    content = drawn("PNG", size)
-    name = f"{hashlib.sha256(content).hexdigest()}.png"
-    media, shown = images.scaled(name, content, edge)
-    assert (media, Image.open(BytesIO(shown)).size) == ("image/png", sent)
-    assert images.picture_tokens(content, edge) == tokens
+    for size, edge, sent, tokens in (
+        ((300, 200), 1568, (300, 200), 11 * 8), ((3136, 1568), 1568, (1568, 784), 56 * 28),
+        ((300, 200), 0, (300, 200), 11 * 8),
+    ):  # fmt: skip
+        content = drawn("PNG", size)
+        name = f"{hashlib.sha256(content).hexdigest()}.png"
+        media, shown = images.scaled(name, content, edge)
+        assert (media, Image.open(BytesIO(shown)).size) == ("image/png", sent)
+        assert images.picture_tokens(content, edge) == tokens
 
 
 def test_pictures_of_many_bytes_are_scaled_further(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -587,35 +587,35 @@ def test_a_damaged_database_is_named(tmp_path: Path) -> None:
 GOOD = '{"model_a": "x", "model_b": "y", "winner": "tie"}'
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
+def test_a_damaged_array_is_named_with_its_line(tmp_path: Path) -> None:
+    """An array that is not whole JSON, or holds something else than objects, is refused."""
+    for text, where in (
         (f'[\n{GOOD},\n{{"model_a": ]\n', ":3: not valid JSON"),
         (f"[\n{GOOD}\n", ":3: not valid JSON"),
         (f"[{GOOD},\n 5]\n", ":2: expected a JSON object"),
         ('[{"model_a": NaN, "model_b": "y", "winner": "tie"}]', ": .*NaN is not a JSON number"),
-    ],
-    ids=["broken", "cut short", "no object", "bare NaN"],
-)
-def test_a_damaged_array_is_named_with_its_line(text: str, where: str, tmp_path: Path) -> None:
-    """An array that is not whole JSON, or holds something else than objects, is refused."""
-    (tmp_path / "bad.json").write_text(text)
-    (tmp_path / "bad.json.gz").write_bytes(gzip.compress(text.encode()))
-    for name in ("bad.json", "bad.json.gz"):
-        with pytest.raises(DataError, match=f"{name}{where}"):
-            read_battles(tmp_path / name)
+    ):
+        (tmp_path / "bad.json").write_text(text)
+        (tmp_path / "bad.json.gz").write_bytes(gzip.compress(text.encode()))
+        for name in ("bad.json", "bad.json.gz"):
+            with pytest.raises(DataError, match=f"{name}{where}"):
+                read_battles(tmp_path / name)
 
 
-@pytest.mark.parametrize("indent", [None, 1, 2])
-def test_lines_of_an_array_are_those_of_an_editor(indent: int | None, tmp_path: Path) -> None:
+def test_lines_of_an_array_are_those_of_an_editor(tmp_path: Path) -> None:
     """However an array is laid out, the row with a wrong winner is found at its line."""
-    good, path = json.loads(GOOD), tmp_path / "array.json"
-    rows = [{**good, "remark": text} for text in ("\n{[", '"\\', "", "}\u2028", "樺")]
-    text = json.dumps([*rows, {**good, "model_a": "WRONG", "winner": "draw"}, good], indent=indent)
-    path.write_text(text)
-    opening = text[: text.index('"WRONG"')].rindex("{")
-    with pytest.raises(DataError, match=rf":{text[:opening].count(chr(10)) + 1}: unknown winner"):
-        read_battles(path)
+    for indent in (None, 1, 2):
+        good, path = json.loads(GOOD), tmp_path / "array.json"
+        rows = [{**good, "remark": text} for text in ("\n{[", '"\\', "", "}\u2028", "樺")]
+        text = json.dumps(
+            [*rows, {**good, "model_a": "WRONG", "winner": "draw"}, good], indent=indent
+        )
+        path.write_text(text)
+        opening = text[: text.index('"WRONG"')].rindex("{")
+        with pytest.raises(
+            DataError, match=rf":{text[:opening].count(chr(10)) + 1}: unknown winner"
+        ):
+            read_battles(path)
 
 
 def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from arena_kit import BattleLog, PermutationElo
+from arena_kit import BattleLog, Outcome, PermutationElo
 from tests.samples import battle, ring
 
 QUICK = PermutationElo(n_perms=40, evidence_replicates=40, evidence_orders=4)
@@ -70,9 +70,7 @@ def test_a_group_that_always_loses_has_no_interval() -> None:
     assert replace(QUICK, ties="half")(tied)["x"].ci_low is not None
 
 
-@given(
-    st.lists(st.sampled_from(["model_a", "model_b", "tie", "both_bad"]), min_size=6, max_size=12)
-)
+@given(st.lists(st.sampled_from([*Outcome]), min_size=6, max_size=12))
 @settings(max_examples=10, deadline=None)
 def test_properties(winners: list[str]) -> None:
     """Elo is zero-sum, deterministic, blind to names, and leaves its input alone."""
@@ -96,11 +94,8 @@ def test_properties(winners: list[str]) -> None:
 
 def test_treatments() -> None:
     """Dropped kinds are counted and change nothing; `half` makes them count."""
-    extra = [
-        battle("a", "b", "tie", "t"),
-        battle("a", "b", "both_bad", "t"),
-        battle("a", "b", "tie", "t", inconsistent=True),
-    ]
+    extra = [battle("a", "b", winner, "t") for winner in ("tie", "both_bad")]
+    extra += [battle("a", "b", "tie", "t", inconsistent=True)]
     plain, more = BattleLog.from_battles(ring()), BattleLog.from_battles(ring() + extra)
     found = QUICK(more)
     assert found.dropped == {"tie": 1, "both_bad": 1, "inconsistent": 1}
