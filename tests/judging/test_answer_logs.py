@@ -241,9 +241,7 @@ def test_mt_bench_keeps_both_turns(tmp_path: Path) -> None:
 
 
 def test_chats_bring_their_pictures_along(tmp_path: Path) -> None:
-    """Rows of messages, with a picture by its path, and ShareGPT's lists; a row that is wrong is
-    named, the others are kept, and the folder that is written can be read again.
-    """
+    """Rows of messages with pictures, and ShareGPT's lists, are written and read again."""
     Image.new("RGB", (8, 8)).save(tmp_path / "model-x.png")
     look = [{"type": "text", "text": "What?"}, {"type": "image", "image": "model-x.png"}]
     asked = {"role": "user", "content": look}

@@ -137,9 +137,7 @@ def test_a_damaged_workbook_is_one_sentence(tmp_path: Path) -> None:
 def test_a_spreadsheet_becomes_a_study_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names stay as people write them, a missing answer costs only its pairs, and the pilot draws
-    its subset from the table's own strata, which have boards of their own.
-    """
+    """A missing answer costs only its pairs; the pilot draws from the table's own strata."""
     many = [[n, f"What is {n} + 1?", str(n + 1), f"It is {n + 1}.", f"Perhaps {n}.",
              ("easy", "hard")[n % 2], 1] for n in range(80)]  # fmt: skip
     many[3][4] = None

@@ -193,9 +193,7 @@ def test_no_text_passes_for_another_part(texts: tuple[str, str, str, str]) -> No
 
 
 def test_pictures_stand_where_they_were_said() -> None:
-    """The text in pieces with the pictures between, and their hashes in the cache key; a turn that
-    is judged ends what is shown, and the judge is told which it is.
-    """
+    """Pictures stand between pieces of text and in the key; a judged turn ends what is shown."""
     texts = ("Look.", "42", "And?", "Here:")
     request = shown(first=talk(*texts, image=True), second=talk(*texts))
     before, picture, after = request.pieces

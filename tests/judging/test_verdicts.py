@@ -51,9 +51,7 @@ def test_two_answers_settle_a_pair() -> None:
 
 
 def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
-    """Pairs keep the order of first appearance. One of which a single order was asked is a battle
-    with that order's outcome, and no consistent pair; without an answer it is none.
-    """
+    """One order alone is a battle with that order's outcome; without an answer it is none."""
     given = settled((A, B), (TIE, TIE), (A, B), (A, A), (Status.REFUSED, A))
     (f0, b0), (f1, b1), (f2, _), (_, b3), (f4, _) = (each.verdicts for each in given)
     found = settle.settle_all([b1, f0, b0, f1, f2, b3, f4])

@@ -34,9 +34,7 @@ def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]
 
 
 def test_rounds() -> None:
-    """A first round is even, in both orders, on ten prompts a model, and repeats by its seed; no
-    call comes twice; new prompts are asked in one order, either one equally often.
-    """
+    """A first round is even and in both orders; later ones repeat no call and ask one order."""
     calls = table(200)
     made = AdaptiveRounds(first_share=0.01).first(calls)
     assert (made.any(axis=2) == made.all(axis=2)).all()
@@ -64,9 +62,7 @@ def test_rounds() -> None:
 
 
 def test_rounds_are_spread_over_strata() -> None:
-    """Of 20 prompts that two models meet on, each stratum has its share up to 3 (chance alone
-    misses it by up to 6); one stratum is drawn as none is.
-    """
+    """Of 20 prompts each stratum has its share up to 3; one stratum is drawn as none is."""
     strata = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [100, 60, 40]))
     for seed in range(5):
         rounds = AdaptiveRounds(first_share=0.1, seed=seed)

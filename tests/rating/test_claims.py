@@ -151,9 +151,7 @@ def test_unanimous_evidence_is_not_certainty() -> None:
 
 
 def test_neighbours_are_decided_from_2_807_standard_errors_on() -> None:
-    """Two ratings known to 10 points have a gap known to 14.14, and 2.807 times that is 39.70; over
-    a span of three the studentized range at 99.5 % is 4.424: 44.24 points.
-    """
+    """Of gaps known to 14.14 points, 39.70 decide neighbours, 44.24 the ends of three."""
     for gap, clear in ((39.6, False), (39.8, True)):
         found = board({"x": gap, "y": 0.0})
         assert claims.gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
@@ -199,9 +197,7 @@ def test_the_summary_is_all_of_it_as_plain_values() -> None:
 
 
 def test_how_many_more_battles_decide() -> None:
-    """A gap of one error is decided with a chance of 50 % by so many, shrunk as models are spread;
-    one that more than forty times do not decide has none. 5 ± 1.414 lies within 8.97 points.
-    """
+    """A gap of one error, shrunk, is decided at 50 % by so many; 5 ± 1.414 lies within 8.97."""
     found = board({"x": math.sqrt(200), "y": 0.0})
     (pair,) = claims.neighbours(found)
     gap, m, root = math.sqrt(200), 1 + pair.more / 1000, np.linspace(0.5, 2000, 8000)

@@ -29,9 +29,7 @@ def test_clustered_intervals_hold_the_truth_and_plain_ones_do_not() -> None:
 
 
 def test_voters_matter_as_questions_do() -> None:
-    """Clustered by question and voter, intervals hold where one voter is loud; by question alone
-    they hold less often.
-    """
+    """Where one voter is loud, intervals hold by question and voter, less so by question."""
     held: dict[str, list[float]] = {"both": [], "question": []}
     for log, value, _ in COVERAGE[5].drawn(20, 0):
         for way, shares in held.items():

@@ -163,9 +163,7 @@ def test_chances_come_true() -> None:
 
 
 def test_the_size_of_a_study_is_that_of_textbooks() -> None:
-    """For a gap assumed, n = (1.96 + 0.84)² σ² / gap², two more for Student's t; a pilot that is
-    certain gives the same, and one that is not needs more prompts.
-    """
+    """It has (1.96 + 0.84)² σ² / gap² prompts and two for Student's t; unsure pilots need more."""
     known = power.Effect(50.0, 400.0**2)
     n = known.prompts(0.8, 0.975)
     assert n == pytest.approx((1.959964 + 0.841621) ** 2 * 64 + 2, abs=1)

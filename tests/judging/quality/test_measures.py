@@ -182,9 +182,7 @@ def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_re
 
 
 def test_a_judge_may_be_usable_on_one_stratum_alone() -> None:
-    """A judge that always names the first slot on one stratum fails there and nowhere else; a
-    stratum of few prompts is drawn towards the others.
-    """
+    """A judge fails on the stratum where it names the first slot; few prompts are shrunk."""
     said = [ASH, BEECH] * 40 + [FLIP] * 80 + [ASH] * 3
     strata = {f"q{n}": "fair" if n < 80 else "biased" if n < 160 else "few" for n in range(163)}
     quality = JudgeQuality.of("x", settled(*said, questions=163), strata=strata)
