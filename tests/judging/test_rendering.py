@@ -94,7 +94,7 @@ def test_the_judge_sees_texts_and_rubric_and_no_names() -> None:
 
 
 def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
-    """Another salt, question or response moves the boundary; swapping the order does not."""
+    """Salt and content move the boundary, order does not; other markup is left as written."""
     boundary = shown().boundary
     assert shown() == shown()
     assert shown().user.count(boundary) == 2 * 3, "it fences every section"
@@ -106,6 +106,8 @@ def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
     }
     assert len(others | {boundary}) == 4
     assert re.fullmatch(r"[0-9a-f]{24,}", boundary)
+    text = "Give if K+ < 3.5 & pH > 7.2: <b>slowly</b>, see <questionnaire>."
+    assert read_sections(shown(first=text))["response_a"] == text
 
 
 def test_a_reference_where_the_rubric_says() -> None:
@@ -151,12 +153,6 @@ def test_no_text_holds_a_tag_that_looks_like_ours(text: str) -> None:
     for user in (request.user, request.user.translate(UNSEEN)):
         tags = re.findall(rf"<\s*/?\s*(?:{'|'.join(SECTION_NAMES)})\b", user, re.IGNORECASE)
         assert len(tags) == 6
-
-
-def test_other_markup_is_left_as_written() -> None:
-    """Text that only resembles markup, such as a comparison or HTML, is shown unchanged."""
-    text = "Give if K+ < 3.5 & pH > 7.2: <b>slowly</b>, see <questionnaire>."
-    assert read_sections(shown(first=text))["response_a"] == text
 
 
 def talk(*texts: str, image: bool = False) -> str:

@@ -82,16 +82,12 @@ def test_further_prompts_are_those_of_a_stratum_by_itself() -> None:
 
 
 def test_two_prompts_make_no_claim() -> None:
-    """A stratum of two prompts has a pooled board, however odd they are, and no claim."""
+    """Two prompts make no claim, a missing model is pooled and wider, one stratum is refused."""
     log = battles({"large": 200, "tiny": 2}, {"large": 0, "tiny": 4000})
     found = by_stratum(log, "subject")
     assert np.isfinite(found.rating).all()
     assert not found.decided[1].any()
     assert not found.deviations
-
-
-def test_models_that_miss_a_stratum() -> None:
-    """A model without a battle in a stratum has its overall rating there, with a wider interval."""
     log = battles({"x": 60, "y": 60}, {"x": 200, "y": 200})
     codes = (log.strata or {})["subject"].codes
     kept = log.select((codes == 0) | ((log.a != 0) & (log.b != 0)))
@@ -100,10 +96,6 @@ def test_models_that_miss_a_stratum() -> None:
     width = found.high - found.low
     assert width[1, 0] > width[0, 0]
     assert strata_table(ak.rate(kept)).rows[0]["y"] == "no battles"
-
-
-def test_one_stratum_is_none() -> None:
-    """An axis with one stratum is refused, and a board without strata has no table of them."""
     log = battles({"x": 20}, {"x": 0})
     with pytest.raises(RatingError, match="has 1 strata"):
         by_stratum(log, "subject")
