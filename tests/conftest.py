@@ -131,8 +131,11 @@ def quick_report(once: Once) -> Callable[[str], Path]:
     def record(name: str) -> Path:
         def make(root: Path) -> None:
             short_season(copy_workspace(root))
+            if name in ("adaptive", "judge_report"):
+                edited(root, dimensions__clinical_utility=None)
             with chdir(root):
-                report_of(name, root, **QUICK.get(name, {}))
+                tournament = QUICK.get(name) is SMALL
+                report_of(name, root, "answer" if tournament else "all", **QUICK.get(name, {}))
 
         (page,) = once(f"report-{name}", make).glob("runs/*/report.html")
         return page.parent

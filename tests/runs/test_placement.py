@@ -478,7 +478,7 @@ def test_a_record_alone_shows_every_judged_text(
     own = workspace / "sample" / "responses" / "responses_dogwood.jsonl"
     answers = [line for line in own.read_text().splitlines() if '"rec-001"' not in line]
     own.write_text("\n".join(answers) + "\n")
-    few = {"n_bootstraps": 100, "n_battles": 140, "n_shared": 0, "soft": False}
+    few = {"n_bootstraps": 100, "n_battles": 60, "n_shared": 0, "soft": False}
     few = sample_params | few | {"human": "odd.jsonl"}
     copy = tmp_path / "alone" / "record"
     shutil.copytree(placement_record(**few).path, copy)

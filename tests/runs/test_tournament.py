@@ -198,17 +198,15 @@ def test_hostile_text_goes_through(workspace: Path) -> None:
     [
         ("prompts.jsonl", "{", "{oops", r"prompts.jsonl:1: not valid JSON"),
         ("responses/responses_cedar.jsonl", '"cedar"', '"maple"', r"cedar.jsonl:1: .*'maple'"),
-        ("prompts.jsonl", '"rec-001"', '"../etc"', r"prompts.jsonl:1: prompt_id '../etc'"),
-        ("responses/responses_cedar.jsonl", "rec-002", "rec-001", r":2: a second response"),
-        ("responses/responses_cedar.jsonl", "rec-001", "rec-999", r":1: .*not in the prompt bank"),
         ("prompts.jsonl", "open_recall", "other", "stratum 'open_recall' has [0-9]+ prompts"),
-        ("prompts.jsonl", None, "\n", "the prompt bank is empty"),
     ],
 )
-def test_bad_sample(workspace: Path, name: str, old: str | None, new: str, why: str) -> None:
-    """Bad input is refused with file and line, too few prompts with their stratum."""
+def test_bad_sample(workspace: Path, name: str, old: str, new: str, why: str) -> None:
+    """Bad input is refused with file and line, too few prompts with their stratum; the rest of
+    what a bank or a response may not be is in tests/test_files.py.
+    """
     path = workspace / "sample" / name
-    path.write_text(path.read_text().replace(old, new, 1) if old else new)
+    path.write_text(path.read_text().replace(old, new, 1))
     with pytest.raises(DataError, match=why):
         plan_of("pilot", strata={"open_recall": 24})
 
