@@ -170,22 +170,28 @@ def k_ranks(sweep: Mapping[str, Mapping[float, Ratings]]) -> fig.Figure:
     return figure
 
 
+def learning_curve(
+    board: Board, battles: BattleLog, expected: Mapping[str, Mapping[str, Any]]
+) -> fig.Plot:
+    """How interval widths fall with the number of prompts so far and, as its square root, up to
+    that of the whole bank, and what is `expected` to be decided there.
+    """
+    logs, fits = battles.by_dimension(), board.fits.get("bradley_terry", {})
+    methods = {dimension: BradleyTerry(**rated.settings) for dimension, rated in fits.items()}
+    return _learning_curve({d: list(_widths(logs[d], methods[d])) for d in methods}, expected)
+
+
 @fig.plot(
     "learning_curve",
     "Median width of 95 % intervals by number of prompts, measured and expected, per dimension",
 )
-def learning_curve(
-    board: Board, battles: BattleLog, expected: Mapping[str, Mapping[str, Any]]
+def _learning_curve(
+    measured: Mapping[str, list[tuple[int, float]]], expected: Mapping[str, Mapping[str, Any]]
 ) -> fig.Figure:
-    """How interval widths fall with the number of prompts so far and, as its square root, up to
-    that of the whole bank, and what is `expected` to be decided there.
-    """
     title = "What would the whole bank decide?"
     figure, (ax,) = fig.panels_of(3.6, 1, title)
-    logs = battles.by_dimension()
-    for n, (dimension, rated) in enumerate(board.fits.get("bradley_terry", {}).items()):
+    for n, (dimension, known) in enumerate(measured.items()):
         colour, whole = fig.HUES[n % len(fig.HUES)], expected[dimension]
-        known = list(_widths(logs[dimension], BradleyTerry(**rated.settings)))
         asked, widths = np.array(known or [(1, np.nan)]).T
         ax.plot(asked, widths, "o-", color=colour, label=_outlook(dimension, whole))
         ahead = np.linspace(asked[-1], max(asked[-1], whole["prompts"]), 30)
