@@ -297,7 +297,7 @@ CONTENTS = st.tuples(
 ).filter(lambda texts: all(map(str.strip, texts)))
 
 
-@settings(max_examples=25, deadline=None, phases=[Phase.generate])
+@settings(max_examples=12, deadline=None, phases=[Phase.generate])
 @given(texts=CONTENTS, kind=st.sampled_from(["jsonl", "csv", "parquet"]))
 def test_conversations_survive_files_unchanged(
     texts: tuple[str, str, str], kind: str, tmp_path_factory: pytest.TempPathFactory
@@ -326,6 +326,7 @@ def test_conversations_survive_files_unchanged(
             assert picture_bytes(part.name, after.pictures[part.name]) == STORE[part.name]
 
 
+@settings(max_examples=40, deadline=None)
 @given(parts=st.lists(PARTS, min_size=2, max_size=5).map(tuple))
 def test_no_part_contains_a_delimiter(parts: tuple[Part, ...]) -> None:
     """What ends a part holds a hash of all parts, so a part that copies one changes it."""

@@ -25,14 +25,7 @@ from hypothesis import strategies as st
 
 from arena_kit import files
 from arena_kit.battles import tabular
-from arena_kit.battles.battle import (
-    MAX_WEIGHT,
-    OUTCOMES,
-    Battle,
-    LookAlikeWarning,
-    Outcome,
-    Source,
-)
+from arena_kit.battles.battle import MAX_WEIGHT, OUTCOMES, Battle, LookAlikeWarning, Outcome, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.battles.read import RepeatedWarning, battles_from_frame, read_battles

@@ -305,7 +305,7 @@ def test_the_deviate_is_the_root_of_the_profile_likelihood() -> None:
 def test_more_wins_never_undo_a_decision_between_two() -> None:
     """From 6–4 to 30–0: each further win, and each loss turned, adds to the deviate."""
     for lost in range(5):
-        row = [claims.deviates(BradleyTerry()(two(won, lost)))[0, 1] for won in range(10, 30)]
+        row = [claims.deviates(BradleyTerry()(two(won, lost)))[0, 1] for won in range(10, 30, 4)]
         assert (np.diff(row) > 0).all()
     turned = [claims.deviates(BradleyTerry()(two(30 - lost, lost)))[0, 1] for lost in range(13)]
     assert (np.diff(turned) < 0).all()

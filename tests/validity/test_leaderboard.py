@@ -30,7 +30,7 @@ SHADOW, LANES, MIGRATION, GOVERNANCE = Phase
 
 @pytest.fixture(scope="module")
 def votes() -> BattleLog:
-    return season()
+    return season(n=1800)
 
 
 @pytest.fixture(scope="module")
@@ -105,7 +105,7 @@ def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
     strict = Threshold(decisive=10_000, prompt_coverage=0.8, rd=90)
     some, none = (
         leaderboard(votes, Policy(established=replace(strict, decisive=n), stable=strict))
-        for n in (750, 10_000)
+        for n in (470, 10_000)
     )
     assert [row.rank for row in some.rows] == [1, 2, 3, 4, 5, 6]
     named = [row.official_rank for row in some.rows if not row.provisional]

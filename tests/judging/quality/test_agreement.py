@@ -181,7 +181,7 @@ def test_a_poor_member_makes_the_majority_worse(arena: dict[str, BattleLog]) -> 
 
 
 def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
-    """Shares correct and equal, and the kappa of both orders, for a quarter of 499 settings."""
+    """Shares correct and equal, and the kappa of both orders, for an eighth of 499 settings."""
     groups, place = defaultdict(list), {"1": 0, "2": 2, "": -1}
     for row in rows(data / "llmbar" / "judge_verdicts.csv.gz"):
         names = ("gold", "winner_original_order", "winner_swapped_order")
@@ -190,7 +190,7 @@ def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
     with (data / "llmbar" / "published_statistics.csv").open(encoding="utf-8") as lines:
         published = list(csv.DictReader(lines))
     assert len(published) == 499
-    for entry in published[::4]:
+    for entry in published[::8]:
         gold, one, two = np.array(groups[entry["subset"], entry["judge"], entry["prompting"]]).T
         for name, found in (
             ("correct_original", gold == one),

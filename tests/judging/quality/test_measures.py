@@ -127,12 +127,12 @@ def covers(found: Estimate, truth: float) -> bool:
 
 @pytest.mark.parametrize("planted", [0.0, 0.8])
 def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: float) -> None:
-    """0.8 logits per doubling are 69 % between equals; of 50 simulated runs 44 or more hold it."""
+    """0.8 logits per doubling are 69 % between equals; of 25 simulated runs 21 or more hold it."""
     raw, doubled = length(battles(12_000, seed=3, per_doubling=planted))
     assert doubled.value == pytest.approx(expit(planted), abs=0.02)
     assert (raw.value or 0) > (0.65 if planted else 0.51)
-    found = [length(battles(800, seed, per_doubling=planted))[1] for seed in range(50)]
-    assert sum(covers(each, expit(planted)) for each in found) >= 44
+    found = [length(battles(800, seed, per_doubling=planted))[1] for seed in range(25)]
+    assert sum(covers(each, expit(planted)) for each in found) >= 21
 
 
 def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
@@ -148,14 +148,14 @@ def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
 
 @pytest.mark.parametrize("planted", [0.0, 0.9])
 def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) -> None:
-    """0.9 logits for m0 and m3 are 71 % against equals; of 40 simulated runs 35 or more hold it."""
+    """0.9 logits for m0 and m3 are 71 % against equals; of 20 simulated runs 17 or more hold it."""
     found = []
-    for seed in range(0, 80, 2):
+    for seed in range(0, 40, 2):
         judged = battles(800, seed, family=planted)
         calls = battles(800, seed + 1)
         found += measures.family_preference(judged, OURS, calls)
-    assert len(found) == 40
-    assert sum(covers(each, expit(planted)) for each in found) >= 35
+    assert len(found) == 20
+    assert sum(covers(each, expit(planted)) for each in found) >= 17
     assert np.mean([each.value for each in found]) == pytest.approx(expit(planted), abs=0.03)
     assert measures.family_preference(calls, Families(own="ours"), calls) == []
 
