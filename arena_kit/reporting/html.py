@@ -119,13 +119,13 @@ def export_report(notebook: Path, target: Path) -> None:
     node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
     _open_with_the_answer(node, target)
     _fold(node)
+    coloured = Highlight2HTML(pygments_lexer="ipython3")  # type: ignore[no-untyped-call]
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
         config=Config({"HTMLExporter": {"embed_images": False}}),
         template_name="arena_report",
         extra_template_basedirs=[str(_TEMPLATES)],
+        filters={"highlight_code": coloured},
     )
-    lexer = Highlight2HTML(pygments_lexer="ipython3", parent=exporter)
-    exporter.register_filter("highlight_code", lexer)
     # HTMLExporter would parse the whole page again, for pictures without a text; ours have one
     body, _ = TemplateExporter.from_notebook_node(exporter, node, {"include_css_text": _style()})
     write_text(target, _REFERENCE.sub(lambda ref: escape(visible(unescape(ref[0]))), visible(body)))

@@ -313,7 +313,7 @@ def _saving_engine(papermill: Any) -> type:
     after each code cell and at the end, however that comes.
     """
 
-    class SavingEngine(papermill.engines.NBClientEngine):  # type: ignore[misc, name-defined]
+    class SavingEngine(papermill.engines.NBClientEngine):  # type: ignore[misc]
         @classmethod
         def execute_managed_notebook(cls, run: Any, kernel_name: str, **options: Any) -> None:
             path, run.output_path = run.output_path, None
