@@ -25,7 +25,6 @@ from arena_kit.matchmaking.simulation import (
     duel,
     planted,
     played,
-    rank_correlation,
     season,
 )
 from arena_kit.policy.constants import Contenders, Decide, Phase, Policy
@@ -67,9 +66,9 @@ def made(run: Run, *changes: dict[str, Any]) -> Run:
 def test_closeness_by_hand() -> None:
     """Two of four swapped: 1 - 6·2 / (4·15) = 0.8; one of three pairs wrong: 2/3."""
     for order, value in (("abcd", 1.0), ("bacd", 0.8), ("dcba", -1.0)):
-        assert rank_correlation(list(order), TRUTH) == pytest.approx(value)
+        assert sim.rank_correlation(list(order), TRUTH) == pytest.approx(value)
         by_scipy = spearmanr(range(4), [-TRUTH[m] for m in order]).statistic
-        assert rank_correlation(list(order), TRUTH) == pytest.approx(by_scipy)
+        assert sim.rank_correlation(list(order), TRUTH) == pytest.approx(by_scipy)
     assert sim.order_accuracy(list("badc"), TRUTH, top=3) == pytest.approx(2 / 3)
     assert sim.order_accuracy(list("abcd"), TRUTH, top=8) == 1
     assert sim.order_accuracy(list("dcba"), TRUTH, top=2) == 0

@@ -193,7 +193,6 @@ def test_a_wider_interval_by_hand() -> None:
 
     known = with_row(extra={"se": 30.0})
     wide = known.cautious
-    assert wide is not None
     assert (wide.rating, wide.extra["se"]) == (row.rating, pytest.approx(50))
     for end in (wide.ci_high - row.rating, row.rating - wide.ci_low):
         assert end == pytest.approx(1.959963984540054 * 50)
@@ -210,7 +209,6 @@ def errors(sd: float, n: int, sims: int) -> tuple[float, float]:
         own -= own.mean()
         verdicts = world.judged(world.skill + own)
         error = judge_error(world.human, verdicts, METHOD, None)
-        assert error is not None
         found.append(error.sd**2)
         planted.append(float(own @ own) / 9)
     allowed = t.ppf(0.975, 9) / 1.959963984540054 * math.sqrt(1 + 1 / 10)

@@ -14,13 +14,7 @@ from arena_kit.battles.log import Labels
 from arena_kit.judging.quality import measures
 from arena_kit.judging.quality.estimates import Estimate, find
 from arena_kit.judging.quality.gate import Rule
-from arena_kit.judging.quality.measures import (
-    Families,
-    PositionBias,
-    calls_of,
-    position,
-    position_bias,
-)
+from arena_kit.judging.quality.measures import Families, calls_of, position_bias
 from arena_kit.judging.verdicts.records import Judgment, Slot, Status
 from tests.samples import log_of, settled, votes_on
 
@@ -31,26 +25,21 @@ SKILL = np.array([1.2, 0.6, 0.2, -0.2, -0.6, -1.2])
 OURS = Families(of={"m0": "ours", "m3": "ours", "m1": "x"}, own="ours")
 
 
-def bias(*said: tuple[Said, Said], questions: int = 0) -> PositionBias:
+def bias(*said: tuple[Said, Said], questions: int = 0) -> measures.PositionBias:
     return position_bias(settled(*said, questions=questions))["tone"]
 
 
-@pytest.mark.parametrize(
-    ("said", "flips", "slot_a"),
-    [
+def test_rates_match_a_hand_calculation() -> None:
+    for said, flips, slot_a in (
         ([(A, A), (A, B), (TIE, B)], (2 / 3, 3), (0.6, 5)),
         ([(A, A), (A, B), (A, Status.REFUSED), (Status.MISSING, Status.MISSING)], (0.5, 2),
          (0.8, 5)),  # a pair with a missing answer is left out, above and below the line
         ([(Status.ERRORED, Status.ERRORED)], (None, 0), (None, 0)),
         ([(TIE, TIE)], (0.0, 1), (None, 0)),
-    ],
-)  # fmt: skip
-def test_rates_match_a_hand_calculation(
-    said: list[tuple[Said, Said]], flips: tuple[float | None, int], slot_a: tuple[float | None, int]
-) -> None:
-    found = bias(*said)
-    assert (found.flips.value, found.flips.n) == pytest.approx(flips)
-    assert (found.slot_a.value, found.slot_a.n) == pytest.approx(slot_a)
+    ):  # fmt: skip
+        found = bias(*said)
+        assert (found.flips.value, found.flips.n) == pytest.approx(flips)
+        assert (found.slot_a.value, found.slot_a.n) == pytest.approx(slot_a)
 
 
 def test_the_interval_knows_that_verdicts_on_one_question_go_together() -> None:
@@ -81,7 +70,7 @@ def test_gpt4_flips_and_prefers_the_first_slot_as_its_published_verdicts_say(dat
     kept = rows[rows.bench == "oa"].dropna(subset="winner")
     columns = kept[["first_model", "second_model", "winner", "question_id"]]
     log = votes_on(*columns.itertuples(index=False, name=None))
-    found = position(log)
+    found = measures.position(log)
     assert found.slot_a.value == pytest.approx(18875 / (18875 + 14043))
     assert found.flips.complement().value == pytest.approx(0.724, abs=5e-4)
     assert (found.slot_a.low or 0) > 0.55
@@ -138,7 +127,6 @@ def test_a_planted_preference_for_length_is_recovered_at_equal_quality(planted: 
 def test_a_judge_of_length_alone_has_a_finite_share_near_one() -> None:
     """Perfect separation leaves no maximum of the likelihood; unknown lengths say nothing."""
     log = battles(400, seed=1)
-    assert log.covariates is not None
     longer = np.where(log.covariates["length"] > 0, 0, 1).astype(np.int8)
     raw, doubled = length(replace(log, outcome=longer))
     assert raw.value == 1.0
