@@ -141,7 +141,7 @@ def test_a_judge_report_counts_in_the_gate_of_every_later_run(workspace: Path) -
     """A pilot without canaries fails the judge that the report saw obey; another rubric does not,
     and a paid run is refused with the report's name.
     """
-    edited(workspace, dimensions__calibration=None)
+    edited(workspace, dimensions__factuality=None)
     with Emulator(seed=1, behaviour="obedient") as emulator:
         given = paid(emulator, strata={"curated": 2})
         report = measured(**{n: v for n, v in given.items() if n != "strata"}, limit_pairs=2)
@@ -152,7 +152,7 @@ def test_a_judge_report_counts_in_the_gate_of_every_later_run(workspace: Path) -
         assert gate.sentence.endswith(f"The full measurement of {name} is counted.")
         with pytest.raises(UnfitJudgeError, match=f"the judge report {name} found"):
             judgments_of("headline", **given | {"strata": {"curated": 3}})
-        another_rubric(workspace, "factuality")
+        another_rubric(workspace, "calibration")
         assert name not in judgments_of("pilot", **given).gate.sentence
 
 

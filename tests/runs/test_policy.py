@@ -193,9 +193,9 @@ def test_small_files(home: Path) -> None:
 
 
 def test_real_votes(data: Path, home: Path) -> None:
-    """3,000 real votes work through a parameter."""
+    """6,000 real votes work through a parameter."""
     with gzip.open(data / "chatbot_arena_27k" / "battles.csv.gz", "rt") as lines:
-        (home / "real.csv").write_text("".join(islice(lines, 3001)))
+        (home / "real.csv").write_text("".join(islice(lines, 6001)))
     read = opened(battles="real.csv", winner="human", arena="")
     report = read.report()
     board = report.now
