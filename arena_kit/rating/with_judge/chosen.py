@@ -25,30 +25,33 @@ def choose_battles(verdicts: BattleLog, n: int, *, unsure: float = 1.0, seed: in
     verdicts differ or name no winner is `unsure` times as probable as others. `weight` is the
     inverse of a battle's probability, and `share_a` the mean verdict on it.
     """
+    log = mean_verdicts(verdicts)
+    if n > len(log):
+        raise RatingError(f"{n:,} battles are to be chosen, but {len(log):,} were judged")
+    probability = _probabilities(np.where(is_unsure(scores(log)), unsure, 1.0), n)
+    rng = np.random.default_rng(seed)
+    order = np.lexsort((rng.random(len(log)), scores(log), log.b, log.a))
+    reached = np.cumsum(probability[order])
+    reached[-1] = n
+    taken = order[np.diff(np.floor(reached + rng.random()), prepend=0) > 0]
+    return replace(log.select(taken), weight=1 / probability[taken])
+
+
+def mean_verdicts(verdicts: BattleLog) -> BattleLog:
+    """One row for each judged battle, with the mean verdict on it as `share_a`."""
     log = verdicts.sides_in_order()
     if log.question_id is None:
         raise RatingError("the verdicts have no question_id, so votes on them cannot be matched")
     keys = np.stack([log.question_id.codes, log.a, log.b])
     _, first, battle = np.unique(keys, axis=1, return_index=True, return_inverse=True)
-    if n > len(first):
-        raise RatingError(f"{n:,} battles are to be chosen, but {len(first):,} were judged")
-    share = np.bincount(battle.ravel(), scores(log)) / np.bincount(battle.ravel())
-    probability = _probabilities(np.where(is_unsure(share), unsure, 1.0), n)
-    rng = np.random.default_rng(seed)
-    order = np.lexsort((rng.random(len(first)), share, log.b[first], log.a[first]))
-    reached = np.cumsum(probability[order])
-    reached[-1] = n
-    taken = order[np.diff(np.floor(reached + rng.random()), prepend=0) > 0]
-    at = first[taken]
     return BattleLog(
         models=log.models,
-        a=log.a[at],
-        b=log.b[at],
-        outcome=np.full(n, TIE, np.int8),
-        source=Labels.of([Source.LLM_JUDGE] * n),
-        question_id=log.question_id.take(at),
-        weight=1 / probability[taken],
-        share_a=share[taken],
+        a=log.a[first],
+        b=log.b[first],
+        outcome=np.full(len(first), TIE, np.int8),
+        source=Labels.of([Source.LLM_JUDGE] * len(first)),
+        question_id=log.question_id.take(first),
+        share_a=np.bincount(battle.ravel(), scores(log)) / np.bincount(battle.ravel()),
     )
 
 
@@ -70,15 +73,18 @@ def _probabilities(size: Floats, n: int) -> Floats:
 
 def weighted(votes: BattleLog, chosen: BattleLog) -> BattleLog:
     """Votes on chosen battles, each weighted by the inverse of its battle's probability."""
-    known = dict(zip(chosen.compared(), chosen.weights().tolist(), strict=True))
-    weight = np.array([known.get(each, np.nan) for each in votes.compared()])
-    if n := int(np.isnan(weight).sum()):
-        question, first, second = [*votes.compared()][int(np.argmax(np.isnan(weight)))]
-        raise RatingError(
-            f"{n:,} of {len(votes):,} votes are on battles that were not chosen, the first on "
-            f"{first} and {second}, question {question}"
-        )
+    weight = _looked_up(votes, chosen, chosen.weights(), "that were not chosen")
     return replace(votes, weight=weight / weight.mean())
+
+
+def _looked_up(votes: BattleLog, battles: BattleLog, values: Floats, lacking: str) -> Floats:
+    """The value of each vote's battle; refuses votes on others."""
+    known = dict(zip(battles.compared(), values.tolist(), strict=True))
+    if others := [each for each in votes.compared() if each not in known]:
+        question, *models = others[0]
+        n, first = f"{len(others):,} of {len(votes):,}", f"{' and '.join(models)} on {question}"
+        raise RatingError(f"{n} votes are on battles {lacking}, the first {first}")
+    return np.array([known[each] for each in votes.compared()])
 
 
 class Overlap(NamedTuple):
@@ -125,12 +131,7 @@ def overlap(people: Influence, judge: Influence, on_voted: Influence | None = No
 
 def on_voted(votes: BattleLog, verdicts: BattleLog, judge: Ratings) -> Influence:
     """The mean verdict on the battle of each vote, with the vote's weight."""
-    said: dict[tuple[str | None, str, str], list[float]] = {}
-    ordered = verdicts.sides_in_order()
-    for battle, score in zip(ordered.compared(), scores(ordered).tolist(), strict=True):
-        said.setdefault(battle, []).append(score)
-    if lacking := sum(battle not in said for battle in votes.compared()):
-        raise RatingError(f"{lacking:,} of {len(votes):,} votes are on battles without a verdict")
-    share = np.array([np.mean(said[battle]) for battle in votes.compared()])
+    judged = mean_verdicts(verdicts)
+    share = _looked_up(votes, judged, scores(judged), "without a verdict")
     share = np.where(votes.a > votes.b, 1 - share, share)
     return Influence(replace(votes, share_a=share), judge)
