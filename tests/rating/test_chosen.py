@@ -79,6 +79,14 @@ def test_votes_like_the_verdicts_give_the_ratings_of_all_verdicts(unsure: float)
     assert narrow < 0.8 * plain
 
 
+def test_a_choice_of_all_changes_nothing() -> None:
+    """Where every judged battle was chosen, the board is that without a choice."""
+    log, votes = verdicts(6), verdicts(7)
+    plain, both = (Hybrid()(votes, log, each) for each in (None, choose_battles(log, 900)))
+    assert both.ratings.values(MODELS) == pytest.approx(plain.ratings.values(MODELS))
+    assert both.explained == pytest.approx(0, abs=1e-9)
+
+
 def test_refused() -> None:
     """Too many, verdicts without questions, votes on other battles or without a verdict."""
     log = verdicts(4)

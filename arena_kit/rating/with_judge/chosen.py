@@ -17,6 +17,8 @@ from arena_kit.rating.bradley_terry.clusters import Influence
 
 Floats = NDArray[np.float64]
 
+_TINY = float(np.finfo(float).tiny)
+
 
 def choose_battles(verdicts: BattleLog, n: int, *, unsure: float = 1.0, seed: int = 0) -> BattleLog:
     """Draw `n` judged battles for people to vote on; a battle is two models on one question.
@@ -107,20 +109,20 @@ def overlap(people: Influence, judge: Influence, on_voted: Influence | None = No
     given where these were drawn from all.
 
     Where verdicts on the voted battles differ from those on all, votes would have: by λ times as
-    much, with the λ that leaves the least variance (prediction-powered inference).
+    much, with the λ from 0 to 1 that leaves the least variance (prediction-powered inference).
     """
     if on_voted is None:
         size = len(people.models)
         return Overlap(people.shared(judge), np.zeros(size), np.zeros((size, size)))
-    names = [*judge.questions]
+    place = {name: row for row, name in enumerate(judge.questions)}
     columns = [judge.models.index(model) for model in people.models]
     all_of_them = judge.pulls.toarray()[[*judge.questions.values()]]
-    own, away = np.zeros((2, len(names), len(columns)))
-    rows, voted = [names.index(each) for each in people.questions], [*people.questions.values()]
+    own, away = np.zeros((2, len(place), len(columns)))
+    rows, voted = [place[each] for each in people.questions], [*people.questions.values()]
     own[rows], away[rows] = (each.pulls.toarray()[voted] for each in (people, on_voted))
     away -= people.weight / judge.weight * all_of_them[:, columns]
     moved, control = own @ people.bread, away @ people.bread
-    slope = max(0.0, float((moved * control).sum() / (control**2).sum()))
+    slope = np.clip((moved * control).sum() / max((control**2).sum(), _TINY), 0, 1)
     rest = moved - slope * control
     return Overlap(
         rest.T @ all_of_them @ judge.bread,
