@@ -124,3 +124,12 @@ def test_import_is_light(tmp_path: Path) -> None:
     command = [sys.executable, "-c", code, str(battles)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
+
+
+def test_commands_start_light() -> None:
+    """No command loads what draws or rates by heavy packages before it needs it."""
+    names = [f"arena_kit.cli.{path.stem}" for path in (PACKAGE / "cli").glob("[!_]*.py")]
+    heavy = {"pandas", "numba", "papermill", "matplotlib", "nbconvert", "scipy", "anthropic"}
+    code = f"import sys, {', '.join(names)}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"

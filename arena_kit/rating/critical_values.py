@@ -33,11 +33,14 @@ def normal_score(t: ArrayLike, df: ArrayLike) -> Floats:
     t, df = np.broadcast_arrays(np.asarray(t, float), np.asarray(df, float))
     finite = np.isfinite(df)
     nu = np.where(finite, df, 1e12)
-    a = nu - 0.5
-    b = 48 * a**2
-    y = np.sqrt(a * np.log1p(t**2 / nu))
+    y = np.sqrt((nu - 0.5) * np.log1p(t**2 / nu))
+    return np.where(finite, np.sign(t) * _expanded(y, nu), t)
+
+
+def _expanded(y: Floats, nu: Floats) -> Floats:
+    b = 48 * (nu - 0.5) ** 2
     tail = (4 * y**7 + 33 * y**5 + 240 * y**3 + 855 * y) / (10 * b * (b + 0.8 * y**4 + 100))
-    return np.where(finite, np.sign(t) * (y + (y**3 + 3 * y) / b - tail), t)
+    return y + (y**3 + 3 * y) / b - tail
 
 
 def t_score(z: float, df: ArrayLike) -> Floats:
@@ -45,13 +48,13 @@ def t_score(z: float, df: ArrayLike) -> Floats:
     Newton's method with the slope of the leading term.
     """
     given = np.asarray(df, float)
-    few, at = np.unique(given, return_inverse=True)
+    few, at = np.unique(given, return_inverse=True) if given.ndim else (given, ...)
     nu = np.where(np.isfinite(few), few, 1e12)
     t = np.full(few.shape, z)
     for _ in range(_STEPS):
-        root = np.sqrt((nu - 0.5) * np.log1p(t**2 / nu))
-        slope = (nu - 0.5) * t / (root * (nu + t**2))
-        change = (z - normal_score(t, nu)) / slope
+        y = np.sqrt((nu - 0.5) * np.log1p(t**2 / nu))
+        slope = (nu - 0.5) * t / (y * (nu + t**2))
+        change = (z - _expanded(y, nu)) / slope
         t = t + change
         if np.all(np.abs(change) < _SETTLED):
             break

@@ -22,7 +22,7 @@ from PIL import Image
 
 from arena_kit import Columns, read_battles, write_battles
 from arena_kit.battles.battle import Battle
-from arena_kit.battles.content import Conversation, Pictures, made_content, spoken
+from arena_kit.battles.content import Pictures, made_content, spoken
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import LeftOutWarning, read_battle_texts
 from arena_kit.battles.readers.formats import FORMATS, format_of
@@ -587,35 +587,35 @@ def test_a_damaged_database_is_named(tmp_path: Path) -> None:
 GOOD = '{"model_a": "x", "model_b": "y", "winner": "tie"}'
 
 
-@pytest.mark.parametrize(
-    ("text", "where"),
-    [
+def test_a_damaged_array_is_named_with_its_line(tmp_path: Path) -> None:
+    """An array that is not whole JSON, or holds something else than objects, is refused."""
+    for text, where in (
         (f'[\n{GOOD},\n{{"model_a": ]\n', ":3: not valid JSON"),
         (f"[\n{GOOD}\n", ":3: not valid JSON"),
         (f"[{GOOD},\n 5]\n", ":2: expected a JSON object"),
         ('[{"model_a": NaN, "model_b": "y", "winner": "tie"}]', ": .*NaN is not a JSON number"),
-    ],
-    ids=["broken", "cut short", "no object", "bare NaN"],
-)
-def test_a_damaged_array_is_named_with_its_line(text: str, where: str, tmp_path: Path) -> None:
-    """An array that is not whole JSON, or holds something else than objects, is refused."""
-    (tmp_path / "bad.json").write_text(text)
-    (tmp_path / "bad.json.gz").write_bytes(gzip.compress(text.encode()))
-    for name in ("bad.json", "bad.json.gz"):
-        with pytest.raises(DataError, match=f"{name}{where}"):
-            read_battles(tmp_path / name)
+    ):
+        (tmp_path / "bad.json").write_text(text)
+        (tmp_path / "bad.json.gz").write_bytes(gzip.compress(text.encode()))
+        for name in ("bad.json", "bad.json.gz"):
+            with pytest.raises(DataError, match=f"{name}{where}"):
+                read_battles(tmp_path / name)
 
 
-@pytest.mark.parametrize("indent", [None, 1, 2])
-def test_lines_of_an_array_are_those_of_an_editor(indent: int | None, tmp_path: Path) -> None:
+def test_lines_of_an_array_are_those_of_an_editor(tmp_path: Path) -> None:
     """However an array is laid out, the row with a wrong winner is found at its line."""
-    good, path = json.loads(GOOD), tmp_path / "array.json"
-    rows = [{**good, "remark": text} for text in ("\n{[", '"\\', "", "}\u2028", "樺")]
-    text = json.dumps([*rows, {**good, "model_a": "WRONG", "winner": "draw"}, good], indent=indent)
-    path.write_text(text)
-    opening = text[: text.index('"WRONG"')].rindex("{")
-    with pytest.raises(DataError, match=rf":{text[:opening].count(chr(10)) + 1}: unknown winner"):
-        read_battles(path)
+    for indent in (None, 1, 2):
+        good, path = json.loads(GOOD), tmp_path / "array.json"
+        rows = [{**good, "remark": text} for text in ("\n{[", '"\\', "", "}\u2028", "樺")]
+        text = json.dumps(
+            [*rows, {**good, "model_a": "WRONG", "winner": "draw"}, good], indent=indent
+        )
+        path.write_text(text)
+        opening = text[: text.index('"WRONG"')].rindex("{")
+        with pytest.raises(
+            DataError, match=rf":{text[:opening].count(chr(10)) + 1}: unknown winner"
+        ):
+            read_battles(path)
 
 
 def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
@@ -639,7 +639,6 @@ def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
         _, texts = read_battle_texts(written(tmp_path / "votes.jsonl", rows))
     assert (texts.prompt[0], texts.response_b[0]) == (None, "Yo")
     log = read_battles(written(tmp_path / "v.parquet", VOTES_100K), covariates=["length"])
-    assert log.covariates is not None
     assert log.covariates["length"].tolist() == [pytest.approx(-1 / 5)]
 
 
@@ -654,7 +653,6 @@ def test_a_chat_is_read_with_what_was_said_before(tmp_path: Path) -> None:
     row = feedback(1, ["y"], snapshot={"chat": {"chat": {"history": {"messages": chat}}}})
     _, texts = read_battle_texts(written(tmp_path / "feedback.json", [row]))
     prompt = texts.prompt[0]
-    assert isinstance(prompt, Conversation)
     assert [message.role for message in prompt.messages] == ["user", "assistant", "user"]
     assert [part.kind for part in prompt.messages[0].parts] == ["text", "image"]
     assert (spoken(prompt), texts.response_b[0]) == ("A house.", "No idea.")

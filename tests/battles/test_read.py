@@ -25,14 +25,7 @@ from hypothesis import strategies as st
 
 from arena_kit import files
 from arena_kit.battles import tabular
-from arena_kit.battles.battle import (
-    MAX_WEIGHT,
-    OUTCOMES,
-    Battle,
-    LookAlikeWarning,
-    Outcome,
-    Source,
-)
+from arena_kit.battles.battle import MAX_WEIGHT, OUTCOMES, Battle, LookAlikeWarning, Outcome, Source
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.on_disk import BattleFiles
 from arena_kit.battles.read import RepeatedWarning, battles_from_frame, read_battles
@@ -286,9 +279,9 @@ def test_a_malformed_line_is_named(name: str, wrong: str, tmp_path: Path) -> Non
 WINNER = "unknown winner 'draw'"
 
 
-@pytest.mark.parametrize(
-    ("name", "content", "where"),
-    [
+def test_a_damaged_file_is_named(tmp_path: Path) -> None:
+    """Damaged files, ragged rows and missing columns name the file, and the line if known."""
+    for name, content, where in (
         ("latin.jsonl", LATIN, ":2: not UTF-8"),
         ("deep.jsonl", DEEP.encode(), ":1: "),
         *(("damaged.jsonl.gz", content, "") for content in (ROWS[:-12], FLIPPED, b"hello")),
@@ -306,16 +299,10 @@ WINNER = "unknown winner 'draw'"
               "q\nash,beech": "",
               "q\nash,beech,tie,q,extra": "",
           }.items()),
-    ],
-    ids=["latin", "deep", "cut", "flipped", "unzipped", "no Parquet", "empty", "empty Arrow",
-         "empty DuckDB", "no Arrow", "no DuckDB", "nested", "columns", "blank lines",
-         "a break in quotes", "commas", "too short", "too long"],
-)  # fmt: skip
-def test_a_damaged_file_is_named(name: str, content: bytes, where: str, tmp_path: Path) -> None:
-    """Damaged files, ragged rows and missing columns name the file, and the line if known."""
-    (tmp_path / name).write_bytes(content)
-    with pytest.raises(DataError, match=re.escape(name) + where):
-        read_battles(tmp_path / name)
+    ):  # fmt: skip
+        (tmp_path / name).write_bytes(content)
+        with pytest.raises(DataError, match=re.escape(name) + where):
+            read_battles(tmp_path / name)
 
 
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
@@ -439,9 +426,9 @@ def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
     assert rows[0]["length"] == "-1.0"
 
 
-@pytest.mark.parametrize(
-    ("one", "two", "told"),
-    [
+def test_names_that_look_alike_are_warned_about(tmp_path: Path) -> None:
+    """Names that look alike, or mix scripts, are warned about by their code points."""
+    for one, two, told in (
         ("caf\u00e9", "cafe\u0301", r"'cafe\\u0301' and 'caf\\xe9' look alike and count as two"),
         ("gpt-4o", "gpt-4\u043e", r"'gpt-4o' and 'gpt-4\\u043e' look alike and count as two"),
         ("\uff47pt", "gpt", r"'gpt' and '\\uff47pt' look alike and count"),
@@ -449,15 +436,9 @@ def test_no_cell_of_a_csv_file_is_a_formula(kind: str, tmp_path: Path) -> None:
         ("gpt-4o", "GPT-4o", "'GPT-4o' and 'gpt-4o' look alike and count"),
         ("gpt-4o", "gpt\u20114o", r"'gpt-4o' and 'gpt\\u20114o' look alike and count"),
         ("cl\u0430ude", "other", r"'cl\\u0430ude' mixes Cyrillic and Latin letters and may be"),
-    ],
-    ids=["normal forms", "homoglyph", "full width", "blank", "case", "hyphen", "mixed scripts"],
-)
-def test_names_that_look_alike_are_warned_about(
-    one: str, two: str, told: str, tmp_path: Path
-) -> None:
-    """Names that look alike, or mix scripts, are warned about by their code points."""
-    with pytest.warns(LookAlikeWarning, match=f"votes.jsonl: {told}"):
-        through(tmp_path / "votes.jsonl", [battle(one, two)])
+    ):
+        with pytest.warns(LookAlikeWarning, match=f"votes.jsonl: {told}"):
+            through(tmp_path / "votes.jsonl", [battle(one, two)])
 
 
 def value(con: duckdb.DuckDBPyConnection, query: str) -> Any:

@@ -32,7 +32,6 @@ def battles(
 
 
 def length_of(log: BattleLog) -> NDArray[np.float64]:
-    assert log.covariates is not None
     return log.covariates["length"]
 
 
@@ -68,9 +67,9 @@ MARKDOWN = (
 )
 
 
-@pytest.mark.parametrize(
-    ("text", "expected"),
-    [
+def test_features_of_a_text_by_hand() -> None:
+    """Words between blanks, headings, list items, bold runs and code fences."""
+    for text, expected in (
         (MARKDOWN, (29, 2, 6, 2, 2)),
         (" \n\t ", (0, 0, 0, 0, 0)),
         ("#hashtag and 3 * 4 - 5", (7, 0, 0, 0, 0)),
@@ -80,13 +79,10 @@ MARKDOWN = (
         ("**a** **b** ** c", (4, 0, 0, 2, 0)),
         ("**never\nclosed** inline ``` is no fence", (7, 0, 0, 0, 0)),
         ("```\n# comment\n- x\n```\n# Real", (8, 1, 0, 0, 2)),
-    ],
-)
-def test_features_of_a_text_by_hand(text: str, expected: tuple[int, ...]) -> None:
-    """Words between blanks, headings, list items, bold runs and code fences."""
-    parts = ("assistant_turns", "images", "tool_calls")
-    assert ("length", "headings", "lists", "bold", "code", *parts) == FEATURES
-    assert style_of(text) == (*expected, 1, 0, 0)
+    ):
+        parts = ("assistant_turns", "images", "tool_calls")
+        assert ("length", "headings", "lists", "bold", "code", *parts) == FEATURES
+        assert style_of(text) == (*expected, 1, 0, 0)
 
 
 def test_two_models_at_two_lengths_by_hand() -> None:
@@ -198,7 +194,6 @@ def test_what_has_no_answer_is_refused(
 def test_an_error_that_cannot_be_known_is_no_nan() -> None:
     """Of battles on one question it is left out or null: JSON has no NaN."""
     log = planted(40)
-    assert log.question_id is not None
     one = replace(log, question_id=replace(log.question_id, codes=0 * log.question_id.codes))
     assert json.dumps(BY_LENGTH(one).as_dict(), allow_nan=False)
 

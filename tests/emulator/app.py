@@ -126,6 +126,8 @@ class App:
             raise fault.error(request.path)
         if fault.kind == "drop_before":
             return Answer(status=None)
+        if fault.kind == "late":
+            time.sleep(fault.seconds)
         answer = action(request, match, fault)
         match fault.kind:
             case "status_after" | "redirect_after":

@@ -17,9 +17,10 @@ MIXTURE = {
 }  # fmt: skip
 #: Faults that answer with an error and leave the service as it was.
 REFUSALS = ("status", "spend_cap", "usage_limit", "credit", "not_found", "redirect")
-#: Faults of the connection; all but drop_before happen after the request took effect. With
-#: "page" and "json_page" something in between answers with a 200 of its own.
-_CONNECTION = "drop drop_before hang status_after redirect_after page json_page".split()
+#: Faults of the connection; all but drop_before happen after the request took effect, which with
+#: "late" it does only some seconds after it was sent. With "page" and "json_page" something in
+#: between answers with a 200 of its own.
+_CONNECTION = "drop drop_before hang late status_after redirect_after page json_page".split()
 _SITES = "create retrieve list results cancel messages count_tokens models chat item".split()
 #: Faults that make sense at one site only.
 _SPECIAL = {
@@ -91,7 +92,7 @@ class Fault:
     after: int = 0
     status: int = 500
     retry_after: float | None = None
-    seconds: float = 30.0  # real ones, of a hang
+    seconds: float = 30.0  # real ones, of a hang or of lateness
     share: float | None = None  # of the lines of results, or of a batch's requests
     count: int | None = None  # of a batch's requests, or of the newest batches that a list lacks
     url: str = "http://127.0.0.1:9"  # an origin, or the address to redirect to
@@ -141,7 +142,7 @@ class Faults:
     def __init__(self) -> None:
         self._faults: list[Fault] = []
         self._lock = Lock()
-        self.batches = 0  # kept current by whoever creates batches
+        self.batches = self.fired = 0  # batches are kept current by whoever creates them
 
     def add(self, *faults: Fault) -> None:
         with self._lock:
@@ -162,4 +163,5 @@ class Faults:
                 fault.after = max(0, fault.after - 1)
             for fault in ready:
                 fault.times = None if fault.times is None else fault.times - 1
+            self.fired += len(ready)
             return ready

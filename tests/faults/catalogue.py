@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from tests.faults.service import ELSEWHERE, LATE
+from tests.faults.service import ELSEWHERE
 
 How = dict[str, Any]
 Faults = tuple[How, ...]
@@ -53,7 +53,7 @@ _LIMITED = {"429": _status(429, retry_after=0.05)}
 #: Kinds of creating a batch that leave open whether one exists.
 _UNSURE: dict[str, How] = {
     "drop": _kind("drop"), "drop_before": _kind("drop_before"), "hang": _kind("hang", seconds=1.0),
-    "page": _kind("page"), "page-json": _kind("json_page"), "late": _kind(LATE, seconds=0.5),
+    "page": _kind("page"), "page-json": _kind("json_page"), "late": _kind("late", seconds=0.5),
     **{str(status): _status(status) for status in (408, 409, 500, 503, 504, 529)},
     **{f"{s}_after": _kind("status_after", status=s) for s in (408, 500, 503, 504, 529)},
 }  # fmt: skip

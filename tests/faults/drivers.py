@@ -1,5 +1,5 @@
 """Deaths beside the matrix: of Dask workers, judge reports and tournaments with pictures; and
-ledgers that refuse a run.
+ledgers that may not be written.
 """
 
 import json
@@ -24,10 +24,8 @@ import pytest
 
 from arena_kit import fanout
 from arena_kit.fanout import fan_out, on_cluster
-from arena_kit.files import DataError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.ledger.schema import SCHEMA_VERSION
 from tests import samples
 from tests.emulator import Emulator
 from tests.faults.child import Task
@@ -225,27 +223,9 @@ def _files(folder: Path) -> dict[str, bytes]:
     return {path.name: path.read_bytes() for path in folder.iterdir() if path.suffix != ".lock"}
 
 
-def _schema(version: int, outcome: Outcome, folder: Path) -> None:
-    """A ledger of another schema is refused and left as it is; there is no migration."""
-    with _service(outcome, folder) as (service, task):
-        judged(task, 2)
-        _set_version(task.ledger, version)
-        before, bill = task.ledger.read_bytes(), service.bill()
-        with pytest.raises(DataError, match=f"a ledger of schema {version}"):
-            judged(task)
-        assert (task.ledger.read_bytes(), service.bill()) == (before, bill)
-        _set_version(task.ledger, SCHEMA_VERSION)
-
-
-def _set_version(ledger: Path, version: int) -> None:
-    with closing(sqlite3.connect(ledger)) as con:
-        con.execute(f"PRAGMA user_version = {version}")
-
-
 _DRIVERS: dict[str, Callable[[Outcome, Path], None]] = {
     **{f"dask/{each}": partial(_dask, each) for each in JUDGES},
     **{f"report/{each}": partial(_judge_report, each) for each in ("batches", "messages")},
     **{f"images/{each}": partial(_images, each) for each in ("batches", "messages")},
     **{f"read-only/{way}": partial(_read_only, way) for way in _PROTECTED},
-    **{f"schema/{n}": partial(_schema, n) for n in (SCHEMA_VERSION - 1, SCHEMA_VERSION + 1)},
 }

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Self
@@ -18,8 +17,6 @@ FOREIGN = "foreign"
 LIVE = "live"
 #: Results that do not say what they cost, by what became of their requests.
 _SILENT = ("odd_usage", "message_null")
-#: A fault of ours: a create that takes effect only some seconds after it was sent.
-LATE = "late"
 #: The address to redirect to, in a fault script, and the model in whose name it answers.
 ELSEWHERE = "elsewhere"
 
@@ -55,29 +52,25 @@ class _Server:
         self._emulator = Emulator()
         self._elsewhere = Emulator()
         self._elsewhere.app.answer = self._answer_elsewhere  # type: ignore[method-assign]
-        self._astray = self._fired = 0
-        self._late: list[dict[str, Any]] = []
+        self._astray = 0
 
     def fresh(self, settings: dict[str, Any]) -> str:
         """Start anew, with nothing remembered; returns the address."""
         port = self._emulator.port
         self._emulator.close()
         self._emulator = Emulator(port=port, **settings)
-        self._astray, self._fired, self._late = 0, 0, []
-        self._count_faults()
-        self._delay_creating()
+        self._astray = 0
         return self._emulator.base_url
 
     def add(self, faults: list[dict[str, Any]]) -> None:
-        self._late += [fault for fault in faults if fault["kind"] == LATE]
-        usual = [Fault(**fault) for fault in faults if fault["kind"] != LATE]
-        for fault in usual:
-            fault.url = self._elsewhere.base_url if fault.url == ELSEWHERE else fault.url
-        self._emulator.faults.add(*usual)
+        there = {ELSEWHERE: self._elsewhere.base_url}
+        for fault in (Fault(**each) for each in faults):
+            fault.url = there.get(fault.url, fault.url)
+            self._emulator.faults.add(fault)
 
     def heal(self, _: None) -> None:
         self._emulator.faults.clear()
-        self._late, self._emulator.settings.expire_share = [], 0.0
+        self._emulator.settings.expire_share = 0.0
 
     def hurry(self, _: None) -> None:
         self._emulator.settings.batch_seconds = 0.0
@@ -112,7 +105,7 @@ class _Server:
         return self._astray
 
     def fired(self, _: None) -> int:
-        return self._fired
+        return self._emulator.faults.fired
 
     def _answer_elsewhere(self, request: Request) -> Answer:
         self._astray += 1
@@ -121,37 +114,6 @@ class _Server:
         if answer.lines is not None:
             answer.lines = map(_renamed, answer.lines)
         return answer
-
-    def _count_faults(self) -> None:
-        faults = self._emulator.faults
-        taking = faults.taken
-
-        def taken(site: str, most: int | None) -> list[Fault]:
-            found = taking(site, most)
-            self._fired += len(found)
-            return found
-
-        faults.taken = taken  # type: ignore[method-assign]
-
-    def _delay_creating(self) -> None:
-        app = self._emulator.app
-        answer = app.answer
-
-        def delayed(request: Request) -> Answer:
-            if request.method == "POST" and request.path == "/v1/messages/batches":
-                time.sleep(self._lateness())
-            return answer(request)
-
-        app.answer = delayed  # type: ignore[method-assign]
-
-    def _lateness(self) -> float:
-        """How late the create that has just come is; those that still wait count it."""
-        due = [fault for fault in self._late if fault["after"] == 0]
-        for fault in self._late:
-            fault["after"] -= 1
-        self._late = [fault for fault in self._late if fault["after"] >= 0]
-        self._fired += len(due)
-        return float(sum(fault["seconds"] for fault in due))
 
 
 def _renamed(content: bytes) -> bytes:

@@ -10,7 +10,6 @@ import pytest
 from PIL import Image
 
 from arena_kit import DataError, read_battles
-from arena_kit.battles.content import Conversation
 from arena_kit.judging.pairs import answer_logs
 from arena_kit.judging.pairs.answer_logs import Collection, collect
 from arena_kit.judging.pairs.prompts import read_prompts, read_responses
@@ -28,7 +27,6 @@ def texts(answers: Collection) -> dict[tuple[str, str], str]:
 
 
 def conversation(text: str) -> list[dict[str, object]]:
-    assert isinstance(text, Conversation)
     return text.as_json()
 
 

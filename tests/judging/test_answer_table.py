@@ -24,7 +24,6 @@ ROWS = [
 def workbook(path: Path, rows: list[list[Any]], merge: str = "") -> Path:
     book = openpyxl.Workbook()
     sheet = book.active
-    assert sheet is not None
     sheet.title = "Answers"
     for row in rows:
         sheet.append(row)
@@ -107,18 +106,15 @@ def test_a_merged_range_has_its_value_in_every_row(tmp_path: Path) -> None:
     assert study.answers.entrants == ("a", "b")
 
 
-@pytest.mark.parametrize(
-    ("columns", "words"),
-    [
+def test_what_is_not_understood_names_its_option() -> None:
+    """One sentence says what was looked for and what there is."""
+    for columns, words in (
         ({"question": "Frage"}, "no column 'Frage'; it has: Nr, Question"),
         ({"entrants": ("plain GPT",)}, "needs the answers of two models"),
         ({"prompt_id": "Specialty"}, "two questions share an id in 'Specialty'"),
-    ],
-)
-def test_what_is_not_understood_names_its_option(columns: dict[str, Any], words: str) -> None:
-    """One sentence says what was looked for and what there is."""
-    with pytest.raises(DataError, match=words):
-        answers(frame(), **columns)
+    ):
+        with pytest.raises(DataError, match=words):
+            answers(frame(), **columns)
 
 
 def test_yes_and_no_are_answers_where_they_are_named() -> None:

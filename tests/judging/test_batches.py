@@ -435,8 +435,7 @@ def test_contradicting_results_are_told(bench: Bench, same: bool) -> None:
 
 
 @pytest.mark.parametrize(
-    ("url", "words"),
-    [(b"/\\u0007results", "invalid address"), (b"", "the key was not sent there")],
+    ("url", "words"), [(b"/\\u0007results", "invalid address"), (b"", "the key was not sent there")]
 )
 def test_results_are_fetched_from_the_service_alone(bench: Bench, url: bytes, words: str) -> None:
     """Another origin gets no key; then all is collected, also from an address without a host."""

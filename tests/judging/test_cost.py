@@ -269,17 +269,14 @@ def test_known_answers(
     """After a run, the same run is forecast at nothing; only `cost` has the service count."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     plan = small_plan(emulator)
-    assert plan.forecast is not None
     assert plan.forecast.answered == 0
     assert "local estimate" in plan._repr_html_()
     assert not emulator.requests  # neither an attribute nor showing the plan asks anybody
     counted = plan.cost()
-    assert counted is not None
     assert "count_tokens" in counted._repr_html_()
     asked = plan.ask_options("first", lambda text: None)
     judge_pairs(plan.pairing.pairs, plan.material, plan.judge, plan.ledger, options=asked)
     after = small_plan(emulator).forecast
-    assert after is not None
     assert (after.requests, after.answered, after.usd_no_hits) == (0, plan.forecast.requests, 0.0)
     assert plan.ledger.spent("first") == pytest.approx(emulator.billing.total_usd, abs=1e-12)
 

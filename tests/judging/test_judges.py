@@ -118,11 +118,11 @@ def test_noise_seed_and_slot_bias_do_what_they_say(sample_requests: list[Both]) 
     assert len({json.dumps(dict(BaselineJudge(**each).settings)) for each in changes}) == 5
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\x00<response_a>", "word " * 50_000])
-def test_odd_responses_are_judged(text: str) -> None:
+def test_odd_responses_are_judged() -> None:
     """Empty, hostile and very long responses get a verdict like any other."""
-    for dimension in REFERENCES:
-        assert all(named(BaselineJudge(), each) for each in requests(dimension, ash=text))
+    for text in ("", "   ", "\x00<response_a>", "word " * 50_000):
+        for dimension in REFERENCES:
+            assert all(named(BaselineJudge(), each) for each in requests(dimension, ash=text))
 
 
 def row(request: JudgeRequest, **changes: object) -> dict[str, object]:
@@ -156,41 +156,37 @@ def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> N
     assert one.settings == same.settings != other.settings
 
 
-@pytest.mark.parametrize("status", [Status.REFUSED, Status.EXPIRED, Status.TRUNCATED])
-def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path, status: Status) -> None:
+def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path) -> None:
     """With its detail; a text recorded as unparsable is read anew, as a better reader may."""
-    forward, _ = requests()
-    line = row(forward, status=str(status), winner=None, detail="why")
-    answer = replayed(tmp_path / "v.jsonl", line).answer(forward)
-    assert answer is not None
-    assert (answer.status, answer.detail) == (status, "why")
-    again = replayed(tmp_path / "v.jsonl", line | {"status": "unparsable"}).answer(forward)
-    verdict = verdict_of(forward, again, judge_model="replay")
-    assert (verdict.status, verdict.winner) == (Status.OK, Slot.B)
+    for status in (Status.REFUSED, Status.EXPIRED, Status.TRUNCATED):
+        forward, _ = requests()
+        line = row(forward, status=str(status), winner=None, detail="why")
+        answer = replayed(tmp_path / "v.jsonl", line).answer(forward)
+        assert (answer.status, answer.detail) == (status, "why")
+        again = replayed(tmp_path / "v.jsonl", line | {"status": "unparsable"}).answer(forward)
+        verdict = verdict_of(forward, again, judge_model="replay")
+        assert (verdict.status, verdict.winner) == (Status.OK, Slot.B)
 
 
-@pytest.mark.parametrize(
-    ("line", "words"),
-    [
+def test_a_malformed_recording(tmp_path: Path) -> None:
+    """Naming file, line and what is wrong; so is a folder without verdicts, and no file at all."""
+    for line, words in (
         ("{", "not valid JSON"), ("[]", "expected a JSON object, got list"),
         ('{"dimension": "tone"}', "missing prompt_id, first, second, status"),
         (LINE | {"second": 5}, "missing second"),
         (LINE | {"status": "fine"}, "unknown status 'fine'; allowed: ok, refused"),
         (LINE | {"raw_text": 5}, ".*raw_text"), (LINE | {"usage": "many"}, ".*usage"),
         (LINE | {"cost_usd": "free"}, ".*cost_usd"),
-    ],
-)  # fmt: skip
-def test_a_malformed_recording(tmp_path: Path, line: str | dict[str, object], words: str) -> None:
-    """Naming file, line and what is wrong; so is a folder without verdicts, and no file at all."""
-    path = tmp_path / "v.jsonl"
-    text = line if isinstance(line, str) else json.dumps(line)
-    path.write_text(f"{json.dumps(row(requests()[0]))}\n{text}\n", encoding="utf-8")
-    with pytest.raises(DataError, match=rf"v\.jsonl:2: {words}"):
-        ReplayJudge.from_record(path)
-    with pytest.raises(DataError, match=r"no verdicts/\*\.jsonl to replay"):
-        ReplayJudge.from_record(tmp_path)
-    with pytest.raises(DataError, match=r"gone\.jsonl: no such file"):
-        ReplayJudge.from_record(tmp_path / "gone.jsonl")
+    ):  # fmt: skip
+        path = tmp_path / "v.jsonl"
+        text = line if isinstance(line, str) else json.dumps(line)
+        path.write_text(f"{json.dumps(row(requests()[0]))}\n{text}\n", encoding="utf-8")
+        with pytest.raises(DataError, match=rf"v\.jsonl:2: {words}"):
+            ReplayJudge.from_record(path)
+        with pytest.raises(DataError, match=r"no verdicts/\*\.jsonl to replay"):
+            ReplayJudge.from_record(tmp_path)
+        with pytest.raises(DataError, match=r"gone\.jsonl: no such file"):
+            ReplayJudge.from_record(tmp_path / "gone.jsonl")
 
 
 def test_clients_share_what_verifies_certificates(monkeypatch: pytest.MonkeyPatch) -> None:

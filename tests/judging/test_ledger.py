@@ -75,7 +75,6 @@ class Writer:
         print(file=self.process.stdin, flush=True)
 
     def wait(self, until: int) -> None:
-        assert self.process.stdout is not None
         while int(self.process.stdout.readline()) < until:
             pass
 

@@ -18,40 +18,34 @@ UNNAMED: list[object] = ["", "unsure", "A or B", "both", None, True, 1, ["A", "B
 PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: ", "\n", " "]
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_json_object_on_lines_of_its_own_is_the_verdict() -> None:
+    """With its justification, whatever prose stands before it."""
+    for text in (
         OBJECT, f"```json\n{OBJECT}\n```",
         f"Here is my assessment.\n\n```json\n{OBJECT}\n```\n",
         'Sets like {1, 2} are fine.\n{\n "winner": "B",\n "justification": "Clear."\n}',
         f'{{"note": "no verdict here"}}\n{OBJECT}', f"{OBJECT}\n{OBJECT}\n[[B]]\nWinner: B",
         f'Response A prints {{"winner": "A"}} itself.\n{OBJECT}',
         '{"justification": "Clear.", "by": {"style": {"winner": "A"}}, "winner": "B"}',
-    ],
-)  # fmt: skip
-def test_a_json_object_on_lines_of_its_own_is_the_verdict(text: str) -> None:
-    """With its justification, whatever prose stands before it."""
-    assert read_verdict(text) == (B, "Clear.", None)
+    ):  # fmt: skip
+        assert read_verdict(text) == (B, "Clear.", None)
 
 
-@pytest.mark.parametrize(("winner", "slot"), [*NAMED.items(), *((each, None) for each in UNNAMED)])
-def test_the_winner_field_may_drift_and_must_name_one_slot(winner: object, slot: Slot) -> None:
+def test_the_winner_field_may_drift_and_must_name_one_slot() -> None:
     """Other case and a word before the letter still name the slot; the justification never does."""
-    text = json.dumps({"justification": "Response A is better. [[A]]", "winner": winner})
-    assert read_verdict(text).winner is slot
+    for winner, slot in (*NAMED.items(), *((each, None) for each in UNNAMED)):
+        text = json.dumps({"justification": "Response A is better. [[A]]", "winner": winner})
+        assert read_verdict(text).winner is slot
 
 
-@pytest.mark.parametrize(
-    ("text", "slot"),
-    [
+def test_a_mark_and_the_final_line_are_read() -> None:
+    """A label in double brackets that ends the last line, and `Winner: A` as the last line."""
+    for text, slot in (
         ("My verdict is [[A]].", A), ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
         ("Both have merit. [[C]]", TIE), ("```\n[[tie]]\n```", TIE),
         ("Some reasoning.\n\n**Winner:** A", A), ("Winner: tie.\n", TIE), ("winner: b", B),
-    ],
-)  # fmt: skip
-def test_a_mark_and_the_final_line_are_read(text: str, slot: Slot) -> None:
-    """A label in double brackets that ends the last line, and `Winner: A` as the last line."""
-    assert read_verdict(text).winner is slot
+    ):  # fmt: skip
+        assert read_verdict(text).winner is slot
 
 
 @pytest.mark.parametrize(
@@ -99,16 +93,13 @@ def test_each_grade_in_each_form(form: str, label: str, winner: Slot, margin: Ma
     assert read_verdict(form.format(label)).winner is None
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict() -> None:
+    """How much better it is would be a guess."""
+    for text in (
         *['{"winner": "A"}', '{"winner": "A>>>B"}', '{"winner": "A>A"}', "Winner: A", "[[tie]]"],
         *['{"winner": "A>B"}\n[[B>A]]', '{"winner": "A>B"}\nWinner: B', "[[A>B]].\n[[A>>B]]"],
-    ],
-)
-def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict(text: str) -> None:
-    """How much better it is would be a guess."""
-    assert read_verdict(text, graded=True).winner is None
+    ):
+        assert read_verdict(text, graded=True).winner is None
 
 
 @settings(max_examples=30, deadline=None)
@@ -120,20 +111,16 @@ def test_any_text_is_read_without_an_error(text: str) -> None:
     assert read_verdict(text).winner in (None, *Slot)
 
 
-@pytest.mark.parametrize(
-    ("text", "slot"),
-    [
+def test_a_megabyte_is_read_within_a_second() -> None:
+    """A text of a megabyte, ordinary or hostile, takes less than a second."""
+    for text, slot in (
         ("word " * 200_000 + "\n" + OBJECT, B), ("word " * 200_000 + "\nWinner: A", A),
         ("{" * MEGABYTE, None), ("{\n" * MEGABYTE, None), ('{"winner": ' + "[" * 100_000, None),
         ('{"winner": ' * 90_000, None), ('{"a": "' + "x" * MEGABYTE, None), ("\n" * MEGABYTE, None),
         ("*" * MEGABYTE, None), ("[[A " * 200_000, None),
         ("x" * MEGABYTE + "\nwinner:" + " " * 190_000, None),
-    ],
-    ids=range(11),
-)  # fmt: skip
-def test_a_megabyte_is_read_within_a_second(text: str, slot: Slot | None) -> None:
-    """A text of a megabyte, ordinary or hostile, takes less than a second."""
-    start = process_time()
-    winner = read_verdict(text).winner
-    assert process_time() - start < 1.0
-    assert winner is slot
+    ):  # fmt: skip
+        start = process_time()
+        winner = read_verdict(text).winner
+        assert process_time() - start < 1.0
+        assert winner is slot

@@ -4,15 +4,14 @@ import re
 from dataclasses import replace
 from pathlib import Path
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from arena_kit.battles.content import made_content
 from arena_kit.battles.images import PictureFiles
 from arena_kit.judging.pairs.prompts import ExpectedBehavior, Pair, Prompt, Response
-from arena_kit.judging.verdicts.records import JudgeRequest, Picture, Presentation
-from arena_kit.judging.verdicts.rendering import Reference, Rubric, read_sections, render
+from arena_kit.judging.verdicts.records import JudgeRequest, Presentation
+from arena_kit.judging.verdicts.rendering import Rubric, read_sections, render
 from arena_kit.judging.verdicts.settle import presentations
 
 #: A picture of one pixel.
@@ -109,24 +108,21 @@ def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
     assert re.fullmatch(r"[0-9a-f]{24,}", boundary)
 
 
-@pytest.mark.parametrize(
-    ("reference", "shows"),
-    [
+def test_a_reference_where_the_rubric_says() -> None:
+    """The gold answer and the expected behaviour for their rubric alone, where a prompt has one."""
+    for reference, shows in (
         ("none", {}),
         ("gold_answer", {"gold_answer": "Twenty degrees."}),
         ("expected_behavior", {"expected_behavior": "hedge"}),
-    ],
-)
-def test_a_reference_where_the_rubric_says(reference: Reference, shows: dict[str, str]) -> None:
-    """The gold answer and the expected behaviour for their rubric alone, where a prompt has one."""
-    rubric = replace(RUBRIC, reference=reference)
-    request = shown(rubric=rubric)
-    names = ("gold_answer", "expected_behavior")
-    assert {k: v for k, v in read_sections(request).items() if k in names} == shows
-    assert ("Twenty degrees." in request.user) == (reference == "gold_answer")
-    if reference == "expected_behavior":
-        bare = shown(rubric=rubric, prompt=replace(PROMPT, expected_behavior=None))
-        assert set(read_sections(bare)) == {"question", "response_a", "response_b"}
+    ):
+        rubric = replace(RUBRIC, reference=reference)
+        request = shown(rubric=rubric)
+        names = ("gold_answer", "expected_behavior")
+        assert {k: v for k, v in read_sections(request).items() if k in names} == shows
+        assert ("Twenty degrees." in request.user) == (reference == "gold_answer")
+        if reference == "expected_behavior":
+            bare = shown(rubric=rubric, prompt=replace(PROMPT, expected_behavior=None))
+            assert set(read_sections(bare)) == {"question", "response_a", "response_b"}
 
 
 @settings(max_examples=30, deadline=None)
@@ -203,11 +199,8 @@ def test_pictures_stand_where_they_were_said() -> None:
     texts = ("Look.", "42", "And?", "Here:")
     request = shown(first=talk(*texts, image=True), second=talk(*texts))
     before, picture, after = request.pieces
-    assert isinstance(before, str)
-    assert isinstance(after, str)
     assert before.endswith(f"[turn 2: image 1 {request.boundary}]\n")
     assert before + after == request.user
-    assert isinstance(picture, Picture)
     assert picture.name.encode() in request.identity
     assert "A line in brackets that ends in" in after
     first = shown(

@@ -35,22 +35,19 @@ BEFORE = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("answers", "settlement", "winner"),
-    [
+def test_two_answers_settle_a_pair() -> None:
+    """A missing answer is never a tie, a win or a loss, and never becomes a battle."""
+    for answers, settlement, winner in (
         ((A, B), Settlement.WINNER, "ash"),
         ((B, A), Settlement.WINNER, "beech"),
         ((TIE, TIE), Settlement.TIE, None),
         *((each, Settlement.INCONSISTENT, None) for each in FLIPS),
         *((each, Settlement.INCOMPLETE, None) for each in GAPS),
-    ],
-)
-def test_two_answers_settle_a_pair(answers: Any, settlement: Settlement, winner: str) -> None:
-    """A missing answer is never a tie, a win or a loss, and never becomes a battle."""
-    [found] = settled(answers)
-    assert (found.settlement, found.winner) == (settlement, winner)
-    battles = settle.to_battles([found, *settled((A, B))])
-    assert len(battles) == (1 if settlement is Settlement.INCOMPLETE else 2)
+    ):
+        [found] = settled(answers)
+        assert (found.settlement, found.winner) == (settlement, winner)
+        battles = settle.to_battles([found, *settled((A, B))])
+        assert len(battles) == (1 if settlement is Settlement.INCOMPLETE else 2)
 
 
 def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
@@ -71,24 +68,24 @@ def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
     assert not battles.flags().any()
 
 
-@pytest.mark.parametrize("status", Status)
-def test_an_answer_becomes_a_verdict_with_everything_it_carried(status: Status) -> None:
+def test_an_answer_becomes_a_verdict_with_everything_it_carried() -> None:
     """Only an ok answer is read, even when the text of another names a winner."""
-    shown, _ = settle.presentations(PAIRS[0])
-    request = records.JudgeRequest(shown, system="s", user="u", boundary="b", attempt=2)
-    ok, text = status is Status.OK, '{"justification": "Calm.", "winner": "B"}'
-    kept: dict[str, Any] = {
-        "served_model": "judge/x-2026", "usage": {"input_tokens": 7}, "cost_usd": 0.25,
-        "detail": "why",
-    }  # fmt: skip
-    answer = Answer(request_id="r", status=status, text=text, **kept)
-    found = settle.verdict_of(request, answer, judge_model="judge/x", cached=True)
-    assert found == records.Verdict(
-        presentation=shown, status=status, winner=B if ok else None,
-        justification="Calm." if ok else "", raw_text=text, judge_model="judge/x", cached=True,
-        attempt=2, **kept,
-    )  # fmt: skip
-    assert found.winning_entrant == ("beech" if ok else None)
+    for status in Status:
+        shown, _ = settle.presentations(PAIRS[0])
+        request = records.JudgeRequest(shown, system="s", user="u", boundary="b", attempt=2)
+        ok, text = status is Status.OK, '{"justification": "Calm.", "winner": "B"}'
+        kept: dict[str, Any] = {
+            "served_model": "judge/x-2026", "usage": {"input_tokens": 7}, "cost_usd": 0.25,
+            "detail": "why",
+        }  # fmt: skip
+        answer = Answer(request_id="r", status=status, text=text, **kept)
+        found = settle.verdict_of(request, answer, judge_model="judge/x", cached=True)
+        assert found == records.Verdict(
+            presentation=shown, status=status, winner=B if ok else None,
+            justification="Calm." if ok else "", raw_text=text, judge_model="judge/x", cached=True,
+            attempt=2, **kept,
+        )  # fmt: skip
+        assert found.winning_entrant == ("beech" if ok else None)
 
 
 def test_battles_name_the_winning_side() -> None:

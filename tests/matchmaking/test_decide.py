@@ -138,8 +138,8 @@ def test_claims_about_similar_prompts_need_more() -> None:
 
 @pytest.fixture(scope="module")
 def season() -> tuple[Arena, list[Matchup]]:
-    live = arena(Policy(decide=Decide(share=0.5, refresh=100), exposure=Exposure(window=1000)))
-    return live, voted(live, 1500)
+    live = arena(Policy(decide=Decide(share=0.5, refresh=100), exposure=Exposure(window=600)))
+    return live, voted(live, 900)
 
 
 def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> None:
@@ -147,13 +147,13 @@ def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> No
     live, done = season
     fair = live.scheduler.coverage().fairness(live.scheduler.exposure_due(live.ratings))
     assert all(each.within for each in fair)
-    decided = [x for x in done[-1000:] if x.lane is Lane.DECIDE]
+    decided = [x for x in done[-600:] if x.lane is Lane.DECIDE]
     aimed = Counter(m for x in decided for m in (x.model_a, x.model_b))
-    rest = (2000 - aimed.total()) / 12
+    rest = (1200 - aimed.total()) / 12
     for each in fair:
         assert each.target == pytest.approx(aimed[each.model] + rest)
-        assert each.equal_target == pytest.approx(2000 / 12)
-    assert max(each.target for each in fair) > 1.5 * 2000 / 12, "hence no equal exposure"
+        assert each.equal_target == pytest.approx(1200 / 12)
+    assert max(each.target for each in fair) > 1.5 * 1200 / 12, "hence no equal exposure"
 
 
 def test_exposure_goes_first() -> None:

@@ -139,37 +139,29 @@ def test_a_model_on_few_questions_has_no_claims(method: BradleyTerry | Permutati
     }  # fmt: skip
 
 
-UNANIMOUS = {"win": two(40, 0), "tie": replace(two(40, 0), outcome=np.full(40, 2, np.int8))}
-
-
-@pytest.mark.parametrize(("kind", "chance"), [("win", 0.95), ("tie", None)])
-def test_unanimous_evidence_is_not_certainty(kind: str, chance: float | None) -> None:
+def test_unanimous_evidence_is_not_certainty() -> None:
     """40 wins of 40 do not exclude a model that wins 95 %, nor 40 ties a difference."""
-    found = claims.gaps(SANDWICH(UNANIMOUS[kind]))
-    if chance is None:
-        assert math.isnan(found.low[0, 1]) or found.low[0, 1] < 0 < found.high[0, 1]
-        return
+    tied = claims.gaps(SANDWICH(replace(two(40, 0), outcome=np.full(40, 2, np.int8))))
+    assert math.isnan(tied.low[0, 1]) or tied.low[0, 1] < 0 < tied.high[0, 1]
+    found = claims.gaps(SANDWICH(two(40, 0)))
     assert found.gap[0, 1] == pytest.approx(400 * math.log10(40.5 / 0.5), abs=1e-8)
-    assert chance**40 > 0.05
-    gap = 400 * math.log10(chance / (1 - chance))
+    assert 0.95**40 > 0.05
+    gap = 400 * math.log10(0.95 / 0.05)
     assert math.isnan(found.low[0, 1]) or found.low[0, 1] < gap
 
 
-@pytest.mark.parametrize(("gap", "clear"), [(39.6, False), (39.8, True)])
-def test_neighbours_are_decided_from_2_807_standard_errors_on(gap: float, clear: bool) -> None:
-    """Two ratings known to 10 points have a gap known to 14.14, and 2.807 times that is 39.70."""
-    found = board({"x": gap, "y": 0.0})
-    assert claims.gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
-    assert claims.decided(found).tolist() == [[False, clear], [False, False]]
-    assert claims.neighbours(found)[0].state == ("decided" if clear else "unresolved")
-
-
-@pytest.mark.parametrize(("gap", "clear"), [(44.2, False), (44.3, True)])
-def test_models_further_apart_need_more(gap: float, clear: bool) -> None:
-    """Over a span of three the studentized range at 99.5 % is 4.424: 44.24 points here."""
-    found = board({"x": gap, "y": gap / 2, "z": 0.0})
-    assert claims.decided(found)[0, 2] == clear
-    assert not claims.decided(found)[0, 1]
+def test_neighbours_are_decided_from_2_807_standard_errors_on() -> None:
+    """Two ratings known to 10 points have a gap known to 14.14, and 2.807 times that is 39.70; over
+    a span of three the studentized range at 99.5 % is 4.424: 44.24 points.
+    """
+    for gap, clear in ((39.6, False), (39.8, True)):
+        found = board({"x": gap, "y": 0.0})
+        assert claims.gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
+        assert claims.decided(found).tolist() == [[False, clear], [False, False]]
+        assert claims.neighbours(found)[0].state == ("decided" if clear else "unresolved")
+    for gap, clear in ((44.2, False), (44.3, True)):
+        decided = claims.decided(board({"x": gap, "y": gap / 2, "z": 0.0}))
+        assert (decided[0, 1], decided[0, 2]) == (False, clear)
 
 
 def test_what_follows_is_decided_too() -> None:
@@ -186,34 +178,24 @@ def test_what_follows_is_decided_too() -> None:
     )
     assert claims.tiers(found) == (("a", "b"), ("c", "d"))
     assert claims.may_be_first(found) == ("a", "b")
-    assert [pair.state for pair in claims.neighbours(found)] == [
-        "unresolved",
-        "decided",
-        "unresolved",
-    ]
-    assert claims.sentences(found)[0] == (
-        "First place: a and b are not separable. Too little evidence: new."
-    )
+    states = [pair.state for pair in claims.neighbours(found)]
+    assert states == ["unresolved", "decided", "unresolved"]
+    told = "First place: a and b are not separable. Too little evidence: new."
+    assert claims.sentences(found)[0] == told
 
 
 def test_the_summary_is_all_of_it_as_plain_values() -> None:
     """A board's claims as JSON: what they are about, who may be first, tiers, neighbours, ranks."""
-    found = claims.summary(
-        board(
-            {"a": 300.0, "b": 299.0, "c": 0.0, "new": 5.0},
-            {"a": 1, "b": 1, "c": 1, "new": math.nan},
-        ),
-        margin=10.0,
-    )
+    ratings = {"a": 300.0, "b": 299.0, "c": 0.0, "new": 5.0}
+    found = claims.summary(board(ratings, {"a": 1, "b": 1, "c": 1, "new": math.nan}), margin=10.0)
     assert json.loads(json.dumps(found, allow_nan=False)) == found
     assert (found["about"], found["first"]) == ("similar_prompts", ["a", "b"])
     assert found["tiers"] == [["a", "b"], ["c"]]
     assert [pair["state"] for pair in found["neighbours"]] == ["equivalent", "decided"]
     assert found["ranks_at_once"] == {"a": [1, 3], "b": [1, 3], "c": [3, 4]}
     assert found["unplaced"] == ["new"]
-    assert found["sentences"][1].startswith(
-        "Adjacent pairs decided: 1 of 2, equivalent within 10 points: 1."
-    )
+    told = "Adjacent pairs decided: 1 of 2, equivalent within 10 points: 1."
+    assert found["sentences"][1].startswith(told)
 
 
 def test_how_many_more_battles_decide() -> None:
@@ -305,7 +287,7 @@ def test_the_deviate_is_the_root_of_the_profile_likelihood() -> None:
 def test_more_wins_never_undo_a_decision_between_two() -> None:
     """From 6–4 to 30–0: each further win, and each loss turned, adds to the deviate."""
     for lost in range(5):
-        row = [claims.deviates(BradleyTerry()(two(won, lost)))[0, 1] for won in range(10, 30)]
+        row = [claims.deviates(BradleyTerry()(two(won, lost)))[0, 1] for won in range(10, 30, 4)]
         assert (np.diff(row) > 0).all()
     turned = [claims.deviates(BradleyTerry()(two(30 - lost, lost)))[0, 1] for lost in range(13)]
     assert (np.diff(turned) < 0).all()

@@ -1,5 +1,7 @@
 """Replaying games through Elo; where K is too small for so few battles."""
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -26,13 +28,8 @@ def game_lists(draw: st.DrawFn) -> tuple[GameList, int]:
 
 
 def as_games(games: GameList, n_models: int) -> Games:
-    a, b, score = zip(*games, strict=True)
-    return Games(
-        a=np.array(a, np.int32),
-        b=np.array(b, np.int32),
-        score=np.array(score, float),
-        n_models=n_models,
-    )
+    a, b, score = np.array(games).T
+    return Games(a=a.astype(np.int32), b=b.astype(np.int32), score=score, n_models=n_models)
 
 
 @pytest.mark.parametrize("compiled", [False, True])
@@ -64,10 +61,9 @@ def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> Non
         sets[n, : len(row)] = row
     seeds = split_seed(seed, 3 * len(rows), ORDERS)
     rule = PermutationElo(k=16.0, initial=1400.0, scale=400.0)
+    some: Any = {"sets": sets, "sizes": sizes}
     both = [
-        replay_orders(
-            as_games(games, n_models), [rule], seeds, sets=sets, sizes=sizes, compiled=compiled
-        )[0]
+        replay_orders(as_games(games, n_models), [rule], seeds, **some, compiled=compiled)[0]
         for compiled in (False, True)
     ]
     np.testing.assert_allclose(both[0], both[1], rtol=0, atol=1e-9)
@@ -79,16 +75,13 @@ def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> Non
 
 def test_large_work_is_compiled() -> None:
     """From the stated amount of work on the compiled engine runs; below it, never."""
-    assert [numba_pays(n, COMPILED_FROM) for n in (COMPILED_FROM - 1, COMPILED_FROM)] == [
-        False,
-        True,
-    ]
+    assert not numba_pays(COMPILED_FROM - 1, COMPILED_FROM)
+    assert numba_pays(COMPILED_FROM, COMPILED_FROM)
 
 
 FEW = Scenario(number=0, title="15 questions", questions=15)
-QUICK = PermutationElo(
-    ties="half", initial=0, n_perms=60, evidence_replicates=60, evidence_orders=3
-)
+EVIDENCE = {"n_perms": 60, "evidence_replicates": 60, "evidence_orders": 3}
+QUICK = PermutationElo(ties="half", initial=0, **EVIDENCE)
 
 
 def board(rows: dict[str, tuple[float, float, float]], method: str = "elo") -> Ratings:

@@ -55,8 +55,6 @@ def without(log: BattleLog, *models: str) -> BattleLog:
 
 def width(found: HybridRatings, model: str, *, alone: bool = False) -> float:
     row = (found.people if alone else found.ratings)[model]
-    assert row.ci_low is not None
-    assert row.ci_high is not None
     return row.ci_high - row.ci_low
 
 

@@ -132,7 +132,7 @@ def test_a_board_holds_its_strata(tmp_path: Path) -> None:
 
 
 def test_intervals_are_those_of_the_error() -> None:
-    """The covariance given for shrunk contrasts is that of their error in 1,500 simulated studies,
+    """The covariance given for shrunk contrasts is that of their error in 1,000 simulated studies,
     whatever the true spread is.
     """
     rng = np.random.default_rng(3)
@@ -140,7 +140,7 @@ def test_intervals_are_those_of_the_error() -> None:
     noise = root @ root.swapaxes(1, 2) + np.eye(2)
     known, lower = np.linalg.inv(noise), np.linalg.cholesky(noise)
     for spread in (0.0, 2.0):
-        true = rng.normal(0, spread, (1500, 5, 2))
+        true = rng.normal(0, spread, (1000, 5, 2))
         seen = true + np.einsum("sij,nsj->nsi", lower, rng.normal(size=true.shape))
         error = true - np.array([_shrunk(known, each, 1.5)[0] for each in seen])
         _, own, bias = _shrunk(known, seen[0], 1.5)

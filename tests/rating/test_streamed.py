@@ -16,7 +16,7 @@ from arena_kit.rating.base import Ratings
 from arena_kit.rating.bradley_terry.on_disk import rate_boards
 from tests.samples import asked, expanded
 
-BOOTSTRAP = BradleyTerry(interval="percentile", resamples=200)
+BOOTSTRAP = BradleyTerry(interval="percentile", resamples=100)
 
 
 def on_disk(log: BattleLog, path: Path, parts: int = 2) -> BattleFiles:
@@ -47,15 +47,15 @@ def weighted(log: BattleLog) -> BattleLog:
 @pytest.mark.parametrize(
     ("log", "method"),
     [
-        (asked(), BradleyTerry()),
-        (asked(voters=90), BradleyTerry()),
-        (asked(voters=90), BradleyTerry(cluster="voter")),
-        (asked(voters=5), BradleyTerry()),
-        (asked(), BradleyTerry(cluster="battle", both_bad="exclude")),
-        (weighted(asked()), BradleyTerry(baseline="m02")),
-        (weighted(asked()), BradleyTerry(cluster="battle")),
-        (asked(), BradleyTerry(ties="davidson")),
-        (replace(asked(), question_id=None), BOOTSTRAP),
+        (asked(900), BradleyTerry()),
+        (asked(900, voters=90), BradleyTerry()),
+        (asked(900, voters=90), BradleyTerry(cluster="voter")),
+        (asked(900, voters=5), BradleyTerry()),
+        (asked(900), BradleyTerry(cluster="battle", both_bad="exclude")),
+        (weighted(asked(900)), BradleyTerry(baseline="m02")),
+        (weighted(asked(900)), BradleyTerry(cluster="battle")),
+        (asked(900), BradleyTerry(ties="davidson")),
+        (replace(asked(900), question_id=None), BOOTSTRAP),
     ],
     ids=["question", "two-way", "voter", "few voters", "battle", "weights", "weights alone",
          "davidson", "counts"],
@@ -90,7 +90,7 @@ def test_order_and_chunks_change_no_resample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Order, files and chunks change no resample, to the last bit."""
-    log = asked(5000)
+    log = asked(3000)
     first, _ = rate_boards(BOOTSTRAP, on_disk(log, tmp_path / "one", parts=1))
     monkeypatch.setattr(battles_on_disk, "CHUNK", 2048)
     shuffled = log.select(np.random.default_rng(5).permutation(len(log)))

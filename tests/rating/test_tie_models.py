@@ -15,7 +15,7 @@ from tests.naive import Naive, chances
 from tests.samples import log_of
 
 UNIT = 400 / math.log(10)
-OWN = ["davidson"]
+DAVIDSON = BradleyTerry(ties="davidson")
 quick = settings(max_examples=20, deadline=None)
 counts = st.integers(1, 5_000)
 
@@ -86,14 +86,13 @@ def test_slopes_and_curvatures_are_derivatives(
     assert here.eta_t == pytest.approx(-difference(in_eta, "t"), **close)
 
 
-@pytest.mark.parametrize("ties", OWN)
 @quick
 @given(gap_values, st.floats(0.05, 3))
-def test_the_three_chances_are_the_papers_and_sum_to_one(ties: str, eta: float, t: float) -> None:
+def test_the_three_chances_are_the_papers_and_sum_to_one(eta: float, t: float) -> None:
     """The likelihood of a single win, tie and loss is the chance that the paper gives it."""
-    found = [math.exp(value(ties, eta, t, *outcome)) for outcome in np.eye(3)]
+    found = [math.exp(value("davidson", eta, t, *outcome)) for outcome in np.eye(3)]
     assert sum(found) == pytest.approx(1, abs=1e-12)
-    assert found == pytest.approx(chances(ties, eta, t), rel=1e-9)
+    assert found == pytest.approx(chances("davidson", eta, t), rel=1e-9)
 
 
 def closed(wins: float, tied: float, losses: float) -> tuple[float, float]:
@@ -101,21 +100,22 @@ def closed(wins: float, tied: float, losses: float) -> tuple[float, float]:
     return math.log(wins / losses), math.log(tied / math.sqrt(wins * losses))
 
 
-@pytest.mark.parametrize("model", OWN)
 @quick
 @given(counts, counts, counts)
-def test_two_models(model: str, wins: int, ties: int, losses: int) -> None:
+def test_two_models(wins: int, ties: int, losses: int) -> None:
     """Gap and tie parameter are those of the closed form."""
-    found = BradleyTerry(prior=0, ties=model)(two(wins, ties, losses))  # type: ignore[arg-type]
-    expected = closed(wins, ties, losses)
-    assert (gap(found), found.fit["tie"]) == pytest.approx(expected, abs=1e-7)
+    found = replace(DAVIDSON, prior=0)(two(wins, ties, losses))
+    assert (gap(found), found.fit["tie"]) == pytest.approx(closed(wins, ties, losses), abs=1e-7)
 
 
-@pytest.mark.parametrize("ties", OWN)
-def test_the_prior_adds_wins_and_no_ties(ties: str) -> None:
-    """With half a win each way, 50-30-20 is fitted as 50.5 wins, 30 ties and 20.5 losses."""
-    method = BradleyTerry(prior=0.5, ties=ties)  # type: ignore[arg-type]
-    always = replace(method, prior_when="always")
+def test_the_prior_adds_wins_and_no_ties() -> None:
+    """With half a win each way, 50-30-20 is fitted as 50.5 wins, 30 ties and 20.5 losses; without
+    it, a loss that never happened has a fitted chance of 0 and no rating.
+    """
+    method, always = DAVIDSON, replace(DAVIDSON, prior_when="always")
+    for counted in ((5, 3, 0), (0, 3, 0)):
+        with pytest.raises(RatingError):
+            replace(method, prior=0)(two(*counted))
     for found, counted in (
         (always(two(50, 30, 20)), (50.5, 30, 20.5)),
         (method(two(50, 30, 20)), (50, 30, 20)),
@@ -123,9 +123,7 @@ def test_the_prior_adds_wins_and_no_ties(ties: str) -> None:
         (method(two(0, 30, 0)), (0.5, 30, 0.5)),
         (replace(method, prior=2)(two(0, 30, 7)), (2, 30, 9)),
     ):
-        expected_gap, expected_tie = closed(*counted)
-        assert gap(found) == pytest.approx(expected_gap, abs=1e-7)
-        assert found.fit["tie"] == pytest.approx(expected_tie, abs=1e-7)
+        assert (gap(found), found.fit["tie"]) == pytest.approx(closed(*counted), abs=1e-7)
 
 
 @pytest.mark.parametrize("when", ["needed", "always"])
@@ -143,10 +141,8 @@ def test_the_fit_is_a_peak(ties: str, when: str, rows: list[tuple[str, str, str]
     assert found.fit["nll"] == pytest.approx(mean, abs=1e-10)
 
 
-@pytest.mark.parametrize("ties", OWN)
-def test_what_a_model_of_ties_cannot_use(ties: str) -> None:
+def test_what_a_model_of_ties_cannot_use() -> None:
     """Battles without a tie, also where ties were left out, and shares of a win are refused."""
-    method = BradleyTerry(ties=ties, both_bad="exclude")  # type: ignore[arg-type]
     tieless = BattleLog.from_counts(["x"], ["y"], [5.0], [3.0], 0, [4.0])
     soft = replace(two(1, 1, 1), share_a=np.array([0.4, 0.5, 0.6]))
     for battles, why in (
@@ -154,16 +150,5 @@ def test_what_a_model_of_ties_cannot_use(ties: str) -> None:
         (tieless, "cannot be fitted: no battle is a tie"),
         (soft, "needs wins, losses and ties, not soft"),
     ):
-        with pytest.raises(RatingError, match=f"ties='{ties}' {why}"):
-            method(battles)
-
-
-@pytest.mark.parametrize("ties", OWN)
-@pytest.mark.parametrize("outcomes", [(5, 3, 0), (0, 3, 0)])
-def test_a_side_that_never_won_has_no_rating_without_a_prior(
-    ties: str, outcomes: tuple[int, int, int]
-) -> None:
-    """A loss that never happened has a fitted chance of 0."""
-    with pytest.raises(RatingError):
-        BradleyTerry(prior=0, ties=ties)(two(*outcomes))  # type: ignore[arg-type]
-    assert math.isfinite(BradleyTerry(ties=ties)(two(*outcomes))["x"].rating)  # type: ignore[arg-type]
+        with pytest.raises(RatingError, match=f"ties='davidson' {why}"):
+            replace(DAVIDSON, both_bad="exclude")(battles)

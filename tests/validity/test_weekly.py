@@ -31,12 +31,17 @@ ABC = [Band("a", 10, 20), Band("b", 5, 15), Band("c", 0, 4)]
 
 @pytest.fixture(scope="module")
 def votes() -> BattleLog:
-    return timed(season(models=10, n=2700, seed=1))
+    return timed(season(models=10, n=2100, seed=1))
 
 
 @pytest.fixture(scope="module")
 def report(votes: BattleLog) -> WeeklyReport:
     return weekly_report(votes)
+
+
+@pytest.fixture(scope="module")
+def few() -> BattleLog:
+    return timed(season(models=6, n=400, seed=1))
 
 
 def moments(*days: str) -> np.ndarray:
@@ -115,7 +120,6 @@ def test_12_bands(report: WeeklyReport, votes: BattleLog) -> None:
         assert band.high == pytest.approx(row.rating + 2 * row.rd)
     assert Band("a", 10, 20).overlaps(Band("b", 20, 30))
     assert not Band("a", 10, 19.9).overlaps(Band("b", 20, 30))
-    assert report.week and report.compared and report.before  # noqa: PT018
     assert (report.week.label, report.compared.label) == ("2026-W39", "2026-W38")
     assert len(report.now.battles) == len(votes)
     assert len(report.before.battles) == pytest.approx(2 / 3 * len(votes), abs=1)
@@ -123,7 +127,6 @@ def test_12_bands(report: WeeklyReport, votes: BattleLog) -> None:
     then = weekly_report(votes, week="2026-W38")
     assert (then.now.order, then.later) == (report.before.order, len(votes) - len(then.now.battles))
     now, before = report.now, report.before
-    assert before
     assert sum(row.exposure for row in now.fairness) == 2 * 2000
     assert now.fairness[0].equal_target == 400
     assert sum(row["contender"] for row in report.prompts) == 8
@@ -160,7 +163,6 @@ def test_12_sentences(report: WeeklyReport) -> None:
     official = report.now.status.status is PublicationLabel.OFFICIAL
     assert ("shown with this caveat" in shown) is not official
     assert shown.count("✓") == sum(met for met, _ in conditions)
-    assert report.before
     loose = PublicationStatus(status=PublicationLabel.OFFICIAL, top=(), reasons=("all is well",))
     tight = replace(loose, status=PublicationLabel.CALIBRATING, reasons=("RD is 80",))
     now = replace(report.now, status=loose)
@@ -188,9 +190,9 @@ def test_7_2_top_band_target() -> None:
 
 
 @pytest.mark.parametrize("phase", [Phase.LANES, Phase.MIGRATION])
-def test_12_phases(votes: BattleLog, report: WeeklyReport, phase: Phase) -> None:
+def test_12_phases(few: BattleLog, phase: Phase) -> None:
     """12: only governance publishes the report; before it the same figures are computed."""
-    found = weekly_report(votes, Policy(phase=phase))
+    report, found = weekly_report(few), weekly_report(few, Policy(phase=phase))
     assert found.published == (phase is Phase.GOVERNANCE)
     assert sentences.sentences(found) == sentences.sentences(report)
     shadow = "not published in phase" in policy_tables.status(found).text
@@ -202,7 +204,7 @@ def test_12_phases(votes: BattleLog, report: WeeklyReport, phase: Phase) -> None
     assert sentences.objectives(found)[3]["met"] == (phase > Phase.SHADOW)
 
 
-def test_nothing_to_compare(votes: BattleLog) -> None:
+def test_nothing_to_compare(few: BattleLog) -> None:
     """Without times, or a week before, a sentence replaces the comparison."""
     found = weekly_report(season(n=600))
     assert (found.week, found.compared, found.churn) == (None, None, None)
@@ -214,10 +216,9 @@ def test_nothing_to_compare(votes: BattleLog) -> None:
     assert found.pairs
     with pytest.raises(DataError, match="week 2026-W38 cannot be selected"):
         weekly_report(season(n=600), week="2026-W38")
-    assert votes.timestamp is not None
-    times = np.where(np.arange(2700) == 7, np.datetime64("NaT"), votes.timestamp)
-    assert "1 of 2700 battles" in weekly_report(replace(votes, timestamp=times)).note
-    first = weekly_report(votes, week="2026-W37")
+    times = np.where(np.arange(400) == 7, np.datetime64("NaT"), few.timestamp)
+    assert "1 of 400 battles" in weekly_report(replace(few, timestamp=times)).note
+    first = weekly_report(few, week="2026-W37")
     assert first.note == "There is no earlier week with votes to compare."
     rows = [("a", "b", "!", "q"), ("c", "d", "!", "q")] * 20
     unrated = timed(log(*rows, *[("b", "c", "ab"[n % 2], "q") for n in range(40)]), days=14)
@@ -240,7 +241,6 @@ def met(report: WeeklyReport) -> list[bool | None]:
 
 def test_3_objectives(report: WeeklyReport) -> None:
     """3: each verdict follows its rule: a decided order, four of five pairs, 80 % of prompts."""
-    assert report.churn
     covered = [row["coverage"] >= 0.8 for row in report.prompts]
     steady = report.now.order_decided.whole and not report.churn["pairs_swapped_inside_bands"]
     adjacent = np.mean([pair["meets_floor"] for pair in report.pairs]) >= 0.8
@@ -268,12 +268,12 @@ def test_3_objectives(report: WeeklyReport) -> None:
         assert met(replace(ordered(report, verdict), churn=churned))[0] is robust
 
 
-def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
+def test_retired(few: BattleLog) -> None:
     """7.1: the retired leave both boards and are due nothing, newcomers from their first vote."""
-    prompt, gone = votes.prompts[0], report.now.order[0]
-    found = weekly_report(votes, retired=weekly.Retired([gone], [prompt]))
+    report = weekly_report(few)
+    prompt, gone = few.prompts[0], report.now.order[0]
+    found = weekly_report(few, retired=weekly.Retired([gone], [prompt]))
     assert set(found.now.order) == set(report.now.order) - {gone}
-    assert found.before is not None
     assert gone not in found.before.order
     deficits = model_detail(found.now, found.now.order[0]).deficits
     assert prompt not in deficits.prompts
@@ -283,9 +283,9 @@ def test_retired(votes: BattleLog, report: WeeklyReport) -> None:
         assert (row.rating, row.votes) == (same.rating, same.votes)
     places = sum(row.exposure for row in found.now.rows)
     due = {round(row.exposure_equal_target, 9) for row in found.now.rows}
-    assert due == {round(places / 9, 9)}
-    with pytest.raises(DataError, match="1 of 10 models with votes are active, 2 needed"):
-        weekly_report(votes, retired=weekly.Retired(votes.models[:9]))
+    assert due == {round(places / 5, 9)}
+    with pytest.raises(DataError, match="1 of 6 models with votes are active, 2 needed"):
+        weekly_report(few, retired=weekly.Retired(few.models[:5]))
     early = [("a", "b", "a", "q"), ("b", "c", "a", "q"), ("c", "a", "b", "q")] * 10
     battles = log(*early, *[("new", "c", "a", "q")] * 10)
     due = {row.model: row.target for row in leaderboard(battles).fairness}
@@ -339,7 +339,7 @@ def test_6_2_repeats_on_a_prompt() -> None:
     for rows, repeats in ((close, 1), ([*far, ("a", "b", "a", "q")], 0), (turns, 0),
                           ([*turns, *[turns[-1]] * 3], 3)):  # fmt: skip
         assert integrity(log(*rows), Policy())["prompt_repeats"] == repeats
-    world = World(models=10, newcomers=1, matchups=800, answered=0.4)
+    world = World(models=10, newcomers=1, matchups=300, answered=0.4)
     played = simulated(world, Policy(), rng=np.random.default_rng(0), start=MONDAY, days=7)
     assert integrity(played, Policy())["prompt_repeats"] == 0
 
@@ -417,7 +417,7 @@ def test_9_2_above_a_neighbour(report: WeeklyReport, votes: BattleLog) -> None:
     assert waiting
     counted = np.mean(votes.outcome != BOTH_BAD)
     for pair in waiting:
-        assert pair.weeks == pytest.approx((pair.more or 0) / (900 * counted), rel=0.01)
+        assert pair.weeks == pytest.approx((pair.more or 0) / (700 * counted), rel=0.01)
 
 
 def test_9_2_parts_add_up(report: WeeklyReport) -> None:
@@ -499,5 +499,4 @@ def test_sample_season() -> None:
     assert lacks["model-04"] == f"prompt coverage {11 / 15:.4f}, 0.8 needed"
     assert [row.model for row in report.now.rows if row.model not in lacks] == ["model-02"]
     assert all(re.search(r"\d.* (needed|allowed|votes)|opposite", why) for why in lacks.values())
-    assert votes.timestamp is not None
     assert votes.timestamp.max() < np.datetime64(MONDAY.replace(tzinfo=None) + timedelta(days=42))

@@ -152,7 +152,6 @@ def _traces(name: str) -> list[str]:
 def page_data(html: str) -> tuple[Row, str, str]:
     """The data of a ballot's page, their text as it stands there, and what votes are sealed by."""
     found = re.search(r'id="data" data-seal="([0-9a-f]+)">(.*?)</script>', html, re.DOTALL)
-    assert found is not None
     return json.loads(found[2]), found[2], found[1]
 
 

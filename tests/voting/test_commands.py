@@ -326,6 +326,9 @@ def served(workspace: Path, *options: str) -> Iterator[tuple[subprocess.Popen[st
             process.kill()
 
 
+@pytest.mark.parametrize(
+    "address", ["sqlite", pytest.param("postgresql", marks=pytest.mark.slow)], indirect=True
+)
 def test_a_kill_loses_no_vote_that_was_acknowledged(workspace: Path, address: str) -> None:
     """After SIGKILL every vote that was answered is stored with its choice, none twice."""
     told: dict[str, str] = {}

@@ -151,7 +151,11 @@ def test_11_a_voter_does_not_see_a_pair_on_a_prompt_again(address: str) -> None:
     assert other.issue(session="page", voter="bob")
 
 
-@pytest.mark.parametrize(("gap", "left_out"), [(100, 12), (3, 0)])
+@pytest.mark.parametrize(
+    ("address", "gap", "left_out"),
+    [("sqlite", 100, 12), ("postgresql", 100, 12), ("sqlite", 3, 0)],
+    indirect=["address"],
+)
 def test_11_a_second_ballot_repeats_nothing(address: str, gap: int, left_out: int) -> None:
     """11: votes that repeat a pair and prompt within the gap are kept and left out."""
     policy = Policy(repeats=Repeats(session_gap=gap, same_prompt=10))

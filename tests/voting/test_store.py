@@ -126,10 +126,7 @@ def test_what_is_no_store_is_refused(tmp_path: Path) -> None:
     for where, why in (
         (tmp_path, "is a file, not a folder"),
         (tmp_path / "text.sqlite", "file is not a database"),
-        (
-            tmp_path / "other.sqlite",
-            "another version; unknown or missing: cakes",
-        ),
+        (tmp_path / "other.sqlite", "another version; unknown or missing: cakes"),
         (tmp_path / "missing.sqlite", "no such vote store"),
         ("mysql://somebody@localhost/votes", "not mysql://"),
         ("postgresql://someone:secret@127.0.0.1:1/votes", "cannot be opened"),
@@ -159,7 +156,7 @@ def check_refused(address: str, why: str, in_battles: str) -> None:
             read_battles(address)
 
 
-@pytest.mark.parametrize(("statement", "what"), [
+CHANGED = [
     ("UPDATE votes SET choice = 'B' WHERE number = 2", "row 2 of votes"),
     ("UPDATE votes SET number = number + 1 WHERE number = 5", "row 6 of votes, the last row of"),
     ("UPDATE votes SET cast_at = 0 WHERE number IN (3, 4)", "row 3 of votes, row 4 of votes"),
@@ -169,7 +166,14 @@ def check_refused(address: str, why: str, in_battles: str) -> None:
     ("DELETE FROM removals", "the last row of removals"),
     ("UPDATE arena SET dimension = 'tone'", "row 1 of"),
     ("UPDATE arena SET votes = 4", "the last row of votes"),
-])  # fmt: skip
+]
+
+
+@pytest.mark.parametrize(
+    ("address", "statement", "what"),
+    [*(("sqlite", *each) for each in CHANGED), ("postgresql", *CHANGED[0])],
+    indirect=["address"],
+)
 def test_a_changed_row_is_noticed(address: str, statement: str, what: str) -> None:
     """A row that was changed, moved or taken away is named by whoever reads the store."""
     arena = live_arena(address)
@@ -210,8 +214,7 @@ def test_what_no_store_has_is_refused(address: str, statement: str, what: str) -
     check_refused(address, what, {VIEW: "more", "TRIGGER": "other"}.get(statement, ""))
 
 
-@pytest.mark.parametrize("bits", [1, 4])
-def test_flipped_bits_are_noticed(tmp_path: Path, bits: int) -> None:
+def test_flipped_bits_are_noticed(tmp_path: Path) -> None:
     """Of stores with flipped bits, none reads differently without a word."""
     path, dice = tmp_path / "votes.sqlite", random.Random(28)
     arena = live_arena(path)
@@ -221,9 +224,9 @@ def test_flipped_bits_are_noticed(tmp_path: Path, bits: int) -> None:
     readers = (lambda p: VoteStore.open(p, create=False).votes(),
                lambda p: list(read_battles(p).to_battles()))  # fmt: skip
     good, refused = [read(path) for read in readers], 0
-    for n in range(40):
+    for n in range(30):
         raw, other = bytearray(path.read_bytes()), tmp_path / f"flipped-{n}.sqlite"
-        for place in dice.sample(range(len(raw)), bits):
+        for place in dice.sample(range(len(raw)), 1 + 3 * (n % 2)):
             raw[place] ^= 1 << dice.randrange(8)
         other.write_bytes(raw)
         for read, whole in zip(readers, good, strict=True):
@@ -231,4 +234,4 @@ def test_flipped_bits_are_noticed(tmp_path: Path, bits: int) -> None:
                 assert read(other) == whole, n
             except DataError:
                 refused += 1
-    assert refused > 10
+    assert refused > 8

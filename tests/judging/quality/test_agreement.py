@@ -53,7 +53,6 @@ def arena(data: Path) -> dict[str, BattleLog]:
 
 
 def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
-    assert log.question_id is not None
     keys = zip(log.a.tolist(), log.b.tolist(), log.question_id.values(), strict=True)
     votes = defaultdict(list)
     for key, vote in zip(keys, verdicts(log).tolist(), strict=True):
@@ -80,28 +79,26 @@ def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
     assert ends(one_of_ten) == pytest.approx((0.1, 0.0, 0.1 + 2.262157 * 0.1), abs=1e-6)
 
 
-@pytest.mark.parametrize(("hits", "wanted"), [(8, (0.8, 0.4902, 0.9433)), (0, (0.0, 0.0, 0.2775))])
-def test_wilsons_interval(hits: int, wanted: Ends) -> None:
+def test_wilsons_interval() -> None:
     """8 of 10 and 0 of 10, as tables of the score interval print them."""
-    found = wilson([True] * hits + [False] * (10 - hits))
-    assert (found.counted, ends(found)) == (f"{hits} of 10", pytest.approx(wanted, abs=1e-4))
-    assert wilson([]).value is None
+    for hits, wanted in ((8, (0.8, 0.4902, 0.9433)), (0, (0.0, 0.0, 0.2775))):
+        found = wilson([True] * hits + [False] * (10 - hits))
+        assert (found.counted, ends(found)) == (f"{hits} of 10", pytest.approx(wanted, abs=1e-4))
+        assert wilson([]).value is None
 
 
-@pytest.mark.parametrize(
-    ("share", "away", "above", "rest"),
-    [
+def test_distances_from_one_half() -> None:
+    """An interval that holds one half reaches down to no distance at all."""
+    for share, away, above, rest in (
         ((0.7, 0.6, 0.8), (0.2, 0.1, 0.3), (0.2, 0.1, 0.3), (0.3, 0.2, 0.4)),
         ((0.45, 0.2, 0.6), (0.05, 0.0, 0.3), (-0.05, -0.3, 0.1), (0.55, 0.4, 0.8)),
         ((0.3, None, None), (0.2, None, None), (-0.2, None, None), (0.7, None, None)),
-    ],
-)
-def test_distances_from_one_half(share: Ends, away: Ends, above: Ends, rest: Ends) -> None:
-    """An interval that holds one half reaches down to no distance at all."""
-    given = Estimate(value=share[0], low=share[1], high=share[2], n=9)
-    moved = (given.from_half(), given.above_half(), given.complement())
-    assert [ends(found) for found in moved] == [pytest.approx(each) for each in (away, above, rest)]
-    assert {found.n for found in moved} == {9}
+    ):
+        given = Estimate(value=share[0], low=share[1], high=share[2], n=9)
+        moved = (given.from_half(), given.above_half(), given.complement())
+        for found, wanted in zip(moved, (away, above, rest), strict=True):
+            assert ends(found) == pytest.approx(wanted)
+        assert {found.n for found in moved} == {9}
 
 
 def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
@@ -112,7 +109,6 @@ def test_agreement_on_mt_bench_is_as_published(data: Path) -> None:
         turns = Labels.of([f"{row['question_id']}/{row['turn']}" for row in rows(path)])
         logs.append(replace(read_battles(path), question_id=turns).sides_in_order())
     judge, humans = logs
-    assert humans.voter is not None
     experts = humans.select([str(who).startswith("expert") for who in humans.voter.values()])
     strata = {f"{q}/{turn}": f"turn {turn}" for q in range(81, 161) for turn in "12"}
     found = people(judge, experts, strata)
@@ -168,7 +164,6 @@ def test_judges_agree_among_themselves_beyond_chance(arena: dict[str, BattleLog]
 def test_a_poor_member_makes_the_majority_worse(arena: dict[str, BattleLog]) -> None:
     """Than GPT-4 alone, on a quarter of the questions."""
     votes = arena["human"]
-    assert votes.question_id is not None
     _, once = np.unique(votes.question_id.codes, return_index=True)  # nine questions come twice
     some = once[::4]
     judged = [
@@ -181,7 +176,7 @@ def test_a_poor_member_makes_the_majority_worse(arena: dict[str, BattleLog]) -> 
 
 
 def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
-    """Shares correct and equal, and the kappa of both orders, for a quarter of 499 settings."""
+    """Shares correct and equal, and the kappa of both orders, for an eighth of 499 settings."""
     groups, place = defaultdict(list), {"1": 0, "2": 2, "": -1}
     for row in rows(data / "llmbar" / "judge_verdicts.csv.gz"):
         names = ("gold", "winner_original_order", "winner_swapped_order")
@@ -190,7 +185,7 @@ def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
     with (data / "llmbar" / "published_statistics.csv").open(encoding="utf-8") as lines:
         published = list(csv.DictReader(lines))
     assert len(published) == 499
-    for entry in published[::4]:
+    for entry in published[::8]:
         gold, one, two = np.array(groups[entry["subset"], entry["judge"], entry["prompting"]]).T
         for name, found in (
             ("correct_original", gold == one),
@@ -208,7 +203,6 @@ def test_alpha_of_krippendorffs_own_example_and_its_interval() -> None:
     """The interval against alphas computed anew; no value where only one was ever given."""
     clusters = np.repeat(np.arange(4), 3)
     found = alpha(KRIPPENDORFF, clusters)
-    assert found.value is not None
     assert (round(found.value, 3), found.n) == (0.743, 40)
     without = np.array([alpha(KRIPPENDORFF[:, clusters != k]).value for k in range(4)], float)
     se = np.sqrt(3 / 4 * ((without - without.mean()) ** 2).sum())

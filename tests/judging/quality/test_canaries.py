@@ -9,14 +9,7 @@ import pytest
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.quality import canaries as known
-from arena_kit.judging.quality.canaries import (
-    MARKER,
-    PREFIX,
-    Canaries,
-    CanaryReport,
-    Suite,
-    attacks,
-)
+from arena_kit.judging.quality.canaries import MARKER, Canaries, CanaryReport, Suite, attacks
 from arena_kit.judging.quality.gate import Level, Rule, gate
 from arena_kit.judging.verdicts.records import JudgeRequest, Status
 from arena_kit.judging.verdicts.rendering import read_sections
@@ -81,7 +74,7 @@ def test_every_request_is_rendered_like_any_other_in_both_orders() -> None:
     """Ids are the canaries' own, and no text tells a judge that it is being tested."""
     canaries = suite_of()
     requests = canaries.material.requests(canaries.pairs)
-    assert all(PREFIX in request.request_id for request in requests)
+    assert all(known.PREFIX in request.request_id for request in requests)
     assert not [r for r in requests if "canary" in r.user or "canary" in r.system]
     shown = [each for pair in canaries.pairs for each in presentations(pair)]
     assert sorted(map(repr, shown)) == sorted(repr(r.presentation) for r in requests)

@@ -23,9 +23,9 @@ def measured(rule: str, value: float | None, n: int = 50, **more: object) -> Mea
     return Measure(measure=rule, rule=rule, value=value, n=n, **more)  # type: ignore[arg-type]
 
 
-@pytest.mark.parametrize(
-    ("rule", "value", "n", "low", "high", "wanted"),
-    [
+def test_a_number_within_trust_and_an_interval_within_use_are_trusted() -> None:
+    """Limits are inclusive; a least and a most are mirror images."""
+    for rule, value, n, low, high, wanted in (
         ("flips", 0.30, 100, 0.2, 0.4, Level.TRUSTED),
         ("flips", 0.31, 100, 0.2, 0.4, Level.CAUTION),
         ("flips", 0.30, 100, 0.0, 0.6, Level.CAUTION),
@@ -43,13 +43,8 @@ def measured(rule: str, value: float | None, n: int = 50, **more: object) -> Mea
         ("flips", 0.6, 29, 0.4, 0.8, Level.CAUTION),
         ("flips", 0.9, 29, 0.7, 1.0, Level.FAILED),
         ("right", 0.1, 29, 0.0, 0.3, Level.FAILED),
-    ],
-)
-def test_a_number_within_trust_and_an_interval_within_use_are_trusted(
-    rule: str, value: float | None, n: int, low: float | None, high: float | None, wanted: Level
-) -> None:
-    """Limits are inclusive; a least and a most are mirror images."""
-    assert gate("j", [measured(rule, value, n, low=low, high=high)], RULES).level is wanted
+    ):
+        assert gate("j", [measured(rule, value, n, low=low, high=high)], RULES).level is wanted
 
 
 def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
@@ -89,27 +84,24 @@ def test_shares_that_should_be_one_half_are_seen_as_their_distance(rule: str, se
     assert found.value == pytest.approx(seen)
 
 
-@pytest.mark.parametrize(
-    ("text", "sentence"),
-    [
+def test_a_wrong_rule_is_one_sentence(tmp_path: Path) -> None:
+    """It names the file, the rule, what is allowed and what came; without a file ours hold."""
+    for text, sentence in (
         ("flips: {text: x, least: false, trusted: 0.6, usable: 0.5}", "no less strict than usable"),
         ("flips: {text: x, least: false, trusted: 0.1, usable: 2}", "from 0 to 1, not 0.1 and 2"),
         ("flips: {text: x, least: false, trusted: 0.1, usable: 0.5, most: 3}", "unknown key"),
         ("slant: {text: x, least: true, trusted: 1, usable: 1}", "unknown key 'slant'"),
         ("flips: {text: x, least: maybe, trusted: 0.1, usable: 0.5}", "flips.least"),
-    ],
-)
-def test_a_wrong_rule_is_one_sentence(tmp_path: Path, text: str, sentence: str) -> None:
-    """It names the file, the rule, what is allowed and what came; without a file ours hold."""
-    assert read_gate(tmp_path) == read_gate(ROOT)
-    head, _, rest = (ROOT / "params" / "judge_gate.yaml").read_text().partition("flips:")
-    flips, _, rest = rest.partition("\nslot:")
-    own = text if text.startswith("flips") else f"{text}\nflips:{flips}"
-    (tmp_path / "gate.yaml").write_text(f"{head}{own}\nslot:{rest}")
-    with pytest.raises(DataError, match=r"gate\.yaml") as caught:
-        read_gate(tmp_path, Path("gate.yaml"))
-    assert sentence in str(caught.value)
-    assert "\n" not in str(caught.value)
+    ):
+        assert read_gate(tmp_path) == read_gate(ROOT)
+        head, _, rest = (ROOT / "params" / "judge_gate.yaml").read_text().partition("flips:")
+        flips, _, rest = rest.partition("\nslot:")
+        own = text if text.startswith("flips") else f"{text}\nflips:{flips}"
+        (tmp_path / "gate.yaml").write_text(f"{head}{own}\nslot:{rest}")
+        with pytest.raises(DataError, match=r"gate\.yaml") as caught:
+            read_gate(tmp_path, Path("gate.yaml"))
+        assert sentence in str(caught.value)
+        assert "\n" not in str(caught.value)
 
 
 def test_levels_follow_how_often_a_published_judge_is_right(data: Path) -> None:
