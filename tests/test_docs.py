@@ -48,6 +48,7 @@ ONLY_CHECKED = {
     r"^arena-kit votes serve": "runs until it is ended, as in tests/voting/test_commands.py",
     r"^arena-kit votes (add|list|export|review|remove|restore)|votes.sqlite": "needs votes, as "
     "tests/voting have",
+    r"^arena-kit votes choose|--chosen": "tests/rating/test_chosen.py has verdicts enough",
     r"--cluster ": "needs a cluster, as tests/test_fanout.py has",
     r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
     r"^arena-kit paper runs/headline": "docs/tutorial.md has it",
