@@ -2,9 +2,12 @@
 
 import gc
 import os
+import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import chdir
 from pathlib import Path
+from typing import Any
 
 import pytest
 from filelock import FileLock
@@ -12,7 +15,20 @@ from filelock import FileLock
 from arena_kit.judging.ledger.ledger import Ledger
 from tests.browser import Browser, running_browser
 from tests.emulator import Emulator
-from tests.samples import KEY, ROOT, SMALL, copy_workspace, judgments_of, newcomer, published, rated
+from tests.samples import (
+    KEY,
+    ROOT,
+    SMALL,
+    copy_workspace,
+    edited,
+    judgments_of,
+    newcomer,
+    published,
+    rated,
+    record_of,
+    report_of,
+    short_season,
+)
 
 # Dozens of children import the package: what was compiled once is kept.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
@@ -44,27 +60,87 @@ def data() -> Path:
     return folder
 
 
-def own_workspace(folder: Path, patch: pytest.MonkeyPatch) -> Path:
+@pytest.fixture
+def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A fresh workspace with its own cache and records, as the current folder."""
-    root = copy_workspace(folder / "workspace")
-    patch.chdir(root)
-    for name in ("ARENA_KIT_RUNS", "ARENA_KIT_RUN_TOKEN"):
-        patch.delenv(name, raising=False)
+    root = copy_workspace(tmp_path / "workspace")
+    monkeypatch.chdir(root)
     return root
 
 
-@pytest.fixture
-def workspace(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    return own_workspace(tmp_path, monkeypatch)
+Once = Callable[[str, Callable[[Path], object]], Path]
 
 
 @pytest.fixture(scope="session")
-def pilot_record(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The record of a small pilot with one figure, for all tests that only read one."""
-    with pytest.MonkeyPatch.context() as patch:
-        own_workspace(tmp_path_factory.mktemp("pilot"), patch)
-        judgments = judgments_of("pilot", **SMALL)
-        return published(judgments, figures=[rated(judgments).plot()]).path
+def once(tmp_path_factory: pytest.TempPathFactory) -> Once:
+    """Makes a folder in the first process that asks for it, for all of them; tests that change
+    such a folder copy it.
+    """
+    own = tmp_path_factory.getbasetemp()
+    home = own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
+
+    def made(name: str, make: Callable[[Path], object]) -> Path:
+        folder, ready = home / name, home / f"{name}.ready"
+        with FileLock(home / f"{name}.lock"):
+            if not ready.exists():
+                shutil.rmtree(folder, ignore_errors=True)  # what a process left that failed
+                make(folder)
+                ready.touch()
+        return folder
+
+    return made
+
+
+def _recorded(root: Path) -> None:
+    with chdir(copy_workspace(root)):
+        shipped = Path("params/tournament.yaml").read_bytes()
+        own = SMALL | {"overrides": {"elo.n_perms": 20, "elo.seed": 0}}
+        judgments = judgments_of("pilot", **own, run_dir="runs/one")
+        published(judgments, figures=[rated(judgments).plot()])
+        other = {"overrides": {"elo.n_perms": 20, "elo.seed": 5}}
+        record_of("pilot", **SMALL | other, run_dir="runs/two")
+        edited(root, judge__baseline__noise=0.3)
+        record_of("pilot", **SMALL, run_dir="runs/noisy")
+        Path("params/tournament.yaml").write_bytes(shipped)
+
+
+@pytest.fixture(scope="session")
+def recorded(once: Once) -> Path:
+    """A workspace with records of a small pilot: `one` with a figure, `two` with another seed of
+    Elo, `noisy` of a judge with more noise; for all tests that only read them.
+    """
+    return once("recorded", _recorded)
+
+
+@pytest.fixture(scope="session")
+def pilot_record(recorded: Path) -> Path:
+    return recorded / "runs" / "one"
+
+
+#: The parameters with which a notebook judges or shows little.
+QUICK: dict[str, dict[str, Any]] = {
+    **dict.fromkeys(("pilot", "adaptive", "k_sweep", "judge_report"), SMALL),
+    "model_pages": {"models": ["model-04"]},
+}
+
+
+@pytest.fixture(scope="session")
+def quick_report(once: Once) -> Callable[[str], Path]:
+    """Runs a notebook on little, once; gives the record with its report, which is only read."""
+
+    def record(name: str) -> Path:
+        def make(root: Path) -> None:
+            short_season(copy_workspace(root))
+            if name in ("adaptive", "judge_report"):
+                edited(root, dimensions__clinical_utility=None)
+            with chdir(root):
+                tournament = QUICK.get(name) is SMALL
+                report_of(name, root, "answer" if tournament else "all", **QUICK.get(name, {}))
+
+        (page,) = once(f"report-{name}", make).glob("runs/*/report.html")
+        return page.parent
+
+    return record
 
 
 @pytest.fixture(autouse=True)
@@ -96,21 +172,19 @@ def ledger(tmp_path: Path) -> Ledger:
     return Ledger(tmp_path / "verdicts.sqlite")
 
 
+def _installed(folder: Path) -> None:
+    build = ("-m", "build", "--wheel", "--no-isolation", "-o", folder)
+    newcomer(sys.executable, *build, ROOT)
+    (wheel,) = folder.glob("arena_kit-*.whl")
+    newcomer(sys.executable, "-m", "venv", folder / "venv")
+    pip = (folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet")
+    newcomer(*pip, "-c", ROOT / "constraints.txt", f"{wheel}[lab]")
+
+
 @pytest.fixture(scope="session")
-def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def installed(once: Once) -> Path:
     """A folder with our wheel and `venv`, which has it with `lab` and the pinned dependencies."""
-    own = tmp_path_factory.getbasetemp()
-    folder = (own.parent if "PYTEST_XDIST_WORKER" in os.environ else own) / "installed"
-    with FileLock(f"{folder}.lock"):
-        if not (folder / "ready").exists():
-            build = ("-m", "build", "--wheel", "--no-isolation", "-o", folder)
-            newcomer(sys.executable, *build, ROOT)
-            (wheel,) = folder.glob("arena_kit-*.whl")
-            newcomer(sys.executable, "-m", "venv", folder / "venv")
-            pip = (folder / "venv" / "bin" / "python", "-m", "pip", "install", "--quiet")
-            newcomer(*pip, "-c", ROOT / "constraints.txt", f"{wheel}[lab]")
-            (folder / "ready").touch()
-    return folder
+    return once("installed", _installed)
 
 
 @pytest.fixture(scope="session")

@@ -50,6 +50,7 @@ from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.judging.verdicts.settle import presentations, settle
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.with_judge.placement import Placement
+from arena_kit.reporting.figures import Plot
 from arena_kit.reporting.html import export_report
 from arena_kit.runs.placement.place import PlacedModel
 from arena_kit.runs.record.record import Record
@@ -623,13 +624,13 @@ def copy_workspace(root: Path) -> Path:
 def edited(workspace: Path, **changes: Any) -> Path:
     """The shipped tournament file with dotted keys replaced (None removes)."""
     path = workspace / "params" / "tournament.yaml"
-    values = yaml.safe_load(path.read_text())
+    values = yaml.load(path.read_text(), Loader=yaml.CSafeLoader)
     for dotted, value in changes.items():
         *parents, last = dotted.split("__")
         inner = reduce(getitem, parents, values)
         inner.pop(last, None)
         inner |= {} if value is None else {last: value}
-    path.write_text(yaml.safe_dump(values))
+    path.write_text(yaml.dump(values, Dumper=yaml.CSafeDumper))
     return path
 
 
@@ -689,13 +690,16 @@ record = ak.publish(board, judgments)
 """
 
 
-def without_report(workspace: Path, notebook: str = "pilot", shown: str = "") -> None:
-    """Leave nothing in a notebook but parameters, plan, record and an expression to be shown."""
-    path = workspace / "notebooks" / f"{notebook}.ipynb"
+def without_report(workspace: Path, shown: str = "", steps: str | None = None) -> None:
+    """Leave nothing in the pilot's notebook but parameters, plan, record and an expression to be
+    shown; or parameters and other `steps`.
+    """
+    path = workspace / "notebooks" / "pilot.ipynb"
     node = nbformat.read(path, as_version=4)
     plan = next(cell for cell in node.cells if "read_plan(" in cell.source)
     given = [c for c in node.cells if "parameters" in c.metadata.get("tags", [])]
-    node.cells = [*given, plan, nbformat.v4.new_code_cell(f"{STEPS}\n{shown}")]
+    code = nbformat.v4.new_code_cell(f"{STEPS}\n{shown}" if steps is None else steps)
+    node.cells = [*given, *([plan] if steps is None else []), code]
     nbformat.write(node, path)
 
 
@@ -727,20 +731,20 @@ class ScriptedJudge:
 # Reports
 
 
-def report_of(notebook: str, root: Path, **parameters: Any) -> Path:
+def report_of(notebook: str, root: Path, shows: str = "all", **parameters: Any) -> Path:
     """The report of a notebook whose cells run in this process, which spares a kernel."""
     node = nbformat.read(root / "notebooks" / f"{notebook}.ipynb", as_version=4)
-    folder: Path = run_cells(node, **parameters)["record"].path
+    folder: Path = run_cells(node, shows=shows, **parameters)["record"].path
     nbformat.write(node, folder / "report.ipynb")
     export_report(folder / "report.ipynb", folder / "report.html")
     return folder / "report.html"
 
 
 def run_cells(
-    node: nbformat.NotebookNode, *, shows: bool = True, **parameters: Any
+    node: nbformat.NotebookNode, *, shows: str = "all", **parameters: Any
 ) -> dict[str, Any]:
-    """Run the cells of a notebook here, which then has what it `shows`, or no picture is drawn;
-    returns all its names.
+    """Run the cells of a notebook here, which then has what it `shows`: all, all but the pictures
+    of other cells than the answer's, or nothing; returns all its names.
     """
     shown: list[Any] = []
     names: dict[str, Any] = {"display": lambda *values: shown.extend(values)}
@@ -749,11 +753,13 @@ def run_cells(
         if cell.cell_type != "code" or "remove_cell" in tags:
             continue
         shown.clear()
-        drawn = r"figures=\[[^]]*\]" if not shows else "$^"
+        drawn = r"figures=\[[^]]*\]" if shows != "all" else "$^"
         value = _ran(re.sub(drawn, "figures=[]", cell.source), names)
         names |= parameters if "parameters" in tags else {}
         shown += [] if value is None else [value]
-        both = [DisplayFormatter().format(each) for each in shown if shows]
+        if shows != "all" and not (shows == "answer" and "answer" in tags):
+            shown[:] = [each for each in shown if shows and not isinstance(each, Plot)]
+        both = [DisplayFormatter().format(each) for each in shown]
         cell.outputs = [nbformat.v4.new_output("display_data", d, metadata=m) for d, m in both]
     return names
 

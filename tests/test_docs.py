@@ -8,7 +8,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from dataclasses import dataclass
 from itertools import pairwise
@@ -32,7 +32,7 @@ from arena_kit.runs.settings.files import override, read_tournament, validated
 from arena_kit.runs.settings.parameters import parameters_of
 from tests.emulator import Emulator
 from tests.emulator.__main__ import DEFAULT
-from tests.samples import KEY, ROOT, SMALL, copy_workspace, edited, record_of, run_cells
+from tests.samples import KEY, ROOT, copy_workspace, edited, record_of, run_cells, short_season
 
 PAGES = sorted([ROOT / "README.md", ROOT / "CONTRIBUTING.md", *ROOT.glob("docs/**/*.md"),
                 *ROOT.glob("design/*.md")])  # fmt: skip
@@ -48,8 +48,10 @@ ONLY_CHECKED = {
     r"^arena-kit votes serve": "runs until it is ended, as in tests/voting/test_commands.py",
     r"^arena-kit votes (add|list|export|review|remove|restore)|votes.sqlite": "needs votes, as "
     "tests/voting have",
+    r"^arena-kit votes choose|--chosen": "tests/rating/test_chosen.py has verdicts enough",
     r"--cluster ": "needs a cluster, as tests/test_fanout.py has",
     r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
+    r"^arena-kit paper runs/headline": "docs/tutorial.md has it",
     r"--verdicts runs/": "takes five models, and the sample has four",
     r"runs/(cheap|by_x|all_by_cheap)": "needs several judges, as tests/cli and tests/runs have",
 }
@@ -57,7 +59,11 @@ COSTS_NOTHING = r"^arena-kit cost |--forecast$"
 #: Commands that take seconds: `make test-all` runs them, `make test` checks what they are given.
 TAKES_SECONDS = ("run", "rejudge", "simulate")
 #: What a long command is given besides: it is to work, in seconds.
-SMALLER = {"simulate": ["--matchups", "300", "--seeds", "1"]}
+SMALLER = {
+    r"^arena-kit simulate": ["--matchups", "300", "--seeds", "1"],
+    r"--method permutation-elo": ["--set", "n_perms=20"],
+    r"interval=percentile": ["--set", "resamples=100"],
+}
 #: Other programs, and why they are not run.
 NOT_OURS = {
     "pip": "installs", "uv": "installs", "export": "sets a key", "echo": "changes a shell's start",
@@ -111,30 +117,40 @@ def new_runs(pages: list[Path]) -> set[tuple[Path, int]]:
     return found
 
 
-@pytest.fixture(scope="module")
-def furnished(tmp_path_factory: pytest.TempPathFactory) -> Path:
+@pytest.fixture(scope="session")
+def furnished(once: Callable[[str, Callable[[Path], object]], Path], recorded: Path) -> Path:
     """A workspace with the records and files that the documents name."""
-    root = copy_workspace(tmp_path_factory.mktemp("docs") / "workspace")
-    with chdir(root):
-        _records()
-        _votes()
-    return root
+
+    def make(root: Path) -> None:
+        with chdir(copy_workspace(root)):
+            short_season(root)
+            shutil.copytree(recorded / ".arena_kit", ".arena_kit")
+            _records(recorded / "runs")
+            _votes()
+
+    return once("furnished", make)
 
 
-def _records() -> None:
-    first = record_of("pilot", **SMALL, run_dir="RECORD").path
-    edited(Path(), judge__baseline__noise=0.3)
-    second = record_of("pilot", **SMALL, run_dir="OTHER_RECORD").path
-    shutil.copy(ROOT / "params" / "tournament.yaml", "params")
-    for name in "pilot_20261115_020556 pilot_20261115_193705 headline_a RUN".split():
-        shutil.copytree(first, f"runs/{name}")
-    for name in "headline_20261115_075914 headline_b OTHER".split():
-        shutil.copytree(second, f"runs/{name}")
+def _records(made: Path) -> None:
+    """Records under the names that the documents use."""
+    first = "RECORD", "runs/pilot_20261115_020556", "runs/pilot_20261115_193705", "runs/headline_a"
+    for name in (*first, "runs/RUN"):
+        shutil.copytree(made / "one", name)
+    for name in ("OTHER_RECORD", "runs/headline_20261115_075914", "runs/headline_b", "runs/OTHER"):
+        shutil.copytree(made / "noisy", name)
+
+
+def furnish(furnished: Path, target: Path, page: Path, *left_out: str) -> Path:
+    """A copy of the furnished workspace with the records that a page names."""
+    text, runs = page.read_text(), furnished / "runs"
+    unnamed = [run.name for run in runs.iterdir() if run.name not in f"RUN {text}"]
+    ignored = shutil.ignore_patterns(*unnamed, *left_out)
+    return Path(shutil.copytree(furnished, target, dirs_exist_ok=True, ignore=ignored))
 
 
 def _votes() -> None:
     """Votes of the sample under the names and columns that the documents use."""
-    some = pd.read_csv("sample/arena/simulated_votes.csv.gz", dtype=str)[:3000]
+    some = pd.read_csv("sample/arena/simulated_votes.csv.gz", dtype=str)[:1500]
     some.to_csv("votes.csv.gz", index=False)
     shutil.copy("sample/arena/pushed_votes.csv.gz", "my_votes.csv.gz")
     shutil.copy("params/placement_arena.yaml", "my_placement.yaml")
@@ -144,7 +160,7 @@ def _votes() -> None:
     log = read_battles("votes.csv.gz")
     for month, half in zip(("05", "06"), np.array_split(np.arange(len(log)), 2), strict=True):
         write_battles(f"votes/2026-{month}.parquet", log.select(half))
-    rows = pd.read_csv("votes.csv.gz", dtype=str)[:1500]
+    rows = pd.read_csv("votes.csv.gz", dtype=str)[:1000]
     judged = rows.assign(source="llm-judge", judge_model="acme/judge-1")
     judged.to_json("verdicts.jsonl", orient="records", lines=True)
     judges = ("human", "gpt-4-0125-preview", "claude-3-opus-20240229", "gpt-3.5-turbo")
@@ -165,7 +181,7 @@ def _votes() -> None:
 
 def try_page(page: Path, home: Path, furnished: Path, *, everything: bool) -> Path:
     """Write a page's files, run its Python and commands in order; the folder in which it ends."""
-    where = Path(shutil.copytree(furnished, home / "workspace"))
+    where = furnish(furnished, home / "workspace", page)
     shutil.copy(TUTORIAL.with_suffix("") / "answers.csv", where)
     for n, block in enumerate(blocks_of(page)):
         with chdir(where):
@@ -189,9 +205,7 @@ def try_command(
     if program == "cd":
         home = where / rest[0]
         own = ["params"] if (home / "study").is_dir() else []  # a study's own stay
-        ignore = shutil.ignore_patterns(*own)
-        shutil.copytree(furnished, home, dirs_exist_ok=True, ignore=ignore)
-        return home
+        return furnish(furnished, home, page, *own)
     with chdir(where):
         if program == "arena-kit":
             _try_ours(rest, everything=everything)
@@ -218,8 +232,8 @@ def _try_ours(words: list[str], *, everything: bool) -> None:
         if "run_dir" in given:  # further commands look at the record
             record_of(words[1], **given)
         return
-    words = [*words, *SMALLER.get(words[0], [])]
-    done = CliRunner().invoke(main, words, catch_exceptions=False)
+    more = [word for long, added in SMALLER.items() if re.search(long, line) for word in added]
+    done = CliRunner().invoke(main, [*words, *more], catch_exceptions=False)
     assert done.exit_code == 0, f"{line}\n{done.output}"
 
 
@@ -307,7 +321,7 @@ def test_the_free_walk_through_ends_well(workspace: Path, monkeypatch: pytest.Mo
     blocks = [block.text for block in blocks_of(ROOT / "docs" / "claude.md")]
     walk = next(text for text in blocks if "make emulator" in text)
     runs = [words[2:] for words in commands_of(walk) if words[:2] == ["arena-kit", "run"]]
-    edited(workspace, elo__n_perms=20)
+    edited(workspace, elo__n_perms=20, dimensions__clinical_utility=None)
     with Emulator(behaviour=DEFAULT) as emulator:
         monkeypatch.setenv("ANTHROPIC_BASE_URL", emulator.base_url)
         monkeypatch.setenv("ANTHROPIC_API_KEY", KEY)
@@ -320,7 +334,7 @@ def test_the_free_walk_through_ends_well(workspace: Path, monkeypatch: pytest.Mo
             )  # fmt: skip
             run.check()
             node = nbformat.read(run.notebook, as_version=4)
-            record = run_cells(node, shows=False, **run.given)["record"]
+            record = run_cells(node, shows="", **run.given)["record"]
             manifest = record.read()
             assert manifest["status"] == "finished"
             assert manifest["judge_gate"]["level"] != "not usable", manifest["judge_gate"]

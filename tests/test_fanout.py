@@ -31,9 +31,6 @@ class Cluster:
     address: str
     cluster: Any
 
-    def pids(self) -> set[int]:
-        return {worker.pid for worker in self.cluster.workers.values() if worker.pid}
-
     @contextmanager
     def losing_a_worker(self) -> Iterator[list[int]]:
         """Kill one worker as soon as it is at work; who was killed is listed."""

@@ -1,6 +1,7 @@
 """Imports point one way, and the light things stay light."""
 
 import ast
+import re
 import subprocess
 import sys
 from functools import cache
@@ -90,13 +91,10 @@ def test_no_circles() -> None:
 
 def test_no_test_imports_a_test() -> None:
     """What tests share stands in `samples`, `naive` and `conftest`, not in another test."""
+    taken = r"^\s*(?:from|import) [^#\n]*\btest_\w+"
     for path in (ROOT / "tests").rglob("*.py"):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                home = getattr(node, "module", None) or ""
-                names = {part for alias in node.names for part in alias.name.split(".")}
-                tests = [name for name in {*home.split("."), *names} if name.startswith("test_")]
-                assert not tests, f"{path.relative_to(ROOT)}:{node.lineno} imports {tests}"
+        tests = re.findall(taken, path.read_text(encoding="utf-8"), re.MULTILINE)
+        assert not tests, f"{path.relative_to(ROOT)}: {tests}"
 
 
 def test_the_top_is_empty() -> None:
@@ -123,4 +121,13 @@ def test_import_is_light(tmp_path: Path) -> None:
     )
     command = [sys.executable, "-c", code, str(battles)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_commands_start_light() -> None:
+    """No command loads what draws or rates by heavy packages before it needs it."""
+    names = [f"arena_kit.cli.{path.stem}" for path in (PACKAGE / "cli").glob("[!_]*.py")]
+    heavy = {"pandas", "numba", "papermill", "matplotlib", "nbconvert", "scipy", "anthropic"}
+    code = f"import sys, {', '.join(names)}; print(sorted({heavy} & set(sys.modules)))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"

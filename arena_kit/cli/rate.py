@@ -106,6 +106,9 @@ def _default(value: object, kind: object) -> str:
               help="The column of the outcome in VERDICTS.")  # fmt: skip
 @click.option("--judge-model", default="", metavar="NAME",
               help="Whose verdicts count, where VERDICTS has those of several judges.")  # fmt: skip
+@click.option("--chosen", type=cli.FILE, metavar="FILE",
+              help="The battles that `votes choose` drew from VERDICTS, where the votes are on "
+              "these: verdicts on the others make the board more precise.")  # fmt: skip
 @click.option("--stream/--no-stream", default=None,
               help="Read the battles in parts, so that memory stays small (default: for a folder "
               "or pattern, and for files from 5 million rows or 1 GB of text).")  # fmt: skip
@@ -164,7 +167,8 @@ def rate_command(
 def _alone(file: Path, method: str | None, how: HowToRead, given: SimpleNamespace) -> Rated:
     """The board of the battles in one or several files, and these, unless they were streamed."""
     named = given.verdicts_winner != Columns().winner
-    idle = {"--verdicts-winner": named, "--judge-model": given.judge_model}
+    idle = {"--verdicts-winner": named, "--judge-model": given.judge_model,
+            "--chosen": given.chosen}  # fmt: skip
     if names := ", ".join(name for name, there in idle.items() if there):
         raise DataError(f"{names}: only with --verdicts, which names a file of verdicts")
     recorded, margin = _recorded(file), given.margin
@@ -328,5 +332,5 @@ def _together(file: Path, method: str | None, how: HowToRead, given: SimpleNames
         raise DataError(f"--method {method} does not apply with --verdicts, {why}")
     spec = hybrid_method(_changed(given.changes), "--set")
     named: Any = {"judge_model": given.judge_model, "dimension": given.dimension, **how}
-    named["judge_winner"] = given.verdicts_winner
+    named |= {"judge_winner": given.verdicts_winner, "chosen": given.chosen}
     return hybrid_board(*rate_together(file, given.verdicts, spec, **named)), None

@@ -21,15 +21,20 @@ from urllib.parse import quote
 
 import click
 
+from arena_kit.battles.battle import Source
+from arena_kit.battles.log import BattleLog
 from arena_kit.battles.write import write_battles
 from arena_kit.cli import terminal
 from arena_kit.cli.base import FILE, PATH, WRONG_INPUT, echo, echo_json, json_option, main
 from arena_kit.files import DataError
+from arena_kit.rating.base import scores
+from arena_kit.rating.with_judge.chosen import choose_battles, is_unsure
 from arena_kit.reporting.tables import Table
+from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.inputs import tournament_inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.judges import is_loopback
-from arena_kit.voting.ballot import Taken, read_voters, self_naming
+from arena_kit.voting.ballot import Taken, read_chosen, read_voters, self_naming
 from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import Limits, LiveArena
 from arena_kit.voting.records import counted, moment
@@ -86,6 +91,38 @@ def votes() -> None:
 
 
 @votes.command()
+@click.argument("verdicts", nargs=-1, required=True, type=PATH)
+@click.option("--votes", "n", type=click.IntRange(min=1), default=200, show_default=True,
+              help="How many battles to choose.")  # fmt: skip
+@click.option("--unsure", type=click.FloatRange(min=0.1, max=10), default=1.0, show_default=True,
+              metavar="TIMES", help="How many times as probable a battle is on which the verdicts "
+              "differ or name no winner.")  # fmt: skip
+@click.option("--dimension", help="Only battles with verdicts on this dimension.")
+@click.option("--seed", type=int, default=0, show_default=True, help="Seed of the choice.")
+@click.option("--out", type=FILE, default=Path("chosen.csv"), show_default=True,
+              help="The file to write.")  # fmt: skip
+def choose(
+    verdicts: tuple[Path, ...], n: int, dimension: str | None, out: Path, **how: Any
+) -> None:
+    """Choose judged battles for people to vote on, with known probabilities.
+
+    VERDICTS are battles files or run records of one judge or several. A battle is two models on one
+    prompt. Pairs and verdicts are drawn in proportion, so that verdicts on the other battles make
+    the board of people and judge more precise: make ballots of the chosen battles, and rate their
+    votes with --verdicts and --chosen.
+    """
+    which: Any = {"source": Source.LLM_JUDGE, "dimension": dimension}
+    log = BattleLog.joined(*(battles_of(each, **which) for each in verdicts))
+    chosen = choose_battles(log, n, **how)
+    write_battles(out, chosen)
+    open_ones = f"{is_unsure(scores(chosen)).mean():.0%} of them"
+    echo(f"{out}: {n:,} of {len({*log.compared()}):,} judged battles; verdicts differ or name no "
+         f"winner on {open_ones}")  # fmt: skip
+    echo(f"next: arena-kit votes ballot --chosen {out}, and then arena-kit rate VOTES "
+         f"--verdicts {verdicts[0]} --chosen {out}")  # fmt: skip
+
+
+@votes.command()
 @click.option("--pairs", type=click.IntRange(1, 1000), default=40, show_default=True,
               help="Pairs on each ballot.")  # fmt: skip
 @click.option("--ballots", type=click.IntRange(1, 1000), default=1, show_default=True,
@@ -93,6 +130,12 @@ def votes() -> None:
 @click.option("--voters", type=FILE, metavar="TABLE",
               help="A ballot for each row of a table (CSV): voter, attributes (specialty), and the "
               "strata to be asked about under their axis (subject).")  # fmt: skip
+@click.option(
+    "--chosen",
+    type=FILE,
+    metavar="FILE",
+    help="Ask about the battles that `votes choose` wrote, the least asked first.",
+)
 @click.option("--out", type=PATH, default="ballots", show_default=True,
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
@@ -100,8 +143,9 @@ def votes() -> None:
 @_question_option
 @_arena_options
 def ballot(
-    ballots: int, out: Path, voters: Path | None, pairs: int, days: int, question: str, **where: Any
-) -> None:
+    ballots: int, out: Path, voters: Path | None, chosen: Path | None, pairs: int, days: int,
+    question: str, **where: Any,
+) -> None:  # fmt: skip
     """Make blind ballots: pages to send, that need no server.
 
     Voters open one, vote with the keyboard and send back a small file, which
@@ -115,6 +159,7 @@ def ballot(
     _warn_of_names(live)
     about: Any = {"pairs": pairs, "days": days, "question": question}
     about["voters"] = read_voters(voters, live.texts) if voters else ()
+    about["chosen"] = read_chosen(chosen, live.texts) if chosen else None
     paths = live.write_ballots(out, ballots, **about)
     for path in paths:
         echo(path)

@@ -1,10 +1,9 @@
 """A tournament judged in rounds: what was decided when, and for how many calls."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
 from textwrap import wrap
-
-from matplotlib.figure import Figure
-from matplotlib.patches import Patch
 
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.matchmaking.adaptive import Neighbours, Round, Standing
@@ -89,8 +88,10 @@ def text(rounds: Rounds, stopped: Mapping[str, str]) -> str:
 
 
 @fig.plot("rounds", "What was known of each two neighbours after each round, per dimension")
-def decisions(rounds: Rounds, pairing: Pairing) -> Figure:
+def decisions(rounds: Rounds, pairing: Pairing) -> fig.Figure:
     """When the order of each two final neighbours became decided."""
+    from matplotlib.patches import Patch
+
     shown = {name: each for name, each in rounds.items() if each and each[-1].neighbours}
     n = max((len(each[-1].neighbours) for each in shown.values()), default=1)
     names = [f"{p.above} over {p.below}" for each in shown.values() for p in each[-1].neighbours]

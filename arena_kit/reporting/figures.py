@@ -13,18 +13,18 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
 from textwrap import fill
-from typing import Any, ParamSpec, Protocol
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import numpy as np
-from matplotlib import rc_context
-from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.text import Text
 from numpy.typing import NDArray
 
 from arena_kit.files import whole_file
 from arena_kit.reporting.html import LEVEL_COLOURS, NARROW_TYPE
 from arena_kit.reporting.tables import probability
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Figure  # noqa: PLC0414 (for the modules of reports)
 
 P = ParamSpec("P")
 
@@ -75,6 +75,8 @@ def panels_of(
     """A figure with its panels; `height` is that of one row of them, and long labels leave
     room for fewer panels in a row. A narrow one stacks them, each with its own ticks.
     """
+    from matplotlib.figure import Figure
+
     narrow = _NARROW.get()
     columns = _columns(panels, labels, most)
     rows = -(-panels // columns)
@@ -266,6 +268,8 @@ def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plo
         @wraps(draw)
         def drawn(*args: P.args, **kwargs: P.kwargs) -> Plot:
             def figure() -> Figure:
+                from matplotlib import rc_context
+
                 with rc_context(_RC):  # type: ignore[arg-type]
                     return draw(*args, **kwargs) if args[0] else nothing_to_show()
 
@@ -278,6 +282,9 @@ def plot(name: str, alt: str) -> Callable[[Callable[P, Figure]], Callable[P, Plo
 
 def _for_a_phone(draw: Callable[[], Figure]) -> Figure:
     """The figure as a narrow page shows it: panels stacked, words wrapped, no type too small."""
+    from matplotlib import rc_context
+    from matplotlib.text import Text
+
     token = _NARROW.set(True)
     try:
         figure = draw()
@@ -294,6 +301,8 @@ def _for_a_phone(draw: Callable[[], Figure]) -> Figure:
 
 def nothing_to_show() -> Figure:
     """A figure that says so."""
+    from matplotlib.figure import Figure
+
     figure = Figure(figsize=(_PHONE if _NARROW.get() else _PAGE, 0.6), dpi=160)
     figure.text(0.01, 0.4, "Nothing to show: there is no data.", fontsize=9, color=SOFT)
     return figure
@@ -403,5 +412,5 @@ def _png(figure: Figure) -> bytes:
         .quantize(_COLOURS, method=Image.Quantize.MAXCOVERAGE, dither=Image.Dither.NONE)
     )
     out = io.BytesIO()
-    few.save(out, format="png", optimize=True)
+    few.save(out, format="png", compress_level=6)  # 9 takes four times as long for a tenth of it
     return out.getvalue()

@@ -31,6 +31,7 @@ LEVEL_COLOURS = {
 _TEMPLATES = Path(__file__).parent / "template"
 _MANIFEST = "manifest.json"
 _SITE_BEGINS = '<p class="site">'
+_REFERENCE = re.compile("&(?:#[0-9a-zA-Z]+|lrm|rlm);?")  # that may turn the direction of writing
 _LEAST_HEADINGS = 4  # that are worth a table of contents
 _SAFE_TYPES = ("text/html", "image/png", NARROW_TYPE, "text/plain")
 _TAGS = {
@@ -111,19 +112,23 @@ def export_report(notebook: Path, target: Path) -> None:
     writing: such ones are shown as their code points.
     """
     import nbformat
-    from nbconvert import HTMLExporter
+    from nbconvert import HTMLExporter, TemplateExporter
+    from nbconvert.filters import Highlight2HTML
     from traitlets.config import Config
 
     node = _inert(nbformat.read(notebook, as_version=4))  # type: ignore[no-untyped-call]
     _open_with_the_answer(node, target)
     _fold(node)
+    coloured = Highlight2HTML(pygments_lexer="ipython3")  # type: ignore[no-untyped-call]
     exporter = HTMLExporter(  # type: ignore[no-untyped-call]
         config=Config({"HTMLExporter": {"embed_images": False}}),
         template_name="arena_report",
         extra_template_basedirs=[str(_TEMPLATES)],
+        filters={"highlight_code": coloured},
     )
-    body, _ = exporter.from_notebook_node(node, resources={"include_css_text": _style()})
-    write_text(target, visible(body))
+    # HTMLExporter would parse the whole page again, for pictures without a text; ours have one
+    body, _ = TemplateExporter.from_notebook_node(exporter, node, {"include_css_text": _style()})
+    write_text(target, _REFERENCE.sub(lambda ref: escape(visible(unescape(ref[0]))), visible(body)))
 
 
 @cache
@@ -199,7 +204,7 @@ def _heading(cell: Any) -> str:
 
 def _site_line(target: Path) -> str:
     """How to look into this run further; `on_a_site` makes a link of it."""
-    command = escape(f"arena-kit site {quoted(target.parent.name)} --out site")
+    command = escape(f"arena-kit site {quoted(target.parent.name)} --out site", quote=False)
     return f"{_SITE_BEGINS}To look into it further: <code>{command}</code></p>"
 
 

@@ -87,7 +87,17 @@ def _worths(found: HybridRatings) -> list[str]:
         f"{votes:,} votes and {verdicts:,} verdicts are as informative as {effective}.",
         f"{str(found.worth).capitalize()}; judge error {found.error.sd:.0f} points (SD).",
         _say(found),
+        *_chosen(found),
     ]
+
+
+def _chosen(found: HybridRatings) -> list[str]:
+    """What a choice of battles with known probabilities adds."""
+    if found.explained is None:
+        return []
+    gain = f"battles take {percent(found.explained)} off the variance of ratings by votes."
+    weights = "Votes are weighted by the inverse probability of their battle"
+    return [f"{weights}; verdicts on the other {gain}"]
 
 
 def _say(found: HybridRatings) -> str:

@@ -1,10 +1,11 @@
 """How good a judge is, and judges side by side: sentences, tables and pictures."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from textwrap import fill
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import dollars
@@ -141,7 +142,7 @@ def canary_table(judges: Sequence[Judged]) -> Table:
 
 
 @fig.plot("judges", "Agreement with human votes against price, one dot per judge, gate by colour")
-def figure(judges: Sequence[Judged], note: str = "") -> Figure:
+def figure(judges: Sequence[Judged], note: str = "") -> fig.Figure:
     """How often each judge agrees with people, with its 95 % interval, by what it costs; the colour
     is its gate, and `note` is about people's votes. Judges whose price or agreement is not known
     stand at the edges.
@@ -192,7 +193,7 @@ def agreement(judge: Judged) -> Estimate:
 
 
 @fig.plot("confusion", "Verdicts of a judge against human votes on the same battles")
-def confusion(logs: Mapping[str, BattleLog], labels: BattleLog | None) -> Figure:
+def confusion(logs: Mapping[str, BattleLog], labels: BattleLog | None) -> fig.Figure:
     """What a judge said of each dimension where people named the first of two models, a tie or the
     second, in percent of each row.
     """

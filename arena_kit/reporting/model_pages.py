@@ -1,11 +1,11 @@
 """The picture of the leaderboard, and the pages of models (9.1, 9.2), several together."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
-from matplotlib.figure import Figure
 
 from arena_kit.policy.rules import Verdict
 from arena_kit.reporting import figures as fig
@@ -123,7 +123,7 @@ def _minute(moment: str | None) -> str | None:
 @fig.plot(
     "deficits", "Joint coverage deficit of each model by opponent and prompt, with decisive votes"
 )
-def deficits(details: Details, board: Leaderboard) -> Figure:
+def deficits(details: Details, board: Leaderboard) -> fig.Figure:
     """The coverage heatmap: where each model lacks votes, by opponent and prompt."""
     n = max(min(_OPPONENTS, len(each.deficits.opponents)) for each in details)
     title = "Where does a model lack votes? (any number: decisive votes, #: conservative rank)"
@@ -168,7 +168,7 @@ def _heatmap(ax: Any, model: str, deficits: Deficits, board: Leaderboard) -> Any
 
 
 @fig.plot("quality", "Both-bad rate of each model by week, and the rate above which a check is due")
-def quality(details: Details, board: Leaderboard) -> Figure:
+def quality(details: Details, board: Leaderboard) -> fig.Figure:
     """Quality floor and both-bad rate over time (8.3)."""
     title, names = "Is the quality floor holding?", [each.model for each in details]
     figure, axes = fig.panels_of(3.1, len(details), title, labels=names, sharey=True)
@@ -193,7 +193,7 @@ def quality(details: Details, board: Leaderboard) -> Figure:
     "history",
     "Rating and RD of each model after every vote, with the Bradley–Terry interval at the end",
 )
-def history(details: Details, board: Leaderboard) -> Figure:
+def history(details: Details, board: Leaderboard) -> fig.Figure:
     """Rating and RD after every vote, with the Bradley–Terry interval at the end."""
     title = "How did rating and confidence develop?"
     names = ["x" * 20] if len(details) == 2 else [each.model for each in details]
@@ -235,6 +235,8 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
     if path.moments is None:
         ax.set_xlabel("votes of the model")
     else:
+        from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+
         ticks = AutoDateLocator(maxticks=4)  # type: ignore[no-untyped-call]
         ax.xaxis.set_major_locator(ticks)
         ax.xaxis.set_major_formatter(ConciseDateFormatter(ticks))  # type: ignore[no-untyped-call]
@@ -245,7 +247,7 @@ def _history(ax: Any, each: ModelDetail, board: Leaderboard) -> None:
     "Confidence bands of the models in the published order, now and in the comparison week, with "
     "ranks and badges; open orders marked",
 )
-def leaderboard(report: WeeklyReport) -> Figure:
+def leaderboard(report: WeeklyReport) -> fig.Figure:
     """Confidence bands in the published order, now and in the comparison week, with ranks and
     badges (5, 12); a bar joins neighbours whose order is not decided.
     """

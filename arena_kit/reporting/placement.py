@@ -1,9 +1,9 @@
 """Tables and pictures of a model placed among others."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping
 from dataclasses import replace
-
-from matplotlib.figure import Figure
 
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, dollars
@@ -181,7 +181,7 @@ def calibration(placed: Placed) -> Table:
 
 
 @fig.plot("placement", "Rating of every model with its 95 % interval, the placed model marked")
-def forest(placed: Placed, note: str = "") -> Figure:
+def forest(placed: Placed, note: str = "") -> fig.Figure:
     """Everybody's rating with its interval; the placed model both ways, its evidence in bold. Of
     many models those around it.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import sqrt
 from statistics import fmean, stdev
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,9 +16,6 @@ from arena_kit.judging.quality.estimates import t_quantile
 from arena_kit.matchmaking.simulation import CLAIM_MARGIN, Duel, Run
 from arena_kit.policy.constants import Policy
 from arena_kit.reporting import figures as fig
-
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
 
 #: Seeds of which the exposure promise holds; the lanes draw at random, so no bound is certain.
 _FAIR_SEEDS = 0.95
@@ -198,7 +195,7 @@ def _fares(key: str, values: Mapping[str, Any], what: str) -> str:
 
 
 @fig.plot("against_votes", "Accuracy, exposure and claims against votes")
-def against_votes(duels: Sequence[Duel], policy: Policy) -> Figure:
+def against_votes(duels: Sequence[Duel], policy: Policy) -> fig.Figure:
     """What both systems reach with how many votes: the mean of the seeds, and where most lie."""
     title = "Accuracy, exposure and claims: policy and earlier scheme"
     figure, axes = fig.panels_of(2.6, len(_PANELS), title, most=2)

@@ -8,7 +8,6 @@ from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
 
 from arena_kit.rating.claims.claims import two_digits
 from arena_kit.reporting import figures as fig
@@ -117,7 +116,7 @@ def strata_forest(board: Board, axis: str = "") -> fig.Plot:
 )
 def deviations_map(
     panels: Mapping[str, tuple[Sequence[str], Sequence[str], Any, Any]],
-) -> Figure:
+) -> fig.Figure:
     """Deviations in points: a row per model, a column per stratum, a panel per dimension."""
     n = max(len(models) for models, *_ in panels.values())
     names = [model for models, *_ in panels.values() for model in models]

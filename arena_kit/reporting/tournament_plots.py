@@ -1,12 +1,12 @@
 """Pictures of a study. Titles ask the question that the picture answers."""
 
+from __future__ import annotations
+
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 from numpy.typing import NDArray
 
 from arena_kit.battles.log import BattleLog
@@ -29,7 +29,7 @@ _PARTS = 5  # of the questions, on which a learning curve is measured
     "winrates",
     "Share of decisive battles won by the row entrant against the column entrant, per dimension",
 )
-def winrates(battles: BattleLog, board: Board) -> Figure:
+def winrates(battles: BattleLog, board: Board) -> fig.Figure:
     """How often the row entrant beat the column entrant, of the decisive battles; entrants in the
     order of the board.
     """
@@ -64,8 +64,10 @@ def _ordered(models: Sequence[str], board: Board, dimension: str) -> list[str]:
     "position_bias",
     "Share of verdicts for slot A, and share of pairs whose two orders disagree, per dimension",
 )
-def position(judgments: Sequence[Judgment]) -> Figure:
+def position(judgments: Sequence[Judgment]) -> fig.Figure:
     """Share of decisive verdicts for the response shown first, and share of flips."""
+    from matplotlib.ticker import MaxNLocator
+
     bias, title = position_bias(judgments), "Does the order of presentation decide?"
     figure, (left, right) = fig.panels_of(1.4 + 0.42 * len(bias), 2, title, sharey=True)
     y = np.arange(len(bias))[::-1]
@@ -101,7 +103,7 @@ def _ends(shares: Sequence[Estimate]) -> NDArray[np.float64]:
 
 
 @fig.plot("permutation_spread", "Spread of ratings over single shuffled orders, per dimension")
-def permutation_spread(board: Board) -> Figure:
+def permutation_spread(board: Board) -> fig.Figure:
     """Ratings of single shuffled orders: what one Elo run would have reported; entrants in the
     order of the board.
     """
@@ -126,7 +128,7 @@ def permutation_spread(board: Board) -> Figure:
 
 
 @fig.plot("k_heatmap", "Rank and rating of every entrant at every K of the sweep, per dimension")
-def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Figure:
+def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> fig.Figure:
     """Rank of every entrant at every K, entrants in the order of the board."""
     names = list(next(iter(next(iter(sweep.values())).values())).order)
     title = "Does the order depend on K?"
@@ -148,7 +150,7 @@ def k_heatmap(sweep: Mapping[str, Mapping[float, Ratings]], board: Board) -> Fig
 
 
 @fig.plot("k_ranks", "Rank of every entrant at every K of the sweep, per dimension")
-def k_ranks(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
+def k_ranks(sweep: Mapping[str, Mapping[float, Ratings]]) -> fig.Figure:
     """Rank of every entrant over K, a line each; lines that cross change places."""
     names = list(next(iter(next(iter(sweep.values())).values())).order)
     title = "Does the order depend on K?"
@@ -168,22 +170,28 @@ def k_ranks(sweep: Mapping[str, Mapping[float, Ratings]]) -> Figure:
     return figure
 
 
+def learning_curve(
+    board: Board, battles: BattleLog, expected: Mapping[str, Mapping[str, Any]]
+) -> fig.Plot:
+    """How interval widths fall with the number of prompts so far and, as its square root, up to
+    that of the whole bank, and what is `expected` to be decided there.
+    """
+    logs, fits = battles.by_dimension(), board.fits.get("bradley_terry", {})
+    methods = {dimension: BradleyTerry(**rated.settings) for dimension, rated in fits.items()}
+    return _learning_curve({d: list(_widths(logs[d], methods[d])) for d in methods}, expected)
+
+
 @fig.plot(
     "learning_curve",
     "Median width of 95 % intervals by number of prompts, measured and expected, per dimension",
 )
-def learning_curve(
-    board: Board, battles: BattleLog, expected: Mapping[str, Mapping[str, Any]]
-) -> Figure:
-    """How interval widths fall with the number of prompts so far and, as its square root, up to
-    that of the whole bank, and what is `expected` to be decided there.
-    """
+def _learning_curve(
+    measured: Mapping[str, list[tuple[int, float]]], expected: Mapping[str, Mapping[str, Any]]
+) -> fig.Figure:
     title = "What would the whole bank decide?"
     figure, (ax,) = fig.panels_of(3.6, 1, title)
-    logs = battles.by_dimension()
-    for n, (dimension, rated) in enumerate(board.fits.get("bradley_terry", {}).items()):
+    for n, (dimension, known) in enumerate(measured.items()):
         colour, whole = fig.HUES[n % len(fig.HUES)], expected[dimension]
-        known = list(_widths(logs[dimension], BradleyTerry(**rated.settings)))
         asked, widths = np.array(known or [(1, np.nan)]).T
         ax.plot(asked, widths, "o-", color=colour, label=_outlook(dimension, whole))
         ahead = np.linspace(asked[-1], max(asked[-1], whole["prompts"]), 30)
@@ -198,7 +206,7 @@ def learning_curve(
     "power",
     "Power to decide each adjacent pair, named beforehand, by number of new prompts, per dimension",
 )
-def power_curves(fits: Mapping[str, Ratings]) -> Figure:
+def power_curves(fits: Mapping[str, Ratings]) -> fig.Figure:
     """The power of a new study whose claim is the order of two neighbours, the best first."""
     title = "How many new prompts would decide a claim named beforehand?"
     figure, axes = fig.panels_of(3.4, len(fits), title)
@@ -242,7 +250,7 @@ def _outlook(dimension: str, whole: Mapping[str, Any]) -> str:
 
 
 @fig.plot("ranks", "Probability of every rank for every entrant, per dimension")
-def rank_probabilities(fits: Mapping[str, Ratings]) -> Figure:
+def rank_probabilities(fits: Mapping[str, Ratings]) -> fig.Figure:
     """How probable each rank is for each entrant, best first."""
     n = max(len(rated.models) for rated in fits.values())
     names = [model for rated in fits.values() for model in rated.models]

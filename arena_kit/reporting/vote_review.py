@@ -1,11 +1,11 @@
 """Tables, figure and sentences of a review of voters: who is flagged, why, and what it changes."""
 
+from __future__ import annotations
+
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from math import inf, nan
 from typing import Any
-
-from matplotlib.figure import Figure
 
 from arena_kit.rating.base import Ratings
 from arena_kit.reporting import figures as fig
@@ -169,7 +169,7 @@ def odds(log10: float) -> str:
     "evidence",
     "E-value of every voter by number of votes, with the threshold above which a voter is flagged",
 )
-def evidence(tests: VoterTests) -> Figure:
+def evidence(tests: VoterTests) -> fig.Figure:
     """The e-value of every voter, and the threshold for a flag."""
     figure, (ax,), _ = fig.on_first_screen(10, 1, "Do any voters behave anomalously?", [])
     for kind, color, label in ((False, fig.ACCENT, "voter"), (True, fig.WARM, "flagged")):

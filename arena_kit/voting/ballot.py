@@ -15,6 +15,7 @@ from typing import Annotated, Any, Literal, NamedTuple, Protocol
 from pydantic import Field, StringConstraints
 
 from arena_kit.battles.battle import Battle
+from arena_kit.battles.read import read_battles
 from arena_kit.battles.tabular import listed
 from arena_kit.files import DataError, read_json
 from arena_kit.judging.pairs.answer_table import Table, read_table
@@ -30,6 +31,8 @@ _LONGEST = 60  # characters of a name, as the page takes it
 #: Columns of battles files, which no attribute may be called.
 _TAKEN = {each.name for each in fields(Battle)} | {"prompt", "response_a", "response_b"}
 
+#: A prompt and two models.
+Comparison = tuple[str, str, str]
 Hash = Annotated[str, StringConstraints(pattern=r"^[0-9a-f]{64}$")]
 
 
@@ -40,7 +43,7 @@ class BallotArena(Protocol):
 
     @property
     def vote_count(self) -> int: ...
-    def issue_ballot(self, n: int, *, session: str, lasts: float | None, prompts: Any) -> Any: ...
+    def issue_ballot(self, n: int, voter: Any, *, session: str, lasts: float | None) -> Any: ...
     def cast_ballot(self, answers: Any, *, session: str, voter: str) -> Any: ...
 
 
@@ -112,15 +115,20 @@ class Taken:
 
 class InvitedVoter(NamedTuple):
     """A voter whom a ballot is made for ('' for anybody): the prompts that may be asked, None for
-    all, and the `attributes` that the store keeps.
+    all, the `attributes` that the store keeps, and the battles that were chosen beforehand (see
+    `read_chosen`), None where the arena draws them.
     """
 
     name: str = ""
     prompts: Collection[str] | None = None
     attributes: Mapping[str, str] = {}
+    chosen: Sequence[Comparison] | None = None
+
+    def is_asked(self, prompt: str) -> bool:
+        return self.prompts is None or prompt in self.prompts
 
 
-_ANYBODY = InvitedVoter()
+ANYBODY: InvitedVoter = InvitedVoter()
 
 
 def read_voters(path: Path, texts: ArenaTexts) -> list[InvitedVoter]:
@@ -170,7 +178,7 @@ def _route(table: Table, n: int, axes: Mapping[str, dict[str, set[str]]]) -> set
 
 def make_ballot(
     live: BallotArena, key: bytes, *, pairs: int, days: float, question: str = "",
-    voter: InvitedVoter = _ANYBODY,
+    voter: InvitedVoter = ANYBODY,
 ) -> str:  # fmt: skip
     """A ballot as a page: so many matchups of the arena, which wait for its votes from now on.
 
@@ -180,23 +188,39 @@ def make_ballot(
     check_enough(live.texts, pairs, voter)
     ballot, lasts = secrets.token_hex(12), days * _DAY
     try:
-        shown = live.issue_ballot(pairs, session=ballot, lasts=lasts, prompts=voter.prompts)
+        shown = live.issue_ballot(pairs, voter, session=ballot, lasts=lasts)
     except RefusalError as error:
         raise DataError(f"a ballot of {pairs} pairs cannot be filled: {error}") from None
     seal = partial(_seal, key, ballot)
     return ballot_page(ballot, seal, shown, live.texts, question, voter.name).html
 
 
-def check_enough(texts: ArenaTexts, pairs: int, voter: InvitedVoter = _ANYBODY) -> None:
-    """Refuse a ballot of more pairs than there are two responses to one of its prompts."""
-    answered = texts.available().sum(axis=0)
-    answered = answered[[voter.prompts is None or each in voter.prompts for each in texts.prompts]]
-    if pairs > (there := int((answered * (answered - 1) // 2).sum())):
+def check_enough(texts: ArenaTexts, pairs: int, voter: InvitedVoter = ANYBODY) -> None:
+    """Refuse a ballot of more pairs than there are two responses to one of its prompts, or than
+    were chosen.
+    """
+    answered = texts.available().sum(axis=0)[[voter.is_asked(each) for each in texts.prompts]]
+    there = int((answered * (answered - 1) // 2).sum())
+    why = f"two responses to one prompt are there {there:,} times only"
+    if voter.chosen is not None:
+        there = sum(voter.is_asked(prompt) for prompt, *_ in voter.chosen)
+        why = f"{there:,} were chosen"
+    if pairs > there:
         whose = f" for {voter.name}" if voter.name else ""
-        raise DataError(
-            f"a ballot of {pairs:,} pairs{whose} cannot be filled: two responses to one prompt are "
-            f"there {there:,} times only"
-        )
+        raise DataError(f"a ballot of {pairs:,} pairs{whose} cannot be filled: {why}")
+
+
+def read_chosen(path: Path, texts: ArenaTexts) -> list[Comparison]:
+    """The battles that `arena-kit votes choose` wrote, whose texts must be there."""
+    chosen = [
+        (str(prompt), first, second) for prompt, first, second in read_battles(path).compared()
+    ]
+    for prompt, first, second in chosen:
+        if texts.digest_now(prompt, first, second) is None:
+            what = f"{first} and {second} on prompt {prompt!r}"
+            why = "the tournament lacks a response, or the prompt is not asked on the dimension"
+            raise DataError(f"{path}: {what} cannot be voted on: {why}")
+    return chosen
 
 
 def take_ballot(live: BallotArena, key: bytes, path: Path) -> Taken:

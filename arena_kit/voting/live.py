@@ -5,6 +5,7 @@ Everything is in the store; an arena that is opened again goes on where it stopp
 
 import hashlib
 import secrets
+from collections import Counter
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -40,6 +41,8 @@ from arena_kit.voting.records import (
 from arena_kit.voting.store import UNDONE, Transaction, VoteStore, now
 from arena_kit.voting.texts import ArenaTexts, BalancedDraw
 
+#: What a matchup is drawn from: lists of prompts, the first that has one; or the chosen one.
+Draw = Sequence[Collection[str]] | ballot.Comparison | None
 History = list[tuple[Ticket, StoredVote | None]]
 
 SECOND = 1_000_000  # in the unit of the store's times
@@ -155,12 +158,14 @@ class LiveArena:
         days: float = 30,
         question: str = "",
         voters: Sequence[ballot.InvitedVoter] = (),
+        chosen: Sequence[ballot.Comparison] | None = None,
     ) -> list[Path]:
         """Write blind ballots, pages that need no server, into a folder (or one `.html` file): so
         many of so many pairs each, whose votes are waited for so many days; or one for each of the
-        `voters` (see `read_voters`), whose attributes the store keeps.
+        `voters` (see `read_voters`), whose attributes the store keeps. With `chosen` battles (see
+        `read_chosen`) they ask about these alone.
         """
-        invited = voters or [ballot.InvitedVoter()] * ballots
+        invited = [each._replace(chosen=chosen) for each in voters or [ballot.ANYBODY] * ballots]
         paths = ballot.free_paths(Path(out), [each.name for each in invited])
         for each in invited:
             ballot.check_enough(self.texts, pairs, each)
@@ -203,25 +208,36 @@ class LiveArena:
     def issue_ballot(
         self,
         n: int,
+        voter: ballot.InvitedVoter = ballot.ANYBODY,
         *,
         session: str,
         lasts: float | None = None,
-        prompts: Collection[str] | None = None,
     ) -> list[Shown]:
         """Several matchups at once for voters who are not known yet, none of them twice within the
-        policy's gap, balanced over the prompts' strata (see `BalancedDraw`); they wait for so many
-        seconds, by default as long as it takes.
+        policy's gap, balanced over the prompts' strata (see `BalancedDraw`), or those of the chosen
+        that were asked least; they wait for so many seconds, by default as long as it takes.
         """
         session = _id(session, "session")
         with self._turn() as turn:
             asked = [each.prompt for each in self.arena.scheduler.pending]
             asked += [vote.ticket.prompt for vote in self._replayed.counted]
-            balance = BalancedDraw(self.texts, prompts, asked)
+            balance = BalancedDraw(self.texts, voter.prompts, asked)
+            due = self._least_asked(voter)
             tickets = []
-            for _ in range(n):
-                tickets.append(self._hand_out(turn, session, None, lasts, balance.least_first()))
+            for i in range(n):
+                how = due[i] if voter.chosen else balance.least_first()
+                tickets.append(self._hand_out(turn, session, None, lasts, how))
                 balance.add(tickets[-1].prompt)
             return [self._shown(ticket, 0) for ticket in tickets]
+
+    def _least_asked(self, voter: ballot.InvitedVoter) -> list[ballot.Comparison]:
+        """The battles that were chosen for a voter, those first that fewest ballots hold."""
+        waiting = [(m.prompt, m.model_a, m.model_b) for m in self.arena.scheduler.pending]
+        cast = [vote.ticket for vote in self._replayed.counted]
+        waiting += [(t.prompt, t.model_a, t.model_b) for t in cast]
+        count = Counter((prompt, *sorted(models)) for prompt, *models in waiting)
+        here = [each for each in voter.chosen or () if voter.is_asked(each[0])]
+        return sorted(here, key=lambda each: count[each])
 
     def cast(
         self,
@@ -340,12 +356,12 @@ class LiveArena:
         session: str,
         voter: str | None,
         lasts: float | None,
-        prompts: Sequence[Collection[str]] | None = None,
+        how: Draw = None,
     ) -> Ticket:
         """Draw a matchup and keep it."""
         number, issued = turn.counts[0] + 1, now()
         try:
-            matchup = self._replayed.draw(number, voter or session, prompts)
+            matchup = self._replayed.draw(number, voter or session, how)
         except MatchmakingError as error:
             raise RefusalError(404, "nothing_left", str(error)) from None
         ticket = Ticket(
@@ -549,13 +565,19 @@ class Replayed:
         if self._ahead:
             self._seen = None
 
-    def draw(
-        self, number: int, voter: str, prompts: Sequence[Collection[str]] | None = None
-    ) -> Matchup:
-        """A matchup for a voter; what is drawn depends on seed and number of the ticket."""
-        self.arena.scheduler.rng = np.random.default_rng([self._seed, number])
-        matchup = self.arena.next_matchup(voter, prompts)
+    def draw(self, number: int, voter: str, how: Draw = None) -> Matchup:
+        """A matchup for a voter; what is drawn, or which side is left in a chosen one, depends on
+        seed and number of the ticket.
+        """
+        rng = self.arena.scheduler.rng = np.random.default_rng([self._seed, number])
         self._ahead = True
+        if not isinstance(how, tuple):
+            return self.arena.next_matchup(voter, how)
+        left, right = rng.permutation(how[1:]).tolist()
+        matchup = Matchup(matchup_id=secrets.token_hex(16), model_a=left, model_b=right,
+                          prompt=how[0], lane=Lane.BASELINE, reason="chosen beforehand",
+                          session=voter)  # fmt: skip
+        self.arena.scheduler.restore(matchup, self.arena.ratings)
         return matchup
 
     def keep_open(self, ticket: Ticket) -> None:

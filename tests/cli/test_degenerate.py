@@ -15,19 +15,12 @@ from tests.samples import call
 
 Row = tuple[str, ...]  # question, model a, model b, winner, voter
 HEAD = ("question_id", "model_a", "model_b", "winner", "voter")
+FEW = ("--set", "evidence_replicates=20")
 COMMANDS = (
     ("--json",),
     (),
-    (
-        "--method",
-        "permutation-elo",
-        "--set",
-        "n_perms=20",
-        "--set",
-        "evidence_replicates=100",
-        "--json",
-    ),
-    ("--method", "glicko2", "--set", "evidence_replicates=100"),
+    ("--method", "permutation-elo", *FEW, "--set", "n_perms=20", "--json"),
+    ("--method", "glicko2", *FEW),
 )
 METHODS = (
     BradleyTerry(ties="davidson"),

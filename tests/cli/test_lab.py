@@ -58,7 +58,7 @@ def test_where_lab_opens(fresh: Path, tmp_path: Path) -> None:
 def test_start_here_runs(fresh: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The cells of the first notebook of a fresh workspace work one after the other."""
     monkeypatch.chdir(fresh)
-    edited(fresh, elo__evidence_replicates=20)
+    edited(fresh, elo__evidence_replicates=20, dimensions__clinical_utility=None)
     run_cells(nbformat.read(START, as_version=4))
     (record,) = (fresh / "runs").iterdir()
     assert json.loads((record / "manifest.json").read_text())["status"] == "finished"

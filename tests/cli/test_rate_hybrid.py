@@ -33,9 +33,9 @@ def rated(*words: str | Path) -> dict[str, Any]:
 
 
 class Planted:
-    """Ten models 50 points apart; people decide the first 700 battles, a judge all 5,000."""
+    """Ten models 50 points apart; people decide the first 700 battles, a judge all 2,500."""
 
-    def __init__(self, seed: int = 1, battles: int = 5000) -> None:
+    def __init__(self, seed: int = 1, battles: int = 2500) -> None:
         self.rng = np.random.default_rng(seed)
         self.a = self.rng.integers(0, 10, battles)
         self.b = (self.a + self.rng.integers(1, 10, battles)) % 10
@@ -69,6 +69,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     written(folder / "verdicts.jsonl", planted.verdicts())
     written(folder / "partial.jsonl", planted.verdicts(SKILL + 500 * (np.arange(10) == 7)))
     written(folder / "coins.parquet", planted.verdicts(0 * SKILL))
+    verdicts = planted.verdicts().of_source(Source.LLM_JUDGE, "bob")
+    written(folder / "several.jsonl", of(verdicts, "grace"), of(verdicts, "tone"))
     return folder
 
 
@@ -83,7 +85,7 @@ def test_json_has_everything(home: Path) -> None:
     for row in found["ratings"]:
         best, worst = row["ranks"]
         assert best <= 10 - NAMES.index(row["model"]) <= worst
-        assert row["verdicts"] > 800
+        assert row["verdicts"] > 400
         assert row["ci_low"] < row["rating"] < row["ci_high"]
         assert {*row["beside"]} == {"people", "judge"}
         alone = 1000 + fit[log.models.index(row["model"])] - np.mean(fit)
@@ -163,8 +165,6 @@ def test_dimensions(home: Path, tmp_path: Path) -> None:
 )
 def test_refused(home: Path, words: list[str], why: str) -> None:
     """Settings, methods, dimensions and judges that do not apply are refused in one sentence."""
-    verdicts = read_battles(home / "verdicts.jsonl").of_source(Source.LLM_JUDGE, "bob")
-    written(home / "several.jsonl", of(verdicts, "grace"), of(verdicts, "tone"))
     refused(why, home / "votes.csv", "--verdicts", home / "several.jsonl", *words)
 
 

@@ -5,7 +5,6 @@ import os
 import shutil
 import subprocess
 import sys
-from contextlib import chdir
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,6 @@ from click.testing import CliRunner, Result
 from filelock import FileLock
 
 from arena_kit.cli.main import main
-from tests.samples import SMALL, copy_workspace, record_of
 
 
 def invoke(*words: object, code: int = 0) -> Result:
@@ -38,20 +36,11 @@ def names(root: Path) -> set[str]:
     return {path.parent.name for path in root.glob("runs/*/manifest.json")}
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder of two real records."""
-    root = copy_workspace(tmp_path_factory.mktemp("made") / "workspace")
-    with chdir(root):
-        for name, seed in (("one", 0), ("two", 5)):
-            record_of("pilot", **SMALL, seed=seed, run_dir=f"runs/{name}")
-    return root / "runs"
-
-
 @pytest.fixture
-def two(workspace: Path, made: Path) -> Path:
+def two(workspace: Path, recorded: Path) -> Path:
     """A workspace with two real records."""
-    shutil.copytree(made, workspace / "runs")
+    for name in ("one", "two"):
+        shutil.copytree(recorded / "runs" / name, workspace / "runs" / name)
     return workspace
 
 

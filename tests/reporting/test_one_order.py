@@ -71,8 +71,8 @@ SEASON = timed(season(900, 12, seed=3))
 
 
 @pytest.mark.parametrize("phase", Phase)
-def test_a_policy_report_has_the_published_order(phase: Phase) -> None:
-    """Whatever the phase publishes, its board orders tables and figures."""
+def test_12_a_policy_report_has_the_published_order(phase: Phase) -> None:
+    """12: what the phase publishes orders tables and figures; columns and status are its own."""
     report = weekly_report(SEASON, Policy(phase=phase))
     board = report.now
     other = [row.legacy_rank for row in board.rows], [row.conservative_rank for row in board.rows]
@@ -88,6 +88,9 @@ def test_a_policy_report_has_the_published_order(phase: Phase) -> None:
     notes = policy_tables.order(board).notes
     told = any("published order is by legacy Elo" in note for note in notes)
     assert told == (phase < Phase.MIGRATION)
+    page = policy_tables.board(board).html
+    assert (">Confidence</th>" in page, ", Elo " in page) == (phase > 1, phase == 3)
+    assert report.published == (phase == 4)
 
 
 def test_a_placement_has_one_order() -> None:

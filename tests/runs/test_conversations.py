@@ -52,17 +52,37 @@ def test_an_illustrated_tournament_costs_what_was_forecast(
     assert len(service.billing.rows) == len(rows)
 
 
-def test_turns_are_judged_alone_and_are_one_cluster(workspace: Path, service: Emulator) -> None:
-    """A dimension of the second turn says so; battles of both have the question of both."""
+def test_turns_are_judged_alone_and_a_record_shows_them(workspace: Path, service: Emulator) -> None:
+    """A dimension of the second turn says so; battles of both have the question of both. The record
+    keeps the pictures: its texts are those of the tournament, report and reader show them without
+    the names of files.
+    """
     illustrated(workspace)
     plan = plan_of("pilot", **PAID)
     users = {d: [r.user for r in plan.bulk if f" on {d}." in r.user] for d in ("whole", "second")}
     assert [len(each) for each in users.values()] == [24, 24]
     assert all(text.endswith("in turn 2.") for text in users["second"])
-    battles = ak.to_battles(judgments_of("pilot", **PAID)).to_battles()
+    judgments = judgments_of("pilot", **PAID)
+    battles = ak.to_battles(judgments).to_battles()
     assert {b.question_id for b in battles} == {f"chat:h{q}" for q in range(4)}
     edited(workspace, dimensions__second__turn=3)
     assert plan_of("pilot", **PAID).pairing.counts() == {"whole": 12}
+    report = clean_html(judgments.examples().html)
+    assert report.count('src="data:image/png;base64,') >= 3
+    assert "assistant, tool call measure, turn 1" in report
+    record = published(judgments).path
+    moved = shutil.move(record, workspace / "elsewhere")
+    shutil.rmtree(workspace / "talks")
+    log, texts = record_texts(moved)
+    assert {*texts.turns.tolist()} == {2}
+    assert all(isinstance(text, Conversation) for text in texts.response_a)
+    reading = reading_of(Path(moved))
+    assert len(reading.responses) == 12
+    shown = ak.open_run(moved).battle(reading.battles[0].id)._repr_html_()
+    assert shown.count("data:image/png;base64,") == 3
+    assert "asked-0" not in shown
+    assert "Tool call: measure" in shown
+    assert {*log.models} == {"ash", "beech", "cedar"}
 
 
 @pytest.mark.parametrize("judge", ["baseline", "chat"])
@@ -90,27 +110,3 @@ def test_reasoning_is_kept_or_stripped_in_words(workspace: Path) -> None:
     assert stripped.facts["reasoning"] == "stripped from responses (judge.reasoning: strip)"
     shown = [sum("<think>" in r.user for r in plan.bulk) for plan in (kept, stripped)]
     assert shown[0] > 0 == shown[1]
-
-
-def test_a_record_shows_conversations_alone(workspace: Path, service: Emulator) -> None:
-    """The record keeps the pictures: its texts are those of the tournament, report and reader show
-    them without the names of files.
-    """
-    illustrated(workspace)
-    judgments = judgments_of("pilot", **PAID)
-    report = clean_html(judgments.examples().html)
-    assert report.count('src="data:image/png;base64,') >= 3
-    assert "assistant, tool call measure, turn 1" in report
-    record = published(judgments).path
-    moved = shutil.move(record, workspace / "elsewhere")
-    shutil.rmtree(workspace / "talks")
-    log, texts = record_texts(moved)
-    assert {*texts.turns.tolist()} == {2}
-    assert all(isinstance(text, Conversation) for text in texts.response_a)
-    reading = reading_of(Path(moved))
-    assert len(reading.responses) == 12
-    shown = ak.open_run(moved).battle(reading.battles[0].id)._repr_html_()
-    assert shown.count("data:image/png;base64,") == 3
-    assert "asked-0" not in shown
-    assert "Tool call: measure" in shown
-    assert {*log.models} == {"ash", "beech", "cedar"}

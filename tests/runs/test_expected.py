@@ -45,6 +45,12 @@ def expected(*words: object) -> dict[str, Any]:
     return found
 
 
+@pytest.fixture(scope="module")
+def headline(pilot: Judgments) -> dict[str, Any]:
+    """What a headline run after the pilot is expected to decide."""
+    return expected("headline")
+
+
 def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
     """143 prompts between four entrants decide, on half of all occasions, a gap as large as the bar
     in standard errors: 400 / ln 10 times the root of 2 over 4 x 143 / 4 and the design effect. Two
@@ -63,10 +69,9 @@ def test_without_a_record_the_gap_that_is_decided(workspace: Path) -> None:
     assert "no order can be decided: prompts judged: 1, needed: 10." in told
 
 
-def test_by_an_earlier_record(pilot: Judgments) -> None:
+def test_by_an_earlier_record(pilot: Judgments, headline: dict[str, Any]) -> None:
     """The latest record tells by its own neighbours; the same run decides what it decided."""
-    found = expected("headline")
-    assert found == expected("headline", "--from", pilot.record.path)
+    found = headline
     for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
         told = found[dimension]
         assert told["record"] == f"{pilot.record.path.name} (judge {pilot.plan.judge.model})"
@@ -80,7 +85,7 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
             prompts = {"factuality": (16, 93)}.get(dimension, (20, 143))
             less = math.sqrt(prompts[0] / prompts[1])
             assert each["error"] == pytest.approx(less * errors[at], rel=0.1)
-    text = call("headline").stdout
+    text = call("headline", "--from", pilot.record.path).stdout
     assert all(each["sentence"] in text for each in found.values())
     found = expected("pilot", "-p", "strata", json.dumps(STRATA))
     for dimension, rated in board_of(pilot).fits["bradley_terry"].items():
@@ -89,16 +94,17 @@ def test_by_an_earlier_record(pilot: Judgments) -> None:
         assert [round(each, 9) for each in chances] == states
 
 
-def test_the_embedded_judge_says_nothing_about_another(pilot: Judgments, tmp_path: Path) -> None:
+def test_the_embedded_judge_says_nothing_about_another(
+    pilot: Judgments, headline: dict[str, Any], tmp_path: Path
+) -> None:
     """The demo judge's record counts only where named; what rates nobody is refused."""
     file = "params/headline_claude.yaml"
     assert {each["record"] for each in expected("--params", file).values()} == {None}
     named = expected("--params", file, "--from", pilot.record.path)
-    own = expected("headline")
     for dimension in DIMENSIONS:
         assert named[dimension]["record"]
         for fresh, same in zip(
-            named[dimension]["neighbours"], own[dimension]["neighbours"], strict=True
+            named[dimension]["neighbours"], headline[dimension]["neighbours"], strict=True
         ):
             assert fresh["error"] == pytest.approx(same["error"])
             assert fresh["chance"] != same["chance"], "other verdicts may move the gap further"

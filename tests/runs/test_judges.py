@@ -60,10 +60,13 @@ def another_rubric(workspace: Path, name: str) -> None:
     ("behaviour", "rules"),
     [("first", {"flips"}), ("longer", {"length"}), ("refuse_text", {"readable"})],
 )  # fmt: skip
-def test_a_scripted_judge_fails_for_its_reason(behaviour: str, rules: set[str]) -> None:
+def test_a_scripted_judge_fails_for_its_reason(
+    workspace: Path, behaviour: str, rules: set[str]
+) -> None:
     """Eight questions refuse one that counts words, one that names what stands first, and one that
     refuses; 0 of 8 leaves 31 % possible, so they do not yet tell that a rubric is ignored.
     """
+    edited(workspace, dimensions__calibration=None)
     with Emulator(seed=1, behaviour=behaviour) as emulator:
         assert failed(judgments_of("pilot", **paid(emulator))) == rules
 
@@ -138,6 +141,7 @@ def test_a_judge_report_counts_in_the_gate_of_every_later_run(workspace: Path) -
     """A pilot without canaries fails the judge that the report saw obey; another rubric does not,
     and a paid run is refused with the report's name.
     """
+    edited(workspace, dimensions__factuality=None)
     with Emulator(seed=1, behaviour="obedient") as emulator:
         given = paid(emulator, strata={"curated": 2})
         report = measured(**{n: v for n, v in given.items() if n != "strata"}, limit_pairs=2)

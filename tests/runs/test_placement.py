@@ -7,6 +7,7 @@ import json
 import math
 import re
 import shutil
+from collections.abc import Callable
 from contextlib import chdir
 from dataclasses import replace
 from pathlib import Path
@@ -265,21 +266,17 @@ def test_people_and_judge_apart(home: Path) -> None:
     assert loaded(saved(home, judged="ties.jsonl") / "manifest.json")["status"] == "finished"
 
 
-def test_a_record_as_judged(home: Path) -> None:
+def test_a_record_as_judged(home: Path, pilot_record: Path) -> None:
     """The judged battles may be a tournament's record."""
-    with chdir(home):
-        tournament = samples.record_of(
-            "pilot", **samples.SMALL | {"run_dir": "runs/tournament"}
-        ).path
     sample = {"model": "dogwood", "human": "sample/arena/simulated_votes.csv.gz", "soft": False,
-              "min_battles": 500, "judged": "runs/tournament"}  # fmt: skip
+              "min_battles": 500, "judged": str(pilot_record)}  # fmt: skip
     with pytest.raises(DataError, match=r"several dimensions \(calibration, clinical_utility, fac"):
         planned(home, **sample)
     with pytest.raises(DataError, match="no dimension 'taste'; found: calibration, clinical_util"):
         planned(home, **sample, dimension="taste")
     study = placed_by(home, **sample, dimension="factuality")
     assert study.verdicts.plan.judge_model == "baseline/lexical-v1"
-    battles = ak.read_battles(tournament / "battles.jsonl").by_dimension()["factuality"]
+    battles = ak.read_battles(pilot_record / "battles.jsonl").by_dimension()["factuality"]
     mine = [b for b in battles.to_battles() if "dogwood" in (b.model_a, b.model_b)]
     assert study.placed.n_judged == sum(not b.inconsistent for b in mine)
 
@@ -352,12 +349,13 @@ def test_several_judges(home: Path, record: Path) -> None:
         placed_by(home, judged=str(record), soft=True)
 
 
-def test_run_placement(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_run_placement(
+    quick_report: Callable[[str], Path], capsys: pytest.CaptureFixture[str]
+) -> None:
     """The notebook as shipped leaves report, figure, artifacts and a board that can be rated again;
     report and terminal say that the votes are simulated.
     """
-    with chdir(home):
-        record = samples.report_of("placement", home).parent
+    record = quick_report("placement")
     show_board(record)
     printed = capsys.readouterr().out
     assert "dogwood ◀" in printed
@@ -368,7 +366,7 @@ def test_run_placement(home: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert not re.search("<script|Warning", report)
     assert "simulated, no person voted" in report
     assert "all have at least 300 human battles" in report
-    assert_rated_again(record, home)
+    assert_rated_again(record, record.parents[1])
 
 
 def test_the_27k_set(home: Path, data: Path) -> None:
@@ -480,7 +478,7 @@ def test_a_record_alone_shows_every_judged_text(
     own = workspace / "sample" / "responses" / "responses_dogwood.jsonl"
     answers = [line for line in own.read_text().splitlines() if '"rec-001"' not in line]
     own.write_text("\n".join(answers) + "\n")
-    few = {"n_bootstraps": 100, "n_battles": 140, "n_shared": 0, "soft": False}
+    few = {"n_bootstraps": 100, "n_battles": 60, "n_shared": 0, "soft": False}
     few = sample_params | few | {"human": "odd.jsonl"}
     copy = tmp_path / "alone" / "record"
     shutil.copytree(placement_record(**few).path, copy)

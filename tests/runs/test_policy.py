@@ -4,7 +4,7 @@ import csv
 import gzip
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import chdir
 from datetime import date
 from itertools import islice
@@ -19,16 +19,7 @@ from arena_kit.runs.policy import Season
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import PolicyParams
-from tests.samples import (
-    ROOT,
-    Elements,
-    copy_workspace,
-    loaded,
-    report_of,
-    season,
-    short_season,
-    timed,
-)
+from tests.samples import ROOT, Elements, season, timed
 from tests.samples import votes_on as log
 
 ARTIFACTS = (
@@ -216,54 +207,21 @@ def test_real_votes(data: Path, home: Path) -> None:
     publish_policy(read, report)
 
 
-@pytest.fixture(scope="module")
-def sampled(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A fresh workspace with the first weeks of the sample season."""
-    root = copy_workspace(tmp_path_factory.mktemp("run") / "workspace")
-    short_season(root)
-    return root
-
-
-@pytest.fixture(scope="module", params=[1, 2, 3, 4])
-def phased(sampled: Path, request: pytest.FixtureRequest) -> Path:
-    """The record that the weekly report leaves in each rollout phase."""
-    with chdir(sampled):
-        return report_of("policy_validity", sampled, phase=request.param).parent
-
-
-def test_12_notebook_in_each_phase(phased: Path) -> None:
-    """12: the report runs in every phase, and shows the policy's numbers as they apply in it."""
-    assert all((phased / name).is_file() for name in ARTIFACTS)
-    values, board = (loaded(phased / name) for name in ("validity.json", "leaderboard.json"))
-    phase, page = values["phase"], (phased / "report.html").read_text()
-    lanes = {"coverage": 0.4, "contender": 0.3, "uncertainty": 0.2, "exploration": 0.1}
-    weights = {row["lane"]: row["weight"] for row in values["lanes"] if row["weight"]}
-    assert weights == (lanes if phase > 1 else {"baseline": 1.0})
+def test_notebooks(quick_report: Callable[[str], Path]) -> None:
+    """The notebooks' reports show the policy's numbers under its sections, and say that the season
+    is simulated; tests/reporting/test_one_order.py has the other phases.
+    """
+    weekly, paged = quick_report("policy_validity"), quick_report("model_pages")
+    assert all((weekly / name).is_file() for name in ARTIFACTS)
+    page = (weekly / "report.html").read_text()
     queue = page.split("Queue mix (Policy 6)")[-1].split("<h2")[0]
     shown = re.findall(r">(\d+%)</td>\s*</tr>", queue)
-    assert [each for each in shown if each != "0%"] == [f"{w:.0%}" for w in weights.values()]
-    assert board["ordered_by"] == ("legacy_elo" if phase < 3 else "conservative")
-    assert values["published"] == (phase == 4)
-    assert (">Confidence</th>" in page) == (phase > 1)
-    assert ("not published in phase" in page) == (phase < 3)
-    assert (", Elo " in page) == (phase == 3)
+    assert [each for each in shown if each != "0%"] == ["40%", "30%", "20%", "10%"]
     floor = "at least 12 decisive votes on 6 prompts"
     assert all(text in page for text in (floor, "target of 4 votes", "200 needed"))
     assert "16 models was within ±12 % of 2W/M = 129 exposures" in page
-
-
-@pytest.fixture(scope="module")
-def paged(sampled: Path) -> Path:
-    """The record that the model pages leave."""
-    with chdir(sampled):
-        return report_of("model_pages", sampled, models=["model-04"]).parent
-
-
-def test_notebooks(phased: Path, paged: Path) -> None:
-    """The notebooks' reports name the policy's sections and say that the season is simulated."""
     named: set[str] = set()
-    for run, figures in zip((phased, paged), ({"leaderboard"}, {"deficits", "quality", "history"}),
-                            strict=True):  # fmt: skip
+    for run, figures in (weekly, {"leaderboard"}), (paged, {"deficits", "quality", "history"}):
         for folder in (run / "figures", run / "figures" / "narrow"):
             assert {path.stem for path in folder.glob("*.png")} == figures
         report = (run / "report.html").read_text()

@@ -44,22 +44,11 @@ KEPT = {
 }
 
 
-@pytest.fixture(scope="module")
-def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A workspace with two records, of which the second has another seed."""
-    root = copy_workspace(tmp_path_factory.mktemp("home") / "workspace")
-    with chdir(root):
-        for name, seed in (("one", 0), ("two", 5)):
-            own = {"overrides": {"elo.n_perms": 20, "elo.seed": seed}, "run_dir": f"runs/{name}"}
-            samples.record_of("pilot", **SMALL | own)
-    return root
-
-
 @pytest.fixture
-def alone(home: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
+def alone(recorded: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Path, Path]:
     """The two records, copied to an empty folder, which is the current one."""
     empty = tmp_path / "empty"
-    shutil.copytree(home / "runs", empty)
+    shutil.copytree(recorded / "runs", empty)
     monkeypatch.chdir(empty)
     return empty / "one", empty / "two"
 
@@ -79,21 +68,21 @@ def rewritten(record: Path, old: str, new: str) -> None:
     changed(record, inputs=listed)
 
 
-def test_a_record_keeps_what_was_judged(home: Path, alone: tuple[Path, Path]) -> None:
+def test_a_record_keeps_what_was_judged(recorded: Path, alone: tuple[Path, Path]) -> None:
     """Every input is in the record byte for byte, and its manifest has size and SHA-256."""
     record, _ = alone
     listed = json.loads((record / "manifest.json").read_text())["inputs"]
     assert set(listed) == set(KEPT)
     for name, source in KEPT.items():
-        content = (home / source).read_bytes()
+        content = (recorded / source).read_bytes()
         assert (record / "inputs" / name).read_bytes() == content
         digest = hashlib.sha256(content).hexdigest()
         assert listed[name] == {"bytes": len(content), "sha256": digest, "kept": True}
-    assert re.search(r"/inputs/ \(10 files\) +\d+ kB", str(tables.files(record, home)))
-    asked = {row["prompt_id"]: row["text"] for row in jsonl(home / "sample" / "prompts.jsonl")}
+    assert re.search(r"/inputs/ \(10 files\) +\d+ kB", str(tables.files(record, recorded)))
+    asked = {row["prompt_id"]: row["text"] for row in jsonl(recorded / "sample" / "prompts.jsonl")}
     said = {
         (row["entrant_id"], row["prompt_id"]): row["response_text"]
-        for path in (home / "sample" / "responses").glob("*.jsonl")
+        for path in (recorded / "sample" / "responses").glob("*.jsonl")
         for row in jsonl(path)
     }
     log, texts = record_texts(record)

@@ -25,7 +25,7 @@ from arena_kit.runs.record.live_report import SESSION_VARIABLE
 from arena_kit.runs.record.record import Record
 from tests import samples
 from tests.emulator import Emulator
-from tests.samples import SMALL, call, without_report
+from tests.samples import SMALL, call, edited, without_report
 
 SESSION = """
 import arena_kit as ak
@@ -237,6 +237,7 @@ def kernel(folder: Path, **environment: str) -> Iterator[Kernel]:
 @pytest.fixture
 def notebook(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A notebook that was last saved before it ran, with another title for its figure."""
+    edited(workspace, dimensions__calibration=None, dimensions__clinical_utility=None)
     monkeypatch.setenv("JUPYTER_PREFER_ENV_PATH", "1")
     monkeypatch.setenv(SESSION_VARIABLE, str(workspace / "mine.ipynb"))
     cells = [

@@ -1,6 +1,7 @@
 """Another judge on the recorded pairs of a run: what is asked, what stands, what changed."""
 
 import json
+import shutil
 from contextlib import chdir
 from pathlib import Path
 from typing import Any
@@ -35,10 +36,14 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     samples.without_report(root, shown="ak.answer(board, judgments)")
     with chdir(root):
         record_of("pilot", **TINY, run_dir="runs/first")
-        record_of("pilot", **TINY, inputs="hashes", run_dir="runs/hashed")
         edited(root, judge__baseline__noise=0.4)
         record_of("pilot", **TINY, run_dir="runs/noisy")
         edited(root, judge__baseline__noise=0.06)
+    hashed = Path(shutil.copytree(root / "runs" / "first", root / "runs" / "hashed"))
+    shutil.rmtree(hashed / "inputs")
+    manifest = loaded(hashed / "manifest.json")
+    manifest["inputs"] = {name: each | {"kept": False} for name, each in manifest["inputs"].items()}
+    (hashed / "manifest.json").write_text(json.dumps(manifest))
     return root
 
 

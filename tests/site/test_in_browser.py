@@ -3,7 +3,6 @@
 import json
 from contextlib import chdir
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -316,19 +315,6 @@ def assert_harmless(page: Browser, path: Path) -> None:
     active = "script:not([src]), iframe, img[src], body style, form[action], a[href^=j]"
     active += ", [onerror], [onload]"
     assert page.run(f"document.querySelectorAll({json.dumps(active)}).length") == 0, path
-
-
-KEPT = {"state", "mode", "started_at"}  # closed vocabularies; anything else there is refused
-
-
-def poisoned(value: Any, key: str = "") -> Any:
-    """A JSON value with something hostile in every text that is free, names of keys included."""
-    if isinstance(value, dict):
-        names = {name: name + HOSTILE[1] if name.startswith("model-") else name for name in value}
-        return {names[name]: poisoned(each, name) for name, each in value.items()}
-    if isinstance(value, list):
-        return [poisoned(each, key) for each in value]
-    return value + HOSTILE[1] if isinstance(value, str) and key not in KEPT else value
 
 
 def test_what_is_injected_is_stopped(page: Browser, site: Path) -> None:

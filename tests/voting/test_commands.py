@@ -13,6 +13,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import chdir, contextmanager
 from pathlib import Path
+from typing import Any
 
 import httpx2
 import numpy as np
@@ -75,6 +76,29 @@ def test_ballots_go_out_and_come_back(workspace: Path) -> None:
     found = [(r["voter"], r["votes"], r["skips"]) for r in rows]
     assert found == [(voter, 19, 1) for voter in ("v1", "v2", "late")]
     assert "late" in votes("list").output
+
+
+def test_people_vote_on_chosen_battles(pilot_record: Path, tmp_path: Path) -> None:
+    """Ballots ask the battles that were drawn from a judge's, each once before any twice; what is
+    not in the tournament is refused.
+    """
+    with chdir(copy_workspace(tmp_path / "workspace")):
+        about = (DIMENSION, "factuality")
+        assert "chosen.csv: 30 of " in votes("choose", pilot_record, "--votes", 30, *about).output
+        asks: Any = ("ballot", "--chosen", "chosen.csv", *about, "--pairs")
+        assert "cannot be filled: 30 were chosen" in votes(*asks, 31, code=2).output
+        votes(*asks, 15, "--ballots", 2)
+        votes(*asks, 15)
+        files = [answered(Path("ballots") / f"ballot-{n}.html", f"v{n}") for n in (1, 2, 3)]
+        votes("add", *files)
+        rows = [vote.ticket for vote in VoteStore.open(STORE).votes()]
+        asked = Counter((t.prompt, *sorted((t.model_a, t.model_b))) for t in rows)
+        assert {*asked} == {*read_battles("chosen.csv").compared()}
+        assert Counter(asked.values()) == {1: 15, 2: 15}
+        strange = Path("chosen.csv").read_text().replace("aspen", "ash")
+        Path("strange.csv").write_text(strange)
+        said = votes("ballot", "--chosen", "strange.csv", *about, code=2).output
+        assert re.search(r"strange.csv: ash and \w+ on prompt '.*' cannot be voted on", said)
 
 
 def test_the_store_is_read_as_its_export(workspace: Path) -> None:

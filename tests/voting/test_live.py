@@ -16,6 +16,7 @@ from arena_kit import Arena, BattleLog, RatingError, leaderboard, read_battles, 
 from arena_kit.files import DataError
 from arena_kit.judging.pairs.prompts import Prompt
 from arena_kit.policy.constants import Exposure, Policy, Repeats
+from arena_kit.voting.ballot import InvitedVoter
 from arena_kit.voting.board import UNNAMED, LiveBoard
 from arena_kit.voting.export import conflicting, exported
 from arena_kit.voting.live import LiveArena
@@ -186,7 +187,7 @@ def test_ballots_are_balanced_over_strata(tmp_path: Path) -> None:
         together.update(bank[prompt].source for prompt in prompts)
     assert together == {"a": 10, "b": 10, "c": 10}
     some = [name for name in bank if bank[name].source == "a"]
-    asked = arena.issue_ballot(6, session="b-3", prompts=some)
+    asked = arena.issue_ballot(6, InvitedVoter(prompts=some), session="b-3")
     assert {each.prompt for each in asked} == {texts.prompts[name] for name in some}
     small = live_arena(tmp_path / "w.sqlite", arena.texts).issue_ballot(40, session="b-4")
     sources = Counter(bank[each.prompt.split()[2][:-1]].source for each in small)

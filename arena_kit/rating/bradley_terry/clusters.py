@@ -391,13 +391,14 @@ def _moved(fit: Fit, cells: Cells, gap: Floats, curve: Floats) -> Floats:
 
 class Influence:
     """How far each question moves each rating with ties as half a win: `pulls` (questions × models)
-    times `bread`.
+    times `bread`; `weight` is that of all battles.
     """
 
     def __init__(self, log: BattleLog, ratings: base.Ratings) -> None:
         from scipy.sparse import csr_array
 
         self.models, self.questions = log.models, _questions(log)
+        self.weight = float(log.weights().sum())
         size, unit = len(log.models), ratings.settings["scale"] / ln(10)
         strength = ratings.values(log.models) / unit
         chance = 1 / (1 + np.exp(strength[log.b] - strength[log.a]))

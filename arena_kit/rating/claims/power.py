@@ -20,6 +20,7 @@ from __future__ import annotations
 from bisect import bisect_left
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import cache
 from itertools import pairwise
 from math import isnan, sqrt
 from math import log as ln
@@ -410,6 +411,7 @@ def _worth(ratings: Ratings) -> Floats:
     return np.asarray(1 / (2 + 2 * np.cosh(gap)))
 
 
+@cache
 def _t(bar: float, questions: int) -> float:
     """A normal deviate in standard errors that rest on so many questions."""
     return float(t_score(bar, np.array(questions - 1.0)))

@@ -10,6 +10,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, ranked, some
 from arena_kit.rating.bradley_terry.clusters import Influence, covariance_of
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
+from arena_kit.rating.with_judge.chosen import Overlap, on_voted, overlap, weighted
 from arena_kit.rating.with_judge.fay_herriot import Combined, JudgeVariance, TwoRatings, combined
 from arena_kit.rating.with_judge.placement import MIN_MODELS
 
@@ -53,7 +54,8 @@ class HybridRatings:
     `ratings` are on the scale of human votes; their intervals cover 95 % *on average* over models,
     less for a model on which the judge errs more than usual. `disagreements`
     names models on which the two differ by more than the judge's usual error, `left_out` those
-    with too few human votes, which do not count, and how many they are.
+    with too few human votes, which do not count, and how many they are. `explained` is the share
+    of the variance of people's ratings that verdicts take off where votes are on chosen battles.
     """
 
     ratings: Ratings
@@ -65,6 +67,7 @@ class HybridRatings:
     worth: Worth
     disagreements: tuple[Disagreement, ...]
     left_out: dict[str, int]
+    explained: float | None = None
 
     def by_judge(self, model: str) -> float | None:
         """Where the judge alone puts a model on the scale of people's votes; None for one that it
@@ -124,6 +127,7 @@ class HybridRatings:
             "disagreements": [asdict(each) for each in self.disagreements],
             "effective_sample": self.effective_sample,
             "left_out": self.left_out,
+            "explained": self.explained,
         }
 
 
@@ -157,16 +161,22 @@ class Hybrid:
         if self.method.baseline or self.method.interval != "sandwich":
             raise ValueError("method must have interval 'sandwich' and no baseline")
 
-    def __call__(self, human: BattleLog, judged: BattleLog) -> HybridRatings:
-        """Rate all models; raises `RatingError` where that is not possible."""
-        votes, left_out = self._votes(human)
+    def __call__(
+        self, human: BattleLog, judged: BattleLog, chosen: BattleLog | None = None
+    ) -> HybridRatings:
+        """Rate all models; raises `RatingError` where that is not possible. With the `chosen`
+        battles (see `choose_battles`) votes are weighted, and verdicts on the other battles count
+        for votes that were not asked for.
+        """
+        votes, left_out = self._votes(human if chosen is None else weighted(human, chosen))
         verdicts, _ = self.method.kept(judged)
         self._refuse(human, votes, verdicts)
         plain = replace(self.method, center_on=())
         people, judge = plain(votes), plain(judged)
         with one_thread():
-            shared = Influence(votes, people).shared(Influence(verdicts, judge))
-            pair = _pair(people, judge, shared, self.method.center_on or people.models)
+            voted = None if chosen is None else on_voted(votes, verdicts, judge)
+            common = overlap(Influence(votes, people), Influence(verdicts, judge), voted)
+            pair = _pair(people, judge, common, self.method.center_on or people.models)
             found = combined(pair)
         names, alone = _names(people, judge), self.method(votes)
         return HybridRatings(
@@ -179,6 +189,7 @@ class Hybrid:
             worth=_worth(found, pair, people),
             disagreements=_disagreements(names, found, pair.voted & pair.judged),
             left_out=left_out,
+            explained=None if chosen is None else common.share(covariance_of(people)),
         )
 
     def _refuse(self, human: BattleLog, votes: BattleLog, verdicts: BattleLog) -> None:
@@ -249,17 +260,19 @@ def _names(people: Ratings, judge: Ratings) -> tuple[str, ...]:
     return tuple(sorted({*people.models, *judge.models}))
 
 
-def _pair(people: Ratings, judge: Ratings, shared: Floats, center: tuple[str, ...]) -> TwoRatings:
+def _pair(people: Ratings, judge: Ratings, common: Overlap, center: tuple[str, ...]) -> TwoRatings:
     """Both ratings and their noise, in the order of all names."""
     names = _names(people, judge)
     voted = np.array([names.index(model) for model in people.models])
     judged = np.array([names.index(model) for model in judge.models])
     people_noise, judge_noise, both = np.zeros((3, len(names), len(names)))
-    people_noise[np.ix_(voted, voted)] = covariance_of(people)
+    people_noise[np.ix_(voted, voted)] = covariance_of(people) - common.explained
     judge_noise[np.ix_(judged, judged)] = covariance_of(judge)
-    both[np.ix_(voted, judged)] = shared
+    both[np.ix_(voted, judged)] = common.shared
+    shift = np.zeros(len(names))
+    shift[voted] = common.shift
     return TwoRatings(
-        people=_centered(names, people),
+        people=_centered(names, people) + shift,
         judge=_centered(names, judge),
         people_noise=people_noise,
         judge_noise=judge_noise,

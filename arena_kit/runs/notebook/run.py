@@ -35,6 +35,7 @@ from arena_kit.runs.settings.files import is_text
 from arena_kit.runs.tournament.judge import refuse_unready
 from arena_kit.runs.tournament.plan import Plan
 
+_ENGINE = "arena-kit"
 _GRAMMAR = "rfc3987_syntax"
 _LONGEST_SOCKET_FOLDER = 70  # a socket's path may have about 100 characters
 
@@ -307,6 +308,27 @@ def import_papermill() -> Any:
             del sys.modules[_GRAMMAR]
 
 
+def _saving_engine(papermill: Any) -> type:
+    """Papermill's engine, which saves the notebook before and after every cell; this one does so
+    after each code cell and at the end, however that comes.
+    """
+
+    class SavingEngine(papermill.engines.NBClientEngine):  # type: ignore[misc]
+        @classmethod
+        def execute_managed_notebook(cls, run: Any, kernel_name: str, **options: Any) -> None:
+            path, run.output_path = run.output_path, None
+
+            def save(**_: object) -> None:
+                papermill.iorw.write_ipynb(run.nb, path)
+
+            try:
+                super().execute_managed_notebook(run, kernel_name, on_cell_executed=save, **options)
+            finally:
+                run.output_path = path
+
+    return SavingEngine
+
+
 def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Path) -> None:
     """Run a notebook's cells with these parameters, in the workspace; leaves report.ipynb."""
     from traitlets.config import Config
@@ -316,9 +338,12 @@ def execute(notebook: Path, record: Record, parameters: dict[str, Any], root: Pa
     with folder as private, _quiet_kernel(Path(private), record) as kernel:
         short = len(private) < _LONGEST_SOCKET_FOLDER and os.name == "posix"
         manager = {"transport": "ipc", "ip": f"{private}/kernel"} if short else {}
-        import_papermill().execute_notebook(
+        papermill = import_papermill()
+        papermill.engines.papermill_engines.register(_ENGINE, _saving_engine(papermill))
+        papermill.execute_notebook(
             str(notebook),
             str(record.path / "report.ipynb"),
+            engine_name=_ENGINE,
             parameters=parameters,
             cwd=str(root),
             progress_bar=False,

@@ -76,14 +76,17 @@ def rate_together(
     judge_winner: str,
     judge_model: str,
     dimension: str | None,
+    chosen: Path | None = None,
 ) -> tuple[dict[str, HybridRatings], dict[str, str]]:
     """The board of every dimension that people decided on in one file and a judge in another, or in
     the same, and why others have none.
 
     A file that names no dimension counts for whichever is asked for. `format` and `columns` say how
     people's file is read, `judge_winner` is the judge's column of outcomes, and `judge_model` may
-    be empty where the verdicts are of one judge.
+    be empty where the verdicts are of one judge. `chosen` are the battles that people were asked
+    about (see `choose_battles`).
     """
+    drawn = battles_of(chosen) if chosen else None
     log = battles_of(people, format=format, columns=columns, source=Source.HUMAN)
     same = battles_file(people).resolve() == battles_file(judge).resolve()
     if same and log.source is None and columns.winner == judge_winner:
@@ -103,7 +106,7 @@ def rate_together(
         if name not in votes or name not in verdicts:
             who = "people" if name in votes else "the judge"
             raise RatingError(f"only {who} decided on this dimension")
-        return method(votes[name], verdicts[name])
+        return method(votes[name], verdicts[name], drawn)
 
     return each_rated(sorted({*votes, *verdicts}), rated)
 
