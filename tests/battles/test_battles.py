@@ -58,7 +58,7 @@ logs = st.lists(battles(), max_size=12, unique_by=lambda row: row.battle_id or o
 
 
 def test_every_spelling_in_use_is_read() -> None:
-    """There are four outcomes, and each spelling in published files stands for one of them."""
+    """Each spelling in published files is one of four outcomes; any other label is refused."""
     assert [str(o) for o in Outcome] == ["model_a", "model_b", "tie", "both_bad"]
     for labels in ("model_a model_b tie both_bad", "A B both neither", "Left RIGHT Tie bothbad"):
         assert [rules.read_outcome(label) for label in labels.split()] == list(Outcome)
@@ -66,10 +66,6 @@ def test_every_spelling_in_use_is_read() -> None:
     meant = [Outcome.MODEL_A, Outcome.TIE, Outcome.BOTH_BAD, Outcome.BOTH_BAD]
     assert [rules.read_outcome(label) for label in spaced] == meant
     assert [rules.read_source(label) for label in ("llm-judge", "human")] == list(Source)
-
-
-def test_an_unknown_outcome_is_refused() -> None:
-    """A label outside the table is an error that shows it and lists what is allowed."""
     for label in ("draw", "-1", "1", "", "tie (inconsistent)", None, 0.5, 1):
         allowed = "model_a, model_b, tie, both_bad, a, left, b, right, both, neither"
         with pytest.raises(DataError, match=rf"{re.escape(repr(label))}; allowed: {allowed}"):
@@ -230,17 +226,13 @@ def test_pair_counts_equal_counting_one_by_one(records: list[Battle]) -> None:
 
 
 def test_counts_become_weighted_battles() -> None:
-    """A row of counts is one battle per outcome seen, weighted; ties need not be counted."""
+    """Counts are one battle per outcome seen, weighted; what is no count or weight is refused."""
     for counts in ([3, 0, 0, 5], [0, 1, 2.5, 0], [1, 2]):
         columns = [[n] for n in counts]
         log = BattleLog.from_counts(["beech"], ["ash"], *columns, source=Source.LLM_JUDGE)
         expected = [(o, n) for o, n in zip(OUTCOMES, counts, strict=False) if n]
         assert [(b.winner, b.weight) for b in log.to_battles()] == expected
         assert {(b.model_a, b.source) for b in log.to_battles()} == {("beech", Source.LLM_JUDGE)}
-
-
-def test_what_is_no_table_of_counts_is_refused() -> None:
-    """A count is a finite number, 0 or more, and every row has two different models."""
     for model_b, count in (
         (["beech"], -1),
         (["beech"], float("nan")),
@@ -250,6 +242,10 @@ def test_what_is_no_table_of_counts_is_refused() -> None:
     ):
         with pytest.raises(DataError):
             BattleLog.from_counts(["ash"], model_b, a_wins=[count], b_wins=[1])
+    for weight in (-1.0, 0.0, float("nan"), 1e300):
+        log = BattleLog.from_battles([battle("x", "y"), battle("y", "x")])
+        with pytest.raises(DataError, match=re.escape(f"battle 1: weight {weight:g} is not")):
+            replace(log, weight=np.array([1.0, weight]))
 
 
 @quick
@@ -274,11 +270,3 @@ def test_a_battle_is_joined_once() -> None:
     assert str(refused.value) == told
     judged = [replace(row, source=Source.LLM_JUDGE, judge_model="j") for row in one]
     assert len(BattleLog.joined(log_of(*one), log_of(*judged), none, none)) == 6
-
-
-def test_a_log_refuses_a_weight_that_is_none() -> None:
-    """A log made of columns refuses the weights that a file's reader refuses, by row and value."""
-    for weight in (-1.0, 0.0, float("nan"), 1e300):
-        log = BattleLog.from_battles([battle("x", "y"), battle("y", "x")])
-        with pytest.raises(DataError, match=re.escape(f"battle 1: weight {weight:g} is not")):
-            replace(log, weight=np.array([1.0, weight]))

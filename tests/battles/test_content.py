@@ -215,8 +215,8 @@ def test_our_own_files_name_pictures_by_their_hash(tmp_path: Path) -> None:
         picture_bytes(name, prompt.text.pictures[name])
 
 
-def test_pictures_are_scaled_to_what_judges_take() -> None:
-    """The longest edge is the setting's, and a token is a square of 28 pixels."""
+def test_pictures_are_scaled_to_what_judges_take(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The longest edge is the setting, a token 28 pixels square; bytes are scaled to fit."""
     for size, edge, sent, tokens in (
         ((300, 200), 1568, (300, 200), 11 * 8), ((3136, 1568), 1568, (1568, 784), 56 * 28),
         ((300, 200), 0, (300, 200), 11 * 8),
@@ -226,10 +226,6 @@ def test_pictures_are_scaled_to_what_judges_take() -> None:
         media, shown = images.scaled(name, content, edge)
         assert (media, Image.open(BytesIO(shown)).size) == ("image/png", sent)
         assert images.picture_tokens(content, edge) == tokens
-
-
-def test_pictures_of_many_bytes_are_scaled_further(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Until they fit; without a setting that allows it they are refused in a sentence."""
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     Image.fromarray(noise).save(out := BytesIO(), "PNG")
     name = f"{hashlib.sha256(out.getvalue()).hexdigest()}.png"

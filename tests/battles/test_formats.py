@@ -588,7 +588,7 @@ GOOD = '{"model_a": "x", "model_b": "y", "winner": "tie"}'
 
 
 def test_a_damaged_array_is_named_with_its_line(tmp_path: Path) -> None:
-    """An array that is not whole JSON, or holds something else than objects, is refused."""
+    """A damaged array, and a wrong row however it is laid out, is named with its line."""
     for text, where in (
         (f'[\n{GOOD},\n{{"model_a": ]\n', ":3: not valid JSON"),
         (f"[\n{GOOD}\n", ":3: not valid JSON"),
@@ -600,10 +600,6 @@ def test_a_damaged_array_is_named_with_its_line(tmp_path: Path) -> None:
         for name in ("bad.json", "bad.json.gz"):
             with pytest.raises(DataError, match=f"{name}{where}"):
                 read_battles(tmp_path / name)
-
-
-def test_lines_of_an_array_are_those_of_an_editor(tmp_path: Path) -> None:
-    """However an array is laid out, the row with a wrong winner is found at its line."""
     for indent in (None, 1, 2):
         good, path = json.loads(GOOD), tmp_path / "array.json"
         rows = [{**good, "remark": text} for text in ("\n{[", '"\\', "", "}\u2028", "樺")]

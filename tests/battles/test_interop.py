@@ -45,16 +45,12 @@ def test_a_log_of_errors_says_so() -> None:
 
 
 def test_autoarena(tmp_path: Path) -> None:
-    """People's votes of an AutoArena project, here from its SQL."""
+    """AutoArena's votes are read from its SQL; our ratings of evalica's file are evalica's."""
     with closing(sqlite3.connect(tmp_path / "project.sqlite")) as database:
         database.executescript(only("autoarena-*.sql").read_text())
     rows = [(row.model_a, row.model_b, str(row.winner), str(row.source))
             for row in read_battles(tmp_path / "project.sqlite").to_battles()]  # fmt: skip
     assert rows == [("x", "y", "model_a", "human"), ("x", "y", "tie", "human")]
-
-
-def test_evalica_rates_alike() -> None:
-    """Differences of our ratings are those of evalica's own Bradley–Terry scores."""
     ours = BradleyTerry(prior=0.0)(read_battles(only("evalica-*[0-9].csv")))
     with only("evalica-*-scores.csv").open(newline="") as lines:
         theirs = {row["item"]: float(row["score"]) for row in csv.DictReader(lines)}

@@ -95,18 +95,8 @@ def test_wrong_values_are_refused_with_file_and_line(tmp_path: Path) -> None:
         BattleFiles.of(tmp_path / "*.parquet")
 
 
-def test_labels_that_are_no_outcome_are_left_out_and_counted(tmp_path: Path) -> None:
-    """Named columns and labels mean the same for files on disk as for a log in memory."""
-    (tmp_path / "votes.csv").write_text("one,two,vote\na,b,left\na,b,skip\nb,a,left\n")
-    values = {"left": "model_a", "skip": ""}
-    columns = Columns(model_a="one", model_b="two", winner="vote", values=values)
-    with pytest.warns(LeftOutWarning, match="left out 1 rows with vote 'skip'"):
-        stream = BattleFiles.of(tmp_path / "votes.csv", columns=columns)
-    assert every_row(stream) == [("a", "b", "model_a"), ("b", "a", "model_a")]
-
-
 def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
-    """Soft outcomes, mixed weights, mixed kinds and empty folders are refused."""
+    """What cannot be streamed is refused; labels that are no outcome are left out and counted."""
     head = "model_a,model_b,winner"
     (tmp_path / "w.csv").write_text(f"{head},question_id,weight\na,b,tie,q,2\na,b,tie,,3\n")
     (tmp_path / "soft.csv").write_text(f"{head},share_a\na,b,tie,0.3\n")
@@ -121,6 +111,12 @@ def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
     }.items():
         with pytest.raises(DataError, match=why):
             BattleFiles.of(tmp_path / name)
+    (tmp_path / "votes.csv").write_text("one,two,vote\na,b,left\na,b,skip\nb,a,left\n")
+    values = {"left": "model_a", "skip": ""}
+    columns = Columns(model_a="one", model_b="two", winner="vote", values=values)
+    with pytest.warns(LeftOutWarning, match="left out 1 rows with vote 'skip'"):
+        stream = BattleFiles.of(tmp_path / "votes.csv", columns=columns)
+    assert every_row(stream) == [("a", "b", "model_a"), ("b", "a", "model_a")]
 
 
 def test_a_file_that_is_there_twice_is_refused(

@@ -569,9 +569,7 @@ READERS = pytest.mark.parametrize("read", [read_battles, BattleFiles.of])
 def test_equal_rows_are_told(
     tmp_path: Path, more: dict[str, str], repeats: int, read: Callable[[Path], Any]
 ) -> None:
-    """Rows without an id that repeat an earlier one count, and are counted in a warning, unless
-    rows name neither question nor time.
-    """
+    """Repeated rows without an id are counted in a warning, if they name question or time."""
     rows = [line(**{key: value.format(n=n) for key, value in more.items()}) for n in range(3)]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")

@@ -86,9 +86,7 @@ def test_features_of_a_text_by_hand() -> None:
 
 
 def test_two_models_at_two_lengths_by_hand() -> None:
-    """Gap and effect are half the sum and half the difference of the two log-odds; without its own
-    battle (the jackknife) a length has 79 of 80.
-    """
+    """Gap and effect are half the sum and difference of two log-odds; the jackknife: 79 of 80."""
     first, length = np.repeat([True, False] * 2, [60, 20, 30, 50]), np.repeat([1.0, -1.0], 80)
     log = battles(np.zeros(160, np.intp), np.ones(160, np.intp), first, length)
     found = BradleyTerry(prior=0, covariates=("length",))(log)

@@ -169,9 +169,7 @@ def test_the_same_seed_gives_the_same_service_and_shares_no_code_with_the_packag
 def test_an_image_costs_its_squares_of_28_pixels(
     size: tuple[int, int], tokens: int, client: anthropic.Anthropic
 ) -> None:
-    """As the service's page on vision counts; a longer edge is scaled to 1,568 pixels. A kind that
-    is not listed is refused.
-    """
+    """A longer edge is scaled to 1,568 pixels; a kind that is not listed is refused."""
     data = b64encode(picture(*size)).decode()
     source = {"type": "base64", "media_type": "image/png", "data": data}
     text: dict[str, Any] = {"type": "text", "text": "What?"}

@@ -188,17 +188,13 @@ def test_lm_eval_samples_take_the_model_from_their_folder(tmp_path: Path) -> Non
 
 
 def test_lm_eval_chats_and_older_arguments(tmp_path: Path) -> None:
-    """Two chat templates of one document are one prompt, which is said."""
+    """Two chat templates of one document are one prompt; a damaged line is named."""
     chat = json.dumps([{"role": "user", "content": "q0"}])
     a = lines(tmp_path / "a" / NAME, [row(0, "x", arguments={"gen_args_0": {"arg_0": [chat]}})])
     b = lines(tmp_path / "b" / NAME, [row(0, "y", arguments=[["[INST] q0 [/INST]", {}]])])
     answers = read(a, b)
     assert [p.text for p in answers.prompts] == ["q0"]
     assert answers.left_out == {"prompts in the words of a later log's chat template": 1}
-
-
-def test_a_damaged_line_is_named(tmp_path: Path) -> None:
-    """A line that is no JSON, and one without its fields."""
     file = lines(tmp_path / "m" / NAME, [row(0, "1"), {"doc_id": 1}])
     words = r"\.jsonl:2: not a sample of lm-eval \(KeyError\('resps'\)"
     with pytest.raises(DataError, match=words):
@@ -209,7 +205,7 @@ def test_a_damaged_line_is_named(tmp_path: Path) -> None:
 
 
 def test_arena_hard_answers(tmp_path: Path) -> None:
-    """The question and the last message's answer; two models are two entrants."""
+    """Arena-Hard's last message is the answer; MT-bench's second question stands between two."""
 
     def said(model: str, text: str) -> dict[str, Any]:
         asked = {"role": "user", "content": "Write a haiku."}
@@ -225,10 +221,6 @@ def test_arena_hard_answers(tmp_path: Path) -> None:
     assert read(a).left_out == {
         f"an answer of Arena-Hard, {a}:2: a conversation is a list of messages, not '[]'": 1
     }
-
-
-def test_mt_bench_keeps_both_turns(tmp_path: Path) -> None:
-    """The first question is the prompt; the second stands between the two answers."""
     turns, gold = ["Why?", "But why?"], ["Since", "So"]
     lines(tmp_path / "question.jsonl", [{"question_id": 81, "turns": turns, "reference": gold}])
     row = {"question_id": 81, "model_id": "v", "choices": [{"index": 0, "turns": ["A", "B"]}]}
@@ -241,9 +233,7 @@ def test_mt_bench_keeps_both_turns(tmp_path: Path) -> None:
 
 
 def test_chats_bring_their_pictures_along(tmp_path: Path) -> None:
-    """Rows of messages, with a picture by its path, and ShareGPT's lists; a row that is wrong is
-    named, the others are kept, and the folder that is written can be read again.
-    """
+    """Rows of messages with pictures, and ShareGPT's lists, are written and read again."""
     Image.new("RGB", (8, 8)).save(tmp_path / "model-x.png")
     look = [{"type": "text", "text": "What?"}, {"type": "image", "image": "model-x.png"}]
     asked = {"role": "user", "content": look}
@@ -266,7 +256,7 @@ def test_chats_bring_their_pictures_along(tmp_path: Path) -> None:
 
 
 def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
-    """Other samples under the same ids, named with both places; a second answer of one model."""
+    """Other samples under one id, and second answers, are refused; names that are no ids hashed."""
     a = plain(tmp_path / "a.json", "m", [sample(1, "2")])
     b = plain(tmp_path / "b.json", "n", [sample(1, "2", input="Something else?")])
     with pytest.raises(DataError, match=r"b\.json: sample 0: .*something else than at .*a\.js"):
@@ -275,10 +265,6 @@ def test_logs_that_cannot_be_joined_are_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match=r"a second answer of m to sums:1.*NAME=LOG"):
         read(a, b)
     assert collect([("first", a), ("second", b)]).entrants == ("first", "second")
-
-
-def test_names_become_ids(tmp_path: Path) -> None:
-    """A sample's or model's name that is no id of ours gets a hash, so that two stay two."""
     samples = [sample(1, "2", id=name) for name in ("a b", "a/../b", "a_b")]
     answers = read(plain(tmp_path / "a.json", "my model!", samples))
     ids = [p.prompt_id for p in answers.prompts]

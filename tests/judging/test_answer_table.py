@@ -70,13 +70,24 @@ def test_a_file_and_a_frame_say_the_same(tmp_path: Path, suffix: str) -> None:
 
 
 def test_a_row_for_each_answer_says_the_same() -> None:
-    """A long table gives the prompts and responses of the wide one."""
+    """A long table is as a wide one; options make short values answers, wrong ones are named."""
     long = frame().melt(
         HEADER[:3] + HEADER[5:6], HEADER[3:5], var_name="Model", value_name="Response"
     )
     wide, study = answers(frame()), answers(long)
     assert study.answers.prompts == wide.answers.prompts
     assert study.answers.responses == wide.answers.responses
+    short = frame([[*row[:3], "yes", "no", *row[5:]] for row in ROWS])
+    with pytest.raises(DataError, match="entrants= "):
+        answers(short)
+    assert len(answers(short, entrants=tuple(HEADER[3:5])).answers.responses) == 6
+    for columns, words in (
+        ({"question": "Frage"}, "no column 'Frage'; it has: Nr, Question"),
+        ({"entrants": ("plain GPT",)}, "needs the answers of two models"),
+        ({"prompt_id": "Specialty"}, "two questions share an id in 'Specialty'"),
+    ):
+        with pytest.raises(DataError, match=words):
+            answers(frame(), **columns)
 
 
 def test_what_cannot_be_used_is_named_by_cell(tmp_path: Path) -> None:
@@ -99,34 +110,11 @@ def test_what_cannot_be_used_is_named_by_cell(tmp_path: Path) -> None:
 
 
 def test_a_merged_range_has_its_value_in_every_row(tmp_path: Path) -> None:
-    """A question that spans two rows is asked of the model in each."""
+    """A merged range has its value in every row; a damaged workbook is one sentence."""
     rows = [["Question", "Model", "Answer"], ["Why?", "a", "So."], [None, "b", "Because."]]
     study = answers(workbook(tmp_path / "long.xlsx", rows, merge="A2:A3"))
     assert len(study.answers.prompts) == 1
     assert study.answers.entrants == ("a", "b")
-
-
-def test_what_is_not_understood_names_its_option() -> None:
-    """One sentence says what was looked for and what there is."""
-    for columns, words in (
-        ({"question": "Frage"}, "no column 'Frage'; it has: Nr, Question"),
-        ({"entrants": ("plain GPT",)}, "needs the answers of two models"),
-        ({"prompt_id": "Specialty"}, "two questions share an id in 'Specialty'"),
-    ):
-        with pytest.raises(DataError, match=words):
-            answers(frame(), **columns)
-
-
-def test_yes_and_no_are_answers_where_they_are_named() -> None:
-    """Few short values are a stratum or a note by content; options make them answers."""
-    short = frame([[*row[:3], "yes", "no", *row[5:]] for row in ROWS])
-    with pytest.raises(DataError, match="entrants= "):
-        answers(short)
-    assert len(answers(short, entrants=tuple(HEADER[3:5])).answers.responses) == 6
-
-
-def test_a_damaged_workbook_is_one_sentence(tmp_path: Path) -> None:
-    """Neither a broken file nor a missing sheet is a traceback."""
     (tmp_path / "broken.xlsx").write_bytes(b"PK\x03\x04 not a workbook")
     with pytest.raises(DataError, match="not a whole workbook"):
         read_table(tmp_path / "broken.xlsx")
@@ -137,9 +125,7 @@ def test_a_damaged_workbook_is_one_sentence(tmp_path: Path) -> None:
 def test_a_spreadsheet_becomes_a_study_that_runs(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Names stay as people write them, a missing answer costs only its pairs, and the pilot draws
-    its subset from the table's own strata, which have boards of their own.
-    """
+    """A missing answer costs only its pairs; the pilot draws from the table's own strata."""
     many = [[n, f"What is {n} + 1?", str(n + 1), f"It is {n + 1}.", f"Perhaps {n}.",
              ("easy", "hard")[n % 2], 1] for n in range(80)]  # fmt: skip
     many[3][4] = None

@@ -104,7 +104,7 @@ TWO = [text(100, 10), text(100, 20)]
 
 
 def test_a_forecast_of_two_requests_by_hand(budget: Budgets) -> None:
-    """100 shared tokens, 10 and 20 of their own, 100 (at most 1,000) put out; live costs twice."""
+    """By hand: 100 shared tokens, 10 and 20 of their own; 12,870 requests as documented."""
     found = budget().forecast(TWO, answered=7)
     assert (found.requests, found.answered, found.model) == (2, 7, "claude-opus-5-5")
     assert (found.system_tokens, found.user_tokens, found.output_tokens) == (200, 30, 200)
@@ -120,10 +120,6 @@ def test_a_forecast_of_two_requests_by_hand(budget: Budgets) -> None:
     own = budget(batch=False)
     found = replace(own, judge=replace(own.judge, price=plain)).forecast([text(100, 10)])  # type: ignore[type-var]
     assert found.usd_no_hits == found.usd_no_cache == pytest.approx((110 + 200) / 1e6, abs=1e-15)
-
-
-def test_the_documented_example(budget: Budgets) -> None:
-    """12,870 requests: $118 with hits, $154 without caching, $193 with none but misses."""
     found = budget(600).forecast([text(1500, 1500)] * 12_870)
     assert found.usd_no_cache == pytest.approx(154.44, abs=1e-9)
     assert found.usd_no_hits == pytest.approx(193.05, abs=1e-9)
@@ -163,12 +159,19 @@ def test_twenty_answers_say_better_how_long_one_is(emulator: Emulator, ledger: L
 
 
 def test_a_budget_allows_up_to_its_cap(budget: Budgets) -> None:
-    """Forecast at 2,860 millionths at worst, they pass a cap of just that; a free judge any."""
+    """Up to its cap, for answers and verdicts together; a free judge any, a paid one needs one."""
     budget(cap=0.00286).allow(TWO, "first")
     with pytest.raises(CostError, match=r"^\$0.0029 are forecast .*: \$0.0029 \(2 requests to cl"):
         budget(cap=0.00285).allow(TWO, "first")
     free = replace(budget().judge, price=Price(model="own", input=0, output=0))  # type: ignore[type-var]
     replace(budget(), judge=free).allow(TWO, "first")
+    parts = {"answers": budget().forecast(TWO), "verdicts": budget().forecast(TWO[:1])}
+    cost.refuse_above_cap(parts, 0.00429, spent=0.00001)
+    with pytest.raises(CostError, match=r"answers \$0.0029 .* and verdicts \$0.0014 "):
+        cost.refuse_above_cap(parts, 0.00429, spent=0.00002)
+    cost.refuse_without_cap([budget().judge], 1.0)
+    with pytest.raises(DataError, match="claude-opus-5-5 must be paid: set max_cost_usd"):
+        cost.refuse_without_cap([budget().judge], 0.0)
 
 
 @pytest.mark.parametrize(("answered", "spent"), [(True, 1.0), (False, 0.00286)])
@@ -183,17 +186,6 @@ def test_spent_and_under_way(budget: Budgets, ledger: Ledger, answered: bool, sp
     with pytest.raises(CostError, match=rf"^\${spent:.2f}\d* are spent or under way and \$0.0029"):
         budget(cap=spent + 0.00285).allow(TWO, "first")
     budget(cap=0.00286).allow(TWO, "second")
-
-
-def test_the_cap_holds_for_all_that_is_forecast(budget: Budgets) -> None:
-    """Answers and verdicts together, each named with its price; a paid judge needs a cap."""
-    parts = {"answers": budget().forecast(TWO), "verdicts": budget().forecast(TWO[:1])}
-    cost.refuse_above_cap(parts, 0.00429, spent=0.00001)
-    with pytest.raises(CostError, match=r"answers \$0.0029 .* and verdicts \$0.0014 "):
-        cost.refuse_above_cap(parts, 0.00429, spent=0.00002)
-    cost.refuse_without_cap([budget().judge], 1.0)
-    with pytest.raises(DataError, match="claude-opus-5-5 must be paid: set max_cost_usd"):
-        cost.refuse_without_cap([budget().judge], 0.0)
 
 
 def answers(price: Price, n: int, hits: int) -> list[Answer]:

@@ -105,9 +105,7 @@ def test_patience_has_an_end(bench: Bench) -> None:
 def test_one_question_that_always_fails_stalls_nobody(
     bench: Bench, site: str, question: str, concurrency: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Its requests are sent `max_tries` times and end as errored; all others are answered. The
-    next run asks only for those, as often, and no outage is waited out, however many they are.
-    """
+    """It is sent `max_tries` times a run and errored; others are answered, nothing waited out."""
     slept: list[float] = []
     clock = {"sleep": slept.append, "monotonic": lambda: time.monotonic() + sum(slept)}
     monkeypatch.setattr(live, "time", SimpleNamespace(**clock))

@@ -39,10 +39,13 @@ def bank(**sizes: int) -> list[Prompt]:
 
 
 def test_the_words_on_disk_become_members() -> None:
-    """A behaviour given as text is a member, and a list of tags is a fixed tuple."""
+    """Words become members; ids end up in file names and HTML, so only safe ones pass."""
     read = prompt(expected_behavior="abstain", tags=["heart", "dose"])
     assert read.expected_behavior is ExpectedBehavior.ABSTAIN
     assert read.tags == ("heart", "dose")
+    for made, name, words, value in ROWS:
+        with pytest.raises(DataError, match=words):
+            made(**{name: value})
 
 
 REFUSED: dict[tuple[Callable[..., object], str, str], list[object]] = {
@@ -59,13 +62,6 @@ REFUSED: dict[tuple[Callable[..., object], str, str], list[object]] = {
     (response, "response_text", "response_text of p1 must be a"): [None, 5, ["So."]],
 }  # fmt: skip
 ROWS = [(*key, value) for key, values in REFUSED.items() for value in values]
-
-
-def test_refused_by_name() -> None:
-    """Ids end up in file names and HTML, so only safe ones pass."""
-    for made, name, words, value in ROWS:
-        with pytest.raises(DataError, match=words):
-            made(**{name: value})
 
 
 @settings(max_examples=30, deadline=None)
@@ -96,18 +92,6 @@ def test_every_pair_has_its_own_id(entrants: list[str], prompts: set[str]) -> No
             Pair(dimension="d", prompt_id="p", entrant_a=first, entrant_b=second)
 
 
-def test_barred_entrants_meet_nobody_and_are_counted_apart_from_what_is_missing() -> None:
-    """Without cherry one pair is left on each prompt, and two are counted as barred."""
-    prompts = [prompt("q1"), prompt("q2")]
-    have = cells(ENTRANTS, prompts) - {("ash", "q2")}
-    pairing = build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry"})
-    [pair] = pairing.pairs
-    assert (pair.prompt_id, pair.entrant_a, pair.entrant_b) == ("q1", "ash", "beech")
-    assert (pairing.barred, pairing.dropped_pairs) == ({"tone": 4}, {"tone": 1})
-    with pytest.raises(DataError, match="of the judge's own family"):
-        build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry", "ash"})
-
-
 @pytest.mark.parametrize(
     ("missing", "kept", "counts", "lost_prompts", "lost_pairs"),
     [
@@ -131,7 +115,7 @@ def test_a_missing_response_costs_its_prompt_or_its_pairs(
 
 
 def test_the_limit_keeps_the_first_pairs_of_each_dimension() -> None:
-    """A limit of four keeps four pairs per dimension, the first ones, and loses none."""
+    """A limit of four keeps the first four of each dimension; barred entrants meet nobody."""
     prompts = [prompt("q1"), prompt("q2")]
     whole, some, more = (
         build_pairs(prompts, ENTRANTS, cells(ENTRANTS, prompts), GOLD_ONLY, limit=limit)
@@ -141,16 +125,32 @@ def test_the_limit_keeps_the_first_pairs_of_each_dimension() -> None:
     assert some.dropped_pairs == {"facts": 0, "tone": 0}
     turned = build_pairs(prompts, ENTRANTS[::-1], cells(ENTRANTS, prompts), GOLD_ONLY)
     assert more == whole == turned
+    prompts = [prompt("q1"), prompt("q2")]
+    have = cells(ENTRANTS, prompts) - {("ash", "q2")}
+    pairing = build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry"})
+    [pair] = pairing.pairs
+    assert (pair.prompt_id, pair.entrant_a, pair.entrant_b) == ("q1", "ash", "beech")
+    assert (pairing.barred, pairing.dropped_pairs) == ({"tone": 4}, {"tone": 1})
+    with pytest.raises(DataError, match="of the judge's own family"):
+        build_pairs(prompts, ENTRANTS, have, {"tone": False}, barred={"cherry", "ash"})
 
 
 def test_a_tournament_without_a_pair_is_refused() -> None:
-    """Of nobody, of one, of one named twice, or without responses."""
+    """A tournament without a pair, and a stratum that cannot serve, is refused by name."""
     for entrants, words in (
         *((some, "two or more entrants, got") for some in ([], ["ash"], ["ash", "ash"])),
         (ENTRANTS, "no pair can be judged: 3 responses are missing"),
     ):
         with pytest.raises(DataError, match=words):
             build_pairs([prompt("q1")], entrants, set(), {"tone": False})
+    for strata, words in (
+        ({"x": 2, "y": 10}, "stratum 'y' has 9 prompts in the bank, but 10 were"),
+        ({"nowhere": 1}, "stratum 'nowhere' has 0 prompts in the bank, but 1 were"),
+        ({"x": -1}, "stratum 'x' has 12 prompts in the bank, but -1 were"),
+        ({"x": 0, "y": 0}, "select no prompt at all"),
+    ):
+        with pytest.raises(DataError, match=words):
+            select_subset(bank(x=12, y=9), strata, seed=0)
 
 
 def test_the_whole_shipped_bank_makes_2274_pairs() -> None:
@@ -193,15 +193,3 @@ def test_asking_for_more_only_adds(small: int, more: int, seed: int) -> None:
     after = select_subset(prompts, {"y": 4, "x": many}, seed)
     assert names(before, "x") <= names(after, "x")
     assert (len(names(after, "x")), names(before, "y")) == (many, names(after, "y"))
-
-
-def test_a_stratum_that_cannot_serve_is_named() -> None:
-    """A stratum that is too small, unknown or asked for nonsense is named with its size."""
-    for strata, words in (
-        ({"x": 2, "y": 10}, "stratum 'y' has 9 prompts in the bank, but 10 were"),
-        ({"nowhere": 1}, "stratum 'nowhere' has 0 prompts in the bank, but 1 were"),
-        ({"x": -1}, "stratum 'x' has 12 prompts in the bank, but -1 were"),
-        ({"x": 0, "y": 0}, "select no prompt at all"),
-    ):
-        with pytest.raises(DataError, match=words):
-            select_subset(bank(x=12, y=9), strata, seed=0)

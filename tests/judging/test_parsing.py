@@ -19,7 +19,7 @@ PARTS = [*'\x00 é最 \ud800 { } "winner" : [[ ]] A " [ >'.split(" "), "Winner: 
 
 
 def test_a_json_object_on_lines_of_its_own_is_the_verdict() -> None:
-    """With its justification, whatever prose stands before it."""
+    """A JSON object on lines of its own, whose winner may drift, a mark, or the final line."""
     for text in (
         OBJECT, f"```json\n{OBJECT}\n```",
         f"Here is my assessment.\n\n```json\n{OBJECT}\n```\n",
@@ -29,17 +29,9 @@ def test_a_json_object_on_lines_of_its_own_is_the_verdict() -> None:
         '{"justification": "Clear.", "by": {"style": {"winner": "A"}}, "winner": "B"}',
     ):  # fmt: skip
         assert read_verdict(text) == (B, "Clear.", None)
-
-
-def test_the_winner_field_may_drift_and_must_name_one_slot() -> None:
-    """Other case and a word before the letter still name the slot; the justification never does."""
     for winner, slot in (*NAMED.items(), *((each, None) for each in UNNAMED)):
         text = json.dumps({"justification": "Response A is better. [[A]]", "winner": winner})
         assert read_verdict(text).winner is slot
-
-
-def test_a_mark_and_the_final_line_are_read() -> None:
-    """A label in double brackets that ends the last line, and `Winner: A` as the last line."""
     for text, slot in (
         ("My verdict is [[A]].", A), ("Assistant B is right.\n\nMy final verdict is: **[[B]]**", B),
         ("Both have merit. [[C]]", TIE), ("```\n[[tie]]\n```", TIE),

@@ -94,7 +94,7 @@ def test_the_judge_sees_texts_and_rubric_and_no_names() -> None:
 
 
 def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
-    """Another salt, question or response moves the boundary; swapping the order does not."""
+    """Salt and content move the boundary, order does not; other markup is left as written."""
     boundary = shown().boundary
     assert shown() == shown()
     assert shown().user.count(boundary) == 2 * 3, "it fences every section"
@@ -106,6 +106,8 @@ def test_the_boundary_depends_on_salt_and_content_but_not_on_order() -> None:
     }
     assert len(others | {boundary}) == 4
     assert re.fullmatch(r"[0-9a-f]{24,}", boundary)
+    text = "Give if K+ < 3.5 & pH > 7.2: <b>slowly</b>, see <questionnaire>."
+    assert read_sections(shown(first=text))["response_a"] == text
 
 
 def test_a_reference_where_the_rubric_says() -> None:
@@ -153,12 +155,6 @@ def test_no_text_holds_a_tag_that_looks_like_ours(text: str) -> None:
         assert len(tags) == 6
 
 
-def test_other_markup_is_left_as_written() -> None:
-    """Text that only resembles markup, such as a comparison or HTML, is shown unchanged."""
-    text = "Give if K+ < 3.5 & pH > 7.2: <b>slowly</b>, see <questionnaire>."
-    assert read_sections(shown(first=text))["response_a"] == text
-
-
 def talk(*texts: str, image: bool = False) -> str:
     """A response of two turns: a tool call with its result, a follow-up, and maybe a picture."""
     first, result, second, third = texts
@@ -193,9 +189,7 @@ def test_no_text_passes_for_another_part(texts: tuple[str, str, str, str]) -> No
 
 
 def test_pictures_stand_where_they_were_said() -> None:
-    """The text in pieces with the pictures between, and their hashes in the cache key; a turn that
-    is judged ends what is shown, and the judge is told which it is.
-    """
+    """Pictures stand between pieces of text and in the key; a judged turn ends what is shown."""
     texts = ("Look.", "42", "And?", "Here:")
     request = shown(first=talk(*texts, image=True), second=talk(*texts))
     before, picture, after = request.pieces

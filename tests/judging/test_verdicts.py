@@ -51,9 +51,7 @@ def test_two_answers_settle_a_pair() -> None:
 
 
 def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
-    """Pairs keep the order of first appearance. One of which a single order was asked is a battle
-    with that order's outcome, and no consistent pair; without an answer it is none.
-    """
+    """One order alone is a battle with that order's outcome; without an answer it is none."""
     given = settled((A, B), (TIE, TIE), (A, B), (A, A), (Status.REFUSED, A))
     (f0, b0), (f1, b1), (f2, _), (_, b3), (f4, _) = (each.verdicts for each in given)
     found = settle.settle_all([b1, f0, b0, f1, f2, b3, f4])
@@ -171,15 +169,6 @@ def test_two_orders_settle_as_ungraded_ones_and_their_mean_is_the_share(
     assert (judgment.settlement, battle.winner, battle.share_a) == (settlement, outcome, share)
 
 
-def test_the_embedded_judge_grades_the_winner_that_it_names_without_grades(ledger: Ledger) -> None:
-    """Verdict lines name the margin only where there is one."""
-    plain = judge_pairs(PAIRS, MATERIAL, BaselineJudge(), ledger)
-    graded = judge_pairs(PAIRS, GRADED, BaselineJudge(), ledger)
-    assert [j.winner for j in plain] == [j.winner for j in graded]
-    assert not any("margin" in v.as_row() for j in plain for v in j.verdicts)
-    assert all(v.as_row()["margin"] in {*Margin} for j in graded for v in j.verdicts)
-
-
 @pytest.mark.parametrize("structured", ["json_schema", "none"])
 def test_a_chat_is_asked_for_grades(ledger: Ledger, emulator: Emulator, structured: str) -> None:
     """With a schema, and by the words of the system text alone."""
@@ -188,10 +177,15 @@ def test_a_chat_is_asked_for_grades(ledger: Ledger, emulator: Emulator, structur
     assert all(v.margin for j in judgments for v in j.verdicts)
 
 
-def test_the_grammar_of_a_graded_verdict_lists_its_labels() -> None:
-    """llama.cpp's own field takes the five labels, in quotation marks that stand for themselves."""
+def test_the_grammar_of_a_graded_verdict_lists_its_labels(ledger: Ledger) -> None:
+    """llama.cpp's grammar has the five labels; the embedded judge grades the winner it names."""
     where: Any = {"address": "http://127.0.0.1:9", "structured": "grammar"}
     judges = (samples.chat_judge(**where, graded=each) for each in (False, True))
     plain, graded = (judge._shape()["grammar"] for judge in judges)
     assert r'winner ::= "\"A\"" | "\"B\"" | "\"tie\""' in plain.splitlines()
     assert r'"\"A>>B\"" | "\"A>B\"" | "\"A=B\"" | "\"B>A\"" | "\"B>>A\""' in graded
+    plain = judge_pairs(PAIRS, MATERIAL, BaselineJudge(), ledger)
+    graded = judge_pairs(PAIRS, GRADED, BaselineJudge(), ledger)
+    assert [j.winner for j in plain] == [j.winner for j in graded]
+    assert not any("margin" in v.as_row() for j in plain for v in j.verdicts)
+    assert all(v.as_row()["margin"] in {*Margin} for j in graded for v in j.verdicts)

@@ -34,9 +34,7 @@ def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]
 
 
 def test_rounds() -> None:
-    """A first round is even, in both orders, on ten prompts a model, and repeats by its seed; no
-    call comes twice; new prompts are asked in one order, either one equally often.
-    """
+    """A first round is even and in both orders; later ones repeat no call and ask one order."""
     calls = table(200)
     made = AdaptiveRounds(first_share=0.01).first(calls)
     assert (made.any(axis=2) == made.all(axis=2)).all()
@@ -64,9 +62,7 @@ def test_rounds() -> None:
 
 
 def test_rounds_are_spread_over_strata() -> None:
-    """Of 20 prompts that two models meet on, each stratum has its share up to 3 (chance alone
-    misses it by up to 6); one stratum is drawn as none is.
-    """
+    """Of 20 prompts each stratum has its share up to 3; one stratum is drawn as none is."""
     strata = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [100, 60, 40]))
     for seed in range(5):
         rounds = AdaptiveRounds(first_share=0.1, seed=seed)
@@ -98,17 +94,8 @@ def test_a_second_order_is_asked_where_it_tells_more_than_a_new_prompt(
     assert calls.second_worth(given) == pytest.approx((1 - r) / (1 + r), rel=0.02)
 
 
-def test_models_that_too_few_prompts_can_place_are_hopeless() -> None:
-    """Nine prompts give no interval, so no call can decide their order; ten might."""
-    given = ratings([1040, 1000, 900, 800], 200.0, 24)
-    rows = tuple(replace(row, ci_low=None, ci_high=None) for row in given.ratings)
-    unknown = replace(given, ratings=rows)
-    for prompts, standing in ((9, "hopeless"), (10, "unresolved")):
-        assert set(standings(AdaptiveRounds(), table(prompts, made=4), unknown)) == {standing}
-
-
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
-    """Calls go to open neighbours within two tight groups, and to nobody when all are decided."""
+    """Calls go to open neighbours, none to decided, equivalent or hopeless ones."""
     given, calls = ratings([1300, 1285, 1000, 985], 200.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(), calls, given) == ["unresolved", "decided", "unresolved"]
     per_pair = dict(
@@ -119,10 +106,6 @@ def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None
     decided = ratings([1300, 1200, 1100, 1000], 50.0, 120)
     assert set(standings(AdaptiveRounds(), calls, decided)) == {"decided"}
     assert not AdaptiveRounds().next(calls, decided).any()
-
-
-def test_neighbours_that_are_equivalent_or_hopeless() -> None:
-    """2 + 2.81 x 2 = 7.6 lies within 10; 25 of 30 prompts leave no hope; no interval is open."""
     given, calls = ratings([1002, 1000, 900, 800], 2.0, 120), table(500, made=20)
     assert standings(AdaptiveRounds(margin=10), calls, given)[0] == "equivalent"
     assert standings(AdaptiveRounds(margin=7), calls, given)[0] != "equivalent"
@@ -139,6 +122,11 @@ def test_neighbours_that_are_equivalent_or_hopeless() -> None:
         "unresolved",
         "unresolved",
     ]
+    given = ratings([1040, 1000, 900, 800], 200.0, 24)
+    rows = tuple(replace(row, ci_low=None, ci_high=None) for row in given.ratings)
+    unknown = replace(given, ratings=rows)
+    for prompts, standing in ((9, "hopeless"), (10, "unresolved")):
+        assert set(standings(AdaptiveRounds(), table(prompts, made=4), unknown)) == {standing}
 
 
 def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation() -> None:

@@ -73,19 +73,6 @@ def test_a_restart_knows_who_joined() -> None:
     assert sum(after.values()) == pytest.approx(600)
 
 
-def test_a_vote_from_before_a_restart() -> None:
-    """11: an old matchup's id is never that of a new one, though both show the same."""
-    live = arena()
-    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 10))
-    live.scheduler.rng = rng(8)
-    old = live.next_matchup(session="s")
-    again = Arena(Policy(), MODELS, PROMPTS, rng=rng(8), battles=log)
-    new = again.next_matchup(session="s")
-    assert replace(new, matchup_id=old.matchup_id) == old
-    with pytest.raises(MatchmakingError, match="is not waiting for a vote"):
-        again.vote(old.matchup_id, A)
-
-
 @pytest.mark.parametrize("phase", Phase)
 def test_12_order(phase: Phase) -> None:
     """5.2, 12: legacy Elo orders until phase 3, then the conservative score."""
@@ -99,7 +86,7 @@ def test_12_order(phase: Phase) -> None:
 
 
 def test_a_vote_counts_once() -> None:
-    """11: a second vote on a matchup is refused; a stored vote that comes twice is, too."""
+    """11: a second vote on a matchup is refused, stored or after a restart, whose ids are new."""
     live = arena()
     matchup = live.next_matchup("someone")
     live.vote(matchup.matchup_id, A)
@@ -116,3 +103,12 @@ def test_a_vote_counts_once() -> None:
         arena(battles=log.select([0, 1, 2, 3, 4, 5, 2]))
     unnamed = replace(log, battle_id=None).select([0, 1, 2, 3, 4, 5, 2])
     assert arena(battles=unnamed).scheduler.coverage().votes.sum() == 14
+    live = arena()
+    log = BattleLog.from_battles(m.battle(outcome) for m, outcome in voted(live, 10))
+    live.scheduler.rng = rng(8)
+    old = live.next_matchup(session="s")
+    again = Arena(Policy(), MODELS, PROMPTS, rng=rng(8), battles=log)
+    new = again.next_matchup(session="s")
+    assert replace(new, matchup_id=old.matchup_id) == old
+    with pytest.raises(MatchmakingError, match="is not waiting for a vote"):
+        again.vote(old.matchup_id, A)

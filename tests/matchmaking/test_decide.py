@@ -81,7 +81,7 @@ def test_a_gap_and_what_decides_it_by_hand() -> None:
 
 
 def test_neighbours_that_are_left_alone() -> None:
-    """5.7 errors are decided, 0.7 ± 9.8 within 20 equivalent, 3 ± 31 hopeless with 100 votes."""
+    """Decided, equivalent and hopeless neighbours are left; the fewest votes come first."""
     gap, error = by_hand(120, 40)
     assert gap > DECIDES * error
     gap, error = by_hand(5_010, 4_990)
@@ -93,10 +93,6 @@ def test_neighbours_that_are_left_alone() -> None:
     assert pairs(outlook(alike, other, margin=0.0, hopeless_below=0.0)) == [(1, 2), (0, 1)]
     assert pairs(outlook(close, other, reach=100)) == [(1, 2)]
     assert pairs(outlook(close, other, reach=20_000)) == [(1, 2), (0, 1)]
-
-
-def test_the_closest_to_being_decided_comes_first() -> None:
-    """The gap that needs the fewest votes is first; only the band's enabled neighbours count."""
     large, sure, small = (12, 8), (560, 480), (220, 200)
     need = [
         sum(each) * ((DECIDES * by_hand(*each)[1] / by_hand(*each)[0]) ** 2 - 1)

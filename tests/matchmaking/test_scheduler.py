@@ -164,7 +164,7 @@ def test_7_2_contenders_are_held_to_the_top_target() -> None:
 
 
 def test_7_3_pairs_below_the_floor_first() -> None:
-    """7.3: neighbours meet until 12 votes on 6 prompts; waiting ones count, ties do not."""
+    """7.3: neighbours meet until 12 votes on 6 prompts, and for a while where they always tie."""
     scheduler = arena(only("contender"))
     done = played(scheduler, 7 * 12, ladder())
     assert {pair(matchup) for matchup in done[:7]} == set(pairwise(MODELS[:8])), "one by one"
@@ -186,10 +186,6 @@ def test_7_3_pairs_below_the_floor_first() -> None:
     assert ten == "ranks 1 and 2 have 10/12 votes on 10/6 prompts"
     assert eleven == "ranks 1 and 2 have 11/12 votes on 11/6 prompts"
     assert "meets the adjacent" in full
-
-
-def test_7_3_neighbours_that_always_tie() -> None:
-    """Sections 7.1 and 7.3: a pair that never decides anything goes first for a while only."""
     twins = ("m00", "m01")
     done = played(arena(WRITTEN), 800, ladder(), lambda each: TIE if pair(each) == twins else A)
     first = [each for each in done if pair(each) == twins and "votes on" in each.reason]
@@ -212,19 +208,8 @@ def test_6_2_whom_contenders_meet() -> None:
     assert {kind: n / 600 for kind, n in kinds.items()} == pytest.approx(shares, abs=0.04)
 
 
-def test_6_2_prompts_of_a_pair() -> None:
-    """6.2: a pair meets where it has the fewest votes; three prompts repeat as seldom as can be."""
-    others = votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
-    battles = BattleLog.joined(votes([("m00", "m01")], PROMPTS[:12]), others)
-    done = played(arena(only("contender"), MODELS[:2], battles=battles), 3, ladder())
-    assert {matchup.prompt for matchup in done} == set(PROMPTS[12:])
-    done = played(arena(WRITTEN, MODELS[:2], PROMPTS[:3]), 60, ladder())
-    assert most_repeated([matchup.prompt for matchup in done]) <= 4
-    assert len(played(arena(WRITTEN, MODELS[:2], PROMPTS[:1]), 30)) == 30
-
-
 def test_6_2_third_repeat_within_ten() -> None:
-    """6.2: no ten meetings in a row hold a prompt three times, whatever is cancelled."""
+    """6.2: a pair meets where it has fewest votes; no ten meetings hold a prompt three times."""
     for between, allowed in ((7, False), (8, True)):
         meetings = Meetings(constants.Repeats())
         for prompt in [0, 0, *range(1, between + 1)]:
@@ -243,6 +228,13 @@ def test_6_2_third_repeat_within_ten() -> None:
                 voted.append(scheduler.record(waiting[n].matchup_id, A).prompt)
     assert len(voted) > 80
     assert most_repeated(voted) <= 2
+    others = votes([("m00", "x"), ("m01", "x")] * 3, PROMPTS[12:])
+    battles = BattleLog.joined(votes([("m00", "m01")], PROMPTS[:12]), others)
+    done = played(arena(only("contender"), MODELS[:2], battles=battles), 3, ladder())
+    assert {matchup.prompt for matchup in done} == set(PROMPTS[12:])
+    done = played(arena(WRITTEN, MODELS[:2], PROMPTS[:3]), 60, ladder())
+    assert most_repeated([matchup.prompt for matchup in done]) <= 4
+    assert len(played(arena(WRITTEN, MODELS[:2], PROMPTS[:1]), 30)) == 30
 
 
 def test_6_3_anchor() -> None:
@@ -361,7 +353,7 @@ def test_12_phases() -> None:
 
 
 def test_what_cannot_be_served() -> None:
-    """Disabled models and missing responses are not served; a lane without a pair passes on."""
+    """What cannot be served is not, a lane without a pair passes on, and errors name causes."""
     scheduler = arena(WRITTEN, MODELS[:5], PROMPTS[:6])
     played(scheduler, 100, ladder())
     scheduler.disable("m02")
@@ -389,10 +381,6 @@ def test_what_cannot_be_served() -> None:
     assert served.fallen_through == (Lane.CONTENDER,)
     assert (served.drawn, served.lane) == (Lane.CONTENDER, Lane.UNCERTAINTY)
     assert set(pair(served)) <= set("cdef")
-
-
-def test_nothing_to_serve() -> None:
-    """Where no matchup can be served the error names the cause."""
     for models, prompts, available, why in (
         ([], [], None, "0 of 0 models enabled, 2 needed"),
         (["a"], ["p"], None, "1 of 1 models enabled, 2 needed"),

@@ -241,8 +241,13 @@ def test_10_who_counts() -> None:
     assert few.reasons[-1] == "there are only 5 models for the top 10"
 
 
-def test_share_of_a_contender_by_hand() -> None:
-    """Among 50 models a contender is due 0.3 · (1 + 0.7 · 15/16 + 0.2) / 8 + 0.6 / 50 a matchup."""
+def test_shares_add_up() -> None:
+    """7.1: two exposures a matchup, equal up to 23 models; a contender's share by hand."""
+    for n_models in (1, 2, 8, 9, 20, 23, 24, 400):
+        shares, band = exposure.exposure_shares(POLICY, n_models), min(n_models, 8)
+        assert band * shares.band + (n_models - band) * shares.others == pytest.approx(2)
+        equal = shares.band == shares.others == shares.equal == 2 / n_models
+        assert equal == (n_models <= 23)
     shares = exposure.exposure_shares(POLICY, 50)
     assert (shares.equal, shares.band) == (0.04, pytest.approx(0.06960938 + 0.012))
     assert shares.others == pytest.approx((2 - 8 * 0.08160938) / 42)
@@ -254,19 +259,6 @@ def test_share_of_a_contender_by_hand() -> None:
         feasibility(POLICY, 50)[0],
         "The lanes are off, so every model has the same exposure target.",
     )
-
-
-def test_shares_add_up() -> None:
-    """7.1: two exposures a matchup in all; equal ones up to 23 models."""
-    for n_models in (1, 2, 8, 9, 20, 23, 24, 400):
-        shares, band = exposure.exposure_shares(POLICY, n_models), min(n_models, 8)
-        assert band * shares.band + (n_models - band) * shares.others == pytest.approx(2)
-        equal = shares.band == shares.others == shares.equal == 2 / n_models
-        assert equal == (n_models <= 23)
-
-
-def test_7_1_equal_within_tolerance_up_to() -> None:
-    """7.1: (2.24 - 0.6) / 0.0696 = 23 models; half the lane 47, a band of 16: 46."""
     assert [exposure.equal_is_feasible(POLICY, n) for n in (23, 24)] == [True, False]
     light, none = (LaneWeights(coverage=0.7 - w, contender=w) for w in (0.15, 0.0))
     blunt = LaneWeights(coverage=0.0, contender=0.9, uncertainty=0.05, exploration=0.05)
@@ -342,7 +334,7 @@ def test_neighbours_of_a_board_by_hand() -> None:
 
 
 def test_the_order_of_the_top_in_a_sentence() -> None:
-    """Decided, equivalent, reversed and unresolved are counted, reversed ones named."""
+    """Decided, equivalent, reversed and unresolved pairs are counted; the unknown is open."""
     found = rules.order_status(POLICY, BOARD, STRENGTHS, 500.0)
     assert not found.whole
     assert found.sentence == (
@@ -367,10 +359,6 @@ def test_the_order_of_the_top_in_a_sentence() -> None:
     whole = rules.order_status(POLICY, "abdf", strengths)
     assert whole.whole
     assert whole.counts == "of 3 adjacent pairs in the top 4, 3 are decided and 0 unresolved"
-
-
-def test_what_is_not_known_is_open() -> None:
-    """Without an interval, or unconnected, a model is decided against nobody."""
     strengths = rated_by_hand({"a": 900.0, "b": 0.0}, {"a": float("nan"), "b": 10.0})
     for names in ("ab", "bz"):
         (pair,) = rules.neighbour_orders(POLICY, names, strengths, 500.0)

@@ -46,9 +46,7 @@ def test_a_model_that_never_lost_needs_the_prior(questions: bool) -> None:
 
 
 def test_models_in_a_chain_have_the_odds_of_their_pairs() -> None:
-    """In a chain, where x beat y 3:1 and z never won, every pair that met has its own odds; a group
-    at the top that never lost is named without a prior.
-    """
+    """Every pair of a chain has its own odds; without a prior who never lost is named."""
     chain = [*THREE_TO_ONE, ("y", "z", "model_a"), ("y", "z", "model_a")]
     for more, y_to_z in (([], 5), ([("z", "y", "model_a")], 2), ([("z", "y", "tie")], 5)):
         found = ratings(log(*chain, *more), BradleyTerry())

@@ -140,7 +140,7 @@ def test_a_model_on_few_questions_has_no_claims(method: BradleyTerry | Permutati
 
 
 def test_unanimous_evidence_is_not_certainty() -> None:
-    """40 wins of 40 do not exclude a model that wins 95 %, nor 40 ties a difference."""
+    """40 wins of 40 exclude no model that wins 95 %; each further win adds to the deviate."""
     tied = claims.gaps(SANDWICH(replace(two(40, 0), outcome=np.full(40, 2, np.int8))))
     assert math.isnan(tied.low[0, 1]) or tied.low[0, 1] < 0 < tied.high[0, 1]
     found = claims.gaps(SANDWICH(two(40, 0)))
@@ -148,12 +148,15 @@ def test_unanimous_evidence_is_not_certainty() -> None:
     assert 0.95**40 > 0.05
     gap = 400 * math.log10(0.95 / 0.05)
     assert math.isnan(found.low[0, 1]) or found.low[0, 1] < gap
+    for lost in range(5):
+        row = [claims.deviates(BradleyTerry()(two(won, lost)))[0, 1] for won in range(10, 30, 4)]
+        assert (np.diff(row) > 0).all()
+    turned = [claims.deviates(BradleyTerry()(two(30 - lost, lost)))[0, 1] for lost in range(13)]
+    assert (np.diff(turned) < 0).all()
 
 
 def test_neighbours_are_decided_from_2_807_standard_errors_on() -> None:
-    """Two ratings known to 10 points have a gap known to 14.14, and 2.807 times that is 39.70; over
-    a span of three the studentized range at 99.5 % is 4.424: 44.24 points.
-    """
+    """Of gaps known to 14.14 points, 39.70 decide neighbours, 44.24 the ends of three."""
     for gap, clear in ((39.6, False), (39.8, True)):
         found = board({"x": gap, "y": 0.0})
         assert claims.gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
@@ -199,9 +202,7 @@ def test_the_summary_is_all_of_it_as_plain_values() -> None:
 
 
 def test_how_many_more_battles_decide() -> None:
-    """A gap of one error is decided with a chance of 50 % by so many, shrunk as models are spread;
-    one that more than forty times do not decide has none. 5 ± 1.414 lies within 8.97 points.
-    """
+    """A gap of one error, shrunk, is decided at 50 % by so many; 5 ± 1.414 lies within 8.97."""
     found = board({"x": math.sqrt(200), "y": 0.0})
     (pair,) = claims.neighbours(found)
     gap, m, root = math.sqrt(200), 1 + pair.more / 1000, np.linspace(0.5, 2000, 8000)
@@ -282,12 +283,3 @@ def test_the_deviate_is_the_root_of_the_profile_likelihood() -> None:
         root = math.sqrt(2 * (same.fun - peak)) / error[i, j]
         expected = norm.isf(student_t.sf(root, found.profile.freedom[i, j]))
         assert deviate[i, j] == pytest.approx(expected, abs=1e-3)
-
-
-def test_more_wins_never_undo_a_decision_between_two() -> None:
-    """From 6–4 to 30–0: each further win, and each loss turned, adds to the deviate."""
-    for lost in range(5):
-        row = [claims.deviates(BradleyTerry()(two(won, lost)))[0, 1] for won in range(10, 30, 4)]
-        assert (np.diff(row) > 0).all()
-    turned = [claims.deviates(BradleyTerry()(two(30 - lost, lost)))[0, 1] for lost in range(13)]
-    assert (np.diff(turned) < 0).all()

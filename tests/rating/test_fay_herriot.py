@@ -47,7 +47,7 @@ def test_the_posterior_is_the_integral() -> None:
 
 
 def test_the_error_of_a_fixed_slope_is_the_integral() -> None:
-    """The interval of a new model is that of the predictive density integrated by quadrature."""
+    """A new model's interval is that of quadrature, and without noise that of Student's t."""
     rng = np.random.default_rng(5)
     gap, noise = rng.normal(0, 30, 7), covariance(rng, 7, 20.0)
     q = contrasts(7)
@@ -68,10 +68,6 @@ def test_the_error_of_a_fixed_slope_is_the_integral() -> None:
     total = integrate.quad(density, -10, 25, limit=200)[0]
     missed = integrate.quad(outside, -10, 25, args=(half,), limit=200)[0] / total
     assert missed == pytest.approx(0.05, abs=1e-5)
-
-
-def test_without_noise_it_is_students_t() -> None:
-    """Differences that are known exactly predict the next one as in any textbook."""
     gap = np.array([-31.0, -4.0, 3.0, 12.0, 20.0])
     found = judge_variance(gap - gap.mean(), 1e-6 * (np.eye(5) - 1 / 5))
     expected = stats.t.ppf(0.975, 4) * gap.std(ddof=1) * np.sqrt(1 + 1 / 5)
@@ -82,7 +78,7 @@ def test_without_noise_it_is_students_t() -> None:
 
 
 def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> None:
-    """With an endless error, ratings and covariance are people's alone."""
+    """An endless error leaves people alone, none the judge; models it never saw keep votes."""
     for judge_noise in (0.0, 10.0):
         pair = two(6, judge_noise=judge_noise)
         rating, spread = JudgeLine(pair, 0.5).at(1e9)
@@ -95,6 +91,14 @@ def test_a_judge_without_bound_is_ignored_and_one_without_error_believed() -> No
     slope = pair.judge @ inverse @ pair.people / steep
     assert rating == pytest.approx(slope * pair.judge, abs=1e-5)
     assert spread == pytest.approx(np.outer(pair.judge, pair.judge) / steep, abs=1e-4)
+    pair = two(10, n=9)
+    unseen = np.arange(9) >= 7
+    noise = 900 * (np.eye(9) - 1 / 9)
+    found = combined(replace(pair, judged=~unseen, people_noise=noise))
+    gap = np.where(np.arange(9) == 7, 1.0, 0.0) - (np.arange(9) == 8)
+    assert gap @ found.rating == pytest.approx(gap @ pair.people, abs=0.01)
+    assert gap @ found.covariance @ gap == pytest.approx(1800, rel=1e-3)
+    assert found.surprise[unseen] == pytest.approx([1, 1])
 
 
 def blup(pair: TwoRatings, slope: float, variance: float) -> tuple[np.ndarray, np.ndarray]:
@@ -129,15 +133,3 @@ def test_noise_that_both_share_and_models_without_votes() -> None:
     expected, left = blup(pair, 0.5, 300.0)
     assert rating == pytest.approx(expected, abs=0.05)
     assert spread == pytest.approx(left, abs=0.5)
-
-
-def test_a_model_the_judge_never_saw_keeps_its_votes() -> None:
-    """With independent noise, the gap of two such models and its error are people's alone."""
-    pair = two(10, n=9)
-    unseen = np.arange(9) >= 7
-    noise = 900 * (np.eye(9) - 1 / 9)
-    found = combined(replace(pair, judged=~unseen, people_noise=noise))
-    gap = np.where(np.arange(9) == 7, 1.0, 0.0) - (np.arange(9) == 8)
-    assert gap @ found.rating == pytest.approx(gap @ pair.people, abs=0.01)
-    assert gap @ found.covariance @ gap == pytest.approx(1800, rel=1e-3)
-    assert found.surprise[unseen] == pytest.approx([1, 1])

@@ -234,19 +234,8 @@ def test_periods(rows: list[Battle], data: st.DataObject) -> None:
         assert found[model] == pytest.approx(state, rel=0, abs=1e-9)
 
 
-def test_periods_begin_at_midnight() -> None:
-    """Periods are counted from the first vote's midnight in UTC."""
-    late, next_day = DAWN.replace(hour=23, minute=59), DAWN.replace(day=2, hour=0)
-    rows = [
-        battle("a", "b", "model_a", timestamp=when)
-        for when in (DAWN, late, next_day, next_day + timedelta(hours=12))
-    ]
-    for days, periods in ((1, [0, 0, 1, 1]), (0.5, [0, 1, 2, 3])):
-        assert replace(PLAIN, period_days=days)._periods(log_of(*rows)).tolist() == periods
-
-
 def test_history_of_periods() -> None:
-    """Every vote shows the states after its period, idle time included; each needs a time."""
+    """A vote shows the states after its period, idle time included; periods begin at midnight."""
     method = replace(PLAIN, period_days=1)
     rows = [battle("a", "b", "model_a", timestamp=DAWN + timedelta(days=n // 3)) for n in range(9)]
     rows += [battle("a", "b", "both_bad", timestamp=DAWN + timedelta(days=4))]
@@ -268,3 +257,10 @@ def test_history_of_periods() -> None:
     rows[5] = replace(rows[5], timestamp=None)
     with pytest.raises(RatingError, match="but 1 of 90 have none"):
         method.history(log_of(*rows))
+    late, next_day = DAWN.replace(hour=23, minute=59), DAWN.replace(day=2, hour=0)
+    rows = [
+        battle("a", "b", "model_a", timestamp=when)
+        for when in (DAWN, late, next_day, next_day + timedelta(hours=12))
+    ]
+    for days, periods in ((1, [0, 0, 1, 1]), (0.5, [0, 1, 2, 3])):
+        assert replace(PLAIN, period_days=days)._periods(log_of(*rows)).tolist() == periods

@@ -19,9 +19,7 @@ def by(*judges: int) -> BattleLog:
 
 
 def test_a_known_correlation_is_recovered() -> None:
-    """The effective number is within 10 % of the planted one, also where sides are swapped and a
-    judge lacks some battles; judges without a common question have none.
-    """
+    """The effective number of judges is within 10 % of the planted one, swapped or with gaps."""
     planted = 5 / (1 + 4 * CORRELATION)
     some = np.random.default_rng(0).random(len(LOG)) < 0.9
     turned = replace(LOG, a=LOG.b, b=LOG.a, outcome=1 - LOG.outcome)

@@ -61,15 +61,11 @@ def test_no_smaller_choice_turns_the_order_round() -> None:
 
 
 def test_the_first_place_may_fall_to_another_than_the_second() -> None:
-    """The third has met the first a few times only, and needs fewer votes than the second."""
+    """The third may need fewer votes than the second; where influential votes stay, others go."""
     many = (("a", "b", 5200, 4800, 0), ("a", "d", 6000, 4000, 0), ("b", "d", 5800, 4200, 0))
     found = fragility(counted(*many, ("c", "d", 4, 3, 0)))
     assert found.first.below == "c"
     assert found.first.removed < 10
-
-
-def test_votes_that_keep_a_third_finite_are_not_the_only_ones() -> None:
-    """Where the most influential votes cannot go, others turn the two round all the same."""
     rows = [("a", "b", 60, 40, 0), ("a", "z", 99, 0, 0), ("b", "z", 98, 2, 0)]
     (found, _) = fragility(counted(*rows)).neighbours
     assert (found.above, found.below) == ("a", "b")
@@ -120,13 +116,19 @@ def test_the_smallest_gap_by_hand() -> None:
 
 
 def test_the_chance_of_a_normal_gap() -> None:
-    """Chances are those of a normal gap, variances those of a plain logistic regression."""
+    """Chances and variances are textbook ones; equal models have hardly a spread."""
     assert power.chance_beyond(3, 4, 2) == pytest.approx(norm.sf(0.5) + norm.cdf(-3.5))
     assert (power.chance_beyond(3, 4, 0), power.chance_beyond(-5, 4, 0)) == (0, 1)
     weights = np.array([[0, 5.0, 0], [5.0, 0, 2.0], [0, 2.0, 0]])
     found = power.covariance(power.information(weights))
     assert power.gap_variance(found, 0, 1) == pytest.approx(1 / 5)
     assert power.gap_variance(found, 0, 2) == pytest.approx(1 / 5 + 1 / 2)
+    rows = [row for a, b in combinations("abcde", 2) for row in won(a, b, 100, 100)]
+    assert claims.spread(BradleyTerry()(log_of(rows))).deviation < 40
+    assert power.true_variance(BradleyTerry()(log_of(rows))) == 0
+    rated = BradleyTerry()(log_of(won("a", "b", 400, 100) + won("b", "c", 400, 100)))
+    assert claims.spread(rated).deviation == pytest.approx(rated.values().std(ddof=1), rel=0.1)
+    assert power.true_variance(rated) == pytest.approx(rated.values().var(ddof=1), rel=0.1)
 
 
 def test_the_same_run_again_gives_the_same_decisions() -> None:
@@ -144,16 +146,6 @@ def test_the_same_run_again_gives_the_same_decisions() -> None:
         assert pair.error == pytest.approx(errors[at])
 
 
-def test_what_errors_explain_is_no_spread() -> None:
-    """Equal models have hardly a spread, models far apart nearly that of their ratings."""
-    rows = [row for a, b in combinations("abcde", 2) for row in won(a, b, 100, 100)]
-    assert claims.spread(BradleyTerry()(log_of(rows))).deviation < 40
-    assert power.true_variance(BradleyTerry()(log_of(rows))) == 0
-    rated = BradleyTerry()(log_of(won("a", "b", 400, 100) + won("b", "c", 400, 100)))
-    assert claims.spread(rated).deviation == pytest.approx(rated.values().std(ddof=1), rel=0.1)
-    assert power.true_variance(rated) == pytest.approx(rated.values().var(ddof=1), rel=0.1)
-
-
 def test_chances_come_true() -> None:
     """Over simulated pilots, as many neighbours are decided by the run as was said."""
     said, came = said_and_came(SETTINGS[1], 40, seed=6)
@@ -163,9 +155,7 @@ def test_chances_come_true() -> None:
 
 
 def test_the_size_of_a_study_is_that_of_textbooks() -> None:
-    """For a gap assumed, n = (1.96 + 0.84)² σ² / gap², two more for Student's t; a pilot that is
-    certain gives the same, and one that is not needs more prompts.
-    """
+    """It has (1.96 + 0.84)² σ² / gap² prompts and two for Student's t; unsure pilots need more."""
     known = power.Effect(50.0, 400.0**2)
     n = known.prompts(0.8, 0.975)
     assert n == pytest.approx((1.959964 + 0.841621) ** 2 * 64 + 2, abs=1)

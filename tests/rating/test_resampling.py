@@ -142,7 +142,7 @@ def test_a_long_first_call_says_so_once(
 
 
 def test_a_t_is_as_improbable_as_its_normal_score() -> None:
-    """Both leave the same probability above them, and back; one number is as one of many."""
+    """Scores are SciPy's: Student's t and back, one number as many, the studentized range."""
     t, df = np.meshgrid([-3.0, 0.0, 0.5, 2.0, 5.0], [9, 14, 39, 1000])
     expected = norm.isf(student_t.sf(t, df))
     np.testing.assert_allclose(normal_score(t, df), expected, rtol=0, atol=1e-6)
@@ -151,10 +151,6 @@ def test_a_t_is_as_improbable_as_its_normal_score() -> None:
         found = t_score(z, df)
         np.testing.assert_allclose(found, student_t.isf(norm.sf(z), df), rtol=1e-5)
         assert [[float(t_score(z, each)) for each in row] for row in df] == found.tolist()
-
-
-def test_span_scores_are_the_studentized_range() -> None:
-    """The gap between the best and worst of p equal models, in standard errors of a gap."""
     for level, p in product((0.95, 0.995), (2, 3, 8, 30)):
         scores = span_scores(30, level)
         assert (len(scores), scores[0]) == (30, 0)

@@ -52,9 +52,7 @@ def test_large_strata_keep_their_own_ratings() -> None:
 
 
 def test_strata_that_agree_are_pooled() -> None:
-    """Equal strata share what they know: intervals are much shorter than apart, and nothing is
-    said to differ.
-    """
+    """Equal strata have much shorter intervals than apart, and nothing is said to differ."""
     log = battles(dict.fromkeys("abcdefgh", 12), dict.fromkeys("abcdefgh", 100.0), seed=5)
     found = by_stratum(log, "subject")
     labels = (log.strata or {})["subject"]
@@ -67,9 +65,7 @@ def test_strata_that_agree_are_pooled() -> None:
 
 
 def test_further_prompts_are_those_of_a_stratum_by_itself() -> None:
-    """Where strata share nothing, what first place needs in one of two (97.5 %) lies between what
-    its own board needs for one look (95 %) and for twelve (98.5 %); the decided one needs nothing.
-    """
+    """First place in one of two strata (97.5 %) needs prompts as 95 % to 98.5 % do alone."""
     log = battles({"x": 200, "y": 400}, {"x": 35, "y": 900}, seed=3)
     found = by_stratum(log, "subject")
     x = log.select((log.strata or {})["subject"].values() == "x")
@@ -86,16 +82,12 @@ def test_further_prompts_are_those_of_a_stratum_by_itself() -> None:
 
 
 def test_two_prompts_make_no_claim() -> None:
-    """A stratum of two prompts has a pooled board, however odd they are, and no claim."""
+    """Two prompts make no claim, a missing model is pooled and wider, one stratum is refused."""
     log = battles({"large": 200, "tiny": 2}, {"large": 0, "tiny": 4000})
     found = by_stratum(log, "subject")
     assert np.isfinite(found.rating).all()
     assert not found.decided[1].any()
     assert not found.deviations
-
-
-def test_models_that_miss_a_stratum() -> None:
-    """A model without a battle in a stratum has its overall rating there, with a wider interval."""
     log = battles({"x": 60, "y": 60}, {"x": 200, "y": 200})
     codes = (log.strata or {})["subject"].codes
     kept = log.select((codes == 0) | ((log.a != 0) & (log.b != 0)))
@@ -104,10 +96,6 @@ def test_models_that_miss_a_stratum() -> None:
     width = found.high - found.low
     assert width[1, 0] > width[0, 0]
     assert strata_table(ak.rate(kept)).rows[0]["y"] == "no battles"
-
-
-def test_one_stratum_is_none() -> None:
-    """An axis with one stratum is refused, and a board without strata has no table of them."""
     log = battles({"x": 20}, {"x": 0})
     with pytest.raises(RatingError, match="has 1 strata"):
         by_stratum(log, "subject")
@@ -117,9 +105,7 @@ def test_one_stratum_is_none() -> None:
 
 
 def test_a_board_holds_its_strata(tmp_path: Path) -> None:
-    """board.json keeps every axis; the heatmap has a row per model and a column per stratum, the
-    small multiples a panel per stratum.
-    """
+    """board.json keeps every axis; heatmap and small multiples show every stratum."""
     board = ak.rate(battles({"x": 40, "y": 40}, {"x": 0, "y": 400}))
     board.write(tmp_path / "board.json")
     again = ak.Board.read(tmp_path / "board.json")
@@ -132,9 +118,7 @@ def test_a_board_holds_its_strata(tmp_path: Path) -> None:
 
 
 def test_intervals_are_those_of_the_error() -> None:
-    """The covariance given for shrunk contrasts is that of their error in 1,000 simulated studies,
-    whatever the true spread is.
-    """
+    """The covariance of shrunk contrasts is that of their error in 1,000 simulated studies."""
     rng = np.random.default_rng(3)
     root = rng.normal(size=(5, 2, 2))
     noise = root @ root.swapaxes(1, 2) + np.eye(2)
@@ -149,9 +133,7 @@ def test_intervals_are_those_of_the_error() -> None:
 
 
 def test_strata_of_files_and_records(tmp_path: Path, pilot_record: Path) -> None:
-    """Strata come from a column of a file, or from the prompts of a record; a missing one is told
-    with what is there.
-    """
+    """Strata come from a file's column or a record's prompts; a missing one is told."""
     file = tmp_path / "votes.csv"
     file.write_text("model_a;model_b;winner;language\nx;y;A;de\ny;x;B;fr\nx;y;A;\n")
     strata: Any = ak.read_battles(file, strata=["language"]).strata

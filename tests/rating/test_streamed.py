@@ -89,17 +89,13 @@ def test_dimensions_are_rated_one_by_one(tmp_path: Path) -> None:
 def test_order_and_chunks_change_no_resample(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Order, files and chunks change no resample, to the last bit."""
+    """Order, files and chunks change no bit; with voters intervals have the two-way width."""
     log = asked(3000)
     first, _ = rate_boards(BOOTSTRAP, on_disk(log, tmp_path / "one", parts=1))
     monkeypatch.setattr(battles_on_disk, "CHUNK", 2048)
     shuffled = log.select(np.random.default_rng(5).permutation(len(log)))
     second, _ = rate_boards(BOOTSTRAP, on_disk(shuffled, tmp_path / "two", parts=3))
     assert np.array_equal(first[""].replicates, second[""].replicates)
-
-
-def test_two_way_resamples_have_the_width_of_the_two_way_sandwich(tmp_path: Path) -> None:
-    """With voters as well as questions, drawn intervals are stretched to both."""
     log = asked(3000, questions=300, voters=60)
     rated, _ = rate_boards(replace(BOOTSTRAP, resamples=1000), on_disk(log, tmp_path / "votes"))
     mine, exact = (rows_of(each) for each in (rated[""], BradleyTerry()(log)))

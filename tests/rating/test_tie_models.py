@@ -109,9 +109,7 @@ def test_two_models(wins: int, ties: int, losses: int) -> None:
 
 
 def test_the_prior_adds_wins_and_no_ties() -> None:
-    """With half a win each way, 50-30-20 is fitted as 50.5 wins, 30 ties and 20.5 losses; without
-    it, a loss that never happened has a fitted chance of 0 and no rating.
-    """
+    """50-30-20 is fitted as 50.5, 30 and 20.5; without a prior 5-3-0 has no rating."""
     method, always = DAVIDSON, replace(DAVIDSON, prior_when="always")
     for counted in ((5, 3, 0), (0, 3, 0)):
         with pytest.raises(RatingError):

@@ -432,9 +432,7 @@ def test_elo_knows_voters_too() -> None:
 
 
 def test_both_is_what_the_log_names() -> None:
-    """Without voters, or with seven, `both` is by question, and seven are named; without questions
-    by voter.
-    """
+    """`both` is by question without voters or with seven, and by voter without questions."""
     log = voted(20, 15, 300)
     by_question = BradleyTerry(cluster="question")(log)
     names = [f"v{n}" for n in range(300)]

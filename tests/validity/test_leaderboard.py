@@ -45,7 +45,7 @@ def shown(board: Leaderboard) -> dict[str, str]:
 
 
 def test_9_1_scores_by_hand() -> None:
-    """9.1: prompt scores 1, 0.5, 0.75: mean 0.75, spread 0.2041, consistency 59."""
+    """9.1: scores 1, 0.5, 0.75 by hand; weak opponents raise the raw, not the adjusted score."""
     met = {"q1": "aa", "q2": "ab", "q3": "-a", "q4": "b!"}
     rows = [("x", "y", winner, q) for q, winners in met.items() for winner in winners]
     assert prompt_scores(log(*rows), PromptScores())["x"] == {
@@ -60,10 +60,6 @@ def test_9_1_scores_by_hand() -> None:
     ):
         found = tuple(boards.score_summary(np.array(scores), PromptScores()).values())
         assert found == pytest.approx(summary)
-
-
-def test_9_1_adjusted_removes_scheduling() -> None:
-    """9.1: weak opponents raise the raw score of one of two equals, not the adjusted one."""
     rng, rows = np.random.default_rng(3), []
     for n in range(4000):
         model, other, p = [("lucky", "weak", 0.76), ("unlucky", "strong", 0.24)][n % 2]

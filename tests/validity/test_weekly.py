@@ -49,7 +49,7 @@ def moments(*days: str) -> np.ndarray:
 
 
 def test_weeks_as_written() -> None:
-    """A week is written as ISO 8601 does, or as a date in it; weeks change on Monday."""
+    """A week is ISO 8601 or a date in it, by default the last that is over; wrong are refused."""
     for text in ("2026-W38", "2026W38", "2026-09-14", "2026-09-20"):
         assert Week.parse(text) == Week(date(2026, 9, 14))
     assert Week.parse("2027-01-01").label == "2026-W53"
@@ -60,10 +60,6 @@ def test_weeks_as_written() -> None:
     sunday, monday, first = weekly.week_numbers(days).tolist()
     assert (monday, weekly.numbered(monday)) == (sunday + 1, Week(date(2026, 9, 14)))
     assert weekly.numbered(first).monday == date(1969, 12, 29)
-
-
-def test_weeks_by_default() -> None:
-    """By default it is the last week with votes that is over; wrong ones are refused."""
     for days, week, complete, compared in (
         (("2026-09-07", "2026-09-20T10:00"), "2026-W38", True, "2026-W37"),
         (("2026-09-01", "2026-09-19T23:00"), "2026-W36", True, None),  # W37 has no votes
@@ -401,8 +397,18 @@ def test_9_1_page_by_hand() -> None:
     assert (wins, found.summary["form"]) == ((12, 12, 1.0), "W" * 10)
 
 
-def test_9_2_above_a_neighbour(report: WeeklyReport, votes: BattleLog) -> None:
-    """9.2: a page has the order and odds of its neighbours; open pairs take votes over rate."""
+def test_9_2_parts_add_up(report: WeeklyReport, votes: BattleLog) -> None:
+    """9.2: weeks, prompts and opponents add up; neighbours have order, odds and votes over rate."""
+    board = report.now
+    for model in board.order[:3]:
+        page, row = model_detail(board, model), board[model]
+        assert [each["label"] for each in page.trend] == ["2026-W37", "2026-W38", "2026-W39"]
+        assert sum(each["both_bad"] for each in page.trend) == row.both_bad
+        for parts in (page.trend, page.prompts, page.opponents):
+            assert sum(each["votes"] for each in parts) == row.votes == page.summary["votes"]
+        end = page.history.rating[-1], page.history.rd[-1]
+        assert end == pytest.approx((row.rating, row.rd))
+        json.dumps(page.as_dict(), allow_nan=False)
     board = report.now
     for model in board.order:
         own = board[model].bt_rating or 0.0
@@ -418,20 +424,6 @@ def test_9_2_above_a_neighbour(report: WeeklyReport, votes: BattleLog) -> None:
     counted = np.mean(votes.outcome != BOTH_BAD)
     for pair in waiting:
         assert pair.weeks == pytest.approx((pair.more or 0) / (700 * counted), rel=0.01)
-
-
-def test_9_2_parts_add_up(report: WeeklyReport) -> None:
-    """8.3, 9.1, 9.2: weeks, prompts and opponents add up; history ends at the rating."""
-    board = report.now
-    for model in board.order[:3]:
-        page, row = model_detail(board, model), board[model]
-        assert [each["label"] for each in page.trend] == ["2026-W37", "2026-W38", "2026-W39"]
-        assert sum(each["both_bad"] for each in page.trend) == row.both_bad
-        for parts in (page.trend, page.prompts, page.opponents):
-            assert sum(each["votes"] for each in parts) == row.votes == page.summary["votes"]
-        end = page.history.rating[-1], page.history.rd[-1]
-        assert end == pytest.approx((row.rating, row.rd))
-        json.dumps(page.as_dict(), allow_nan=False)
 
 
 def test_9_2_deficits() -> None:

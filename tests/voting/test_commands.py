@@ -134,9 +134,7 @@ def test_an_export_is_its_owners(workspace: Path) -> None:
 
 
 def test_people_are_asked_what_the_judge_is_asked(workspace: Path) -> None:
-    """A ballot on a dimension has its rubric, its question and reference answers, says how long it
-    takes, and brings comments back.
-    """
+    """A ballot on a dimension has its rubric and reference answers, and brings comments back."""
     own = ("--store", workspace / "gold.sqlite")
     votes("ballot", *own, DIMENSION, "factuality", "--pairs", 3, "--out", "gold.html")
     html = Path("gold.html").read_text()
@@ -219,9 +217,7 @@ def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
 
 
 def test_votes_on_several_dimensions_go_by_dimension(workspace: Path) -> None:
-    """A ballot asks each pair what its prompt can be judged on; `rate`, labels and `review` take
-    the votes by dimension; `serve` says that it takes one.
-    """
+    """A ballot asks what each prompt can be judged on; `rate` and `review` go by dimension."""
     own = ("--store", workspace / "several.sqlite")
     both = (DIMENSION, "factuality", DIMENSION, "calibration")
     votes("ballot", *own, *both, "--ballots", 2, "--pairs", 12, "--out", "several")
@@ -249,9 +245,7 @@ PLAN = "voter,specialty,source\nAnn,cardiology,vignette; curated\nBob B.,nephrol
 
 
 def test_a_plan_of_voters(workspace: Path) -> None:
-    """A page per row has the voter's name and the strata that it routes; attributes are columns of
-    the export, without names, too, by which `rate` makes boards; a later opening keeps them.
-    """
+    """A page per row has its voter's name and strata; attributes are columns of the export."""
     own, plan = ("--store", workspace / "plan.sqlite"), returned(workspace / "plan.csv", PLAN)
     made = votes("ballot", *own, "--voters", plan, "--pairs", 20, "--out", "planned").output
     assert made.startswith(

@@ -56,9 +56,7 @@ def saved(page: Browser, folder: Path) -> Path:
 
 
 def test_names_stay_hidden_on_the_page(page: Browser, live: LiveArena) -> None:
-    """A vote is followed by the next pair at once, and no model is ever named; the last vote can
-    be taken back, and has the comment and the name that its voter typed.
-    """
+    """The next pair follows at once, no model is named, the last vote can be taken back."""
     with serving(live) as address:
         page.go(f"{address}/")
         page.run("document.querySelector('#voter').value = '  Ann  B. '")
@@ -88,9 +86,7 @@ def test_names_stay_hidden_on_the_page(page: Browser, live: LiveArena) -> None:
 
 
 def test_sessions_vote_through_the_page(page: Browser, live: LiveArena) -> None:
-    """Two voters vote blind by keyboard and are told the names after each vote where the arena
-    reveals them; a vote that could not be sent is stored later.
-    """
+    """Two vote by keyboard and are told names where revealed; an unsent vote is stored later."""
     live.reveal = True
     with serving(live, token="a token") as address:
         for keys in ("1t", "1"):
@@ -196,9 +192,7 @@ def test_half_a_ballot_is_kept(page: Browser, live: LiveArena, tmp_path: Path) -
 
 @pytest.mark.parametrize("width", [390, 1280])
 def test_several_dimensions_in_one_pass(page: Browser, tmp_path: Path, width: int) -> None:
-    """Keys answer one dimension after the other; S and Enter leave one out, Z steps back, a click
-    answers any; guidelines open on each; a closed page goes on; each vote is on its dimension.
-    """
+    """Keys answer dimension by dimension, leave out, step back; a closed page goes on."""
     names = ("accuracy", "tone_of_voice")
     rubrics = {
         name: Rubric(dimension=name, version="1", text=f"# {name}\n\nBetter in {name}?\n\nMore.")

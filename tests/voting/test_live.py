@@ -87,9 +87,7 @@ def test_one_vote_or_a_refusal_with_a_code(address: str, monkeypatch: pytest.Mon
 
 
 def test_the_last_vote_is_taken_back(live: LiveArena, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Undoing keeps the vote, logs it, shows the pair again and counts only what comes then; a
-    restart has the same board. Nothing before it, no named models, nothing that expired.
-    """
+    """Undoing keeps and logs the vote and shows the pair again, before names and expiry only."""
     for choice in ("A", "B"):
         vote(live, "s", choice)
     waiting = live.issue(session="s")
@@ -173,10 +171,7 @@ def test_11_a_second_ballot_repeats_nothing(address: str, gap: int, left_out: in
 
 
 def test_ballots_are_balanced_over_strata(tmp_path: Path) -> None:
-    """Strata of 2, 6 and 16 prompts get 4, 3 and 3 of 10 pairs each, in turn, so that ballots are
-    equal together; within them a second axis is; a ballot on some prompts has those alone; where
-    a stratum is used up, the others go on.
-    """
+    """Strata share a ballot equally, and a second axis within; one that is used up ends alone."""
     texts = arena_texts(MODELS[:3], prompts=24)
     bank = {
         name: Prompt(prompt_id=name, text="?", source="abbbcccccccc"[n // 2], subject="xy"[n % 2])
@@ -270,9 +265,7 @@ def test_a_name_locks_nobody_out(address: str) -> None:
 
 
 def test_a_comparison_on_several_dimensions_counts_once(address: str, tmp_path: Path) -> None:
-    """Each vote is a row on its dimension; matching, ratings and repeats take a comparison once, by
-    the first vote; removal, conflict and an unknown dimension are by dimension; a restart agrees.
-    """
+    """A vote is a row on its dimension; ratings and repeats take a comparison once."""
     dimensions = ("a", "b", "c")
     arena = live_arena(address, TWO_PROMPTS, RARE, dimensions)
     ballot = arena.issue_ballot(12, session="b-1")
@@ -321,9 +314,7 @@ def test_a_comparison_on_several_dimensions_counts_once(address: str, tmp_path: 
 
 
 def test_votes_on_revealed_responses_are_flagged(address: str) -> None:
-    """Names are hidden unless the arena reveals them; then a vote on a response that was named to
-    the same voter before is flagged, after a restart, too, and a blind one is not.
-    """
+    """A vote on a response named to the voter before is flagged, after a restart, too."""
     arena = live_arena(address, TWO_PROMPTS)
     vote(arena, "ann")
     for _ in range(2):

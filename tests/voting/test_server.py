@@ -75,9 +75,7 @@ def target(served: Target) -> Iterator[Target]:
 
 
 def test_names_are_told_after_the_vote_only(live: LiveArena) -> None:
-    """Nothing leads to a model, and after the vote only where the arena reveals names; a failing
-    database gives 503 and no receipt.
-    """
+    """Names are told after the vote, where revealed; a failing database is 503, no receipt."""
     live.texts = arena_texts(more=" **So** `it` is.")
     with serving(live) as address:
         voter = Voter(address)

@@ -198,9 +198,7 @@ OLD = "CREATE TABLE alembic_version (version_num TEXT)"
     ("TRIGGER", "unknown or missing: trigger other"), (OLD, "written by an unreleased arena_kit"),
 ])  # fmt: skip
 def test_what_no_store_has_is_refused(address: str, statement: str, what: str) -> None:
-    """A trigger, view or column that is not ours, and a store of before the first release, are
-    refused at opening.
-    """
+    """A trigger, view or column that is not ours, and an unreleased store, are refused."""
     live_arena(address).close()
     then = "UPDATE votes SET choice = 'B' WHERE number = NEW.number;"
     trigger = [f"CREATE TRIGGER other AFTER INSERT ON votes BEGIN {then} END"]

@@ -34,9 +34,7 @@ def press(widget: VotingWidget, *labels: str) -> None:
 
 
 def test_buttons_and_keys_vote_blind(live: LiveArena) -> None:
-    """Nothing leads to a model before the vote, nor after it unless the arena reveals that; each
-    button and key casts its choice once.
-    """
+    """Each button and key casts its choice once; names are told after it, where revealed."""
     widget = VotingWidget(live, voter="ann", goal=9)
     assert live.issue(session=widget.session, voter="ann").ticket not in sent(widget)
     for label in ("B is better", "Tie", "Both bad", "Skip"):

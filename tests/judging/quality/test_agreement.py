@@ -60,16 +60,8 @@ def units(log: BattleLog) -> dict[tuple[object, ...], list[int]]:
     return votes
 
 
-def test_a_share_of_nothing_is_bounded_by_the_number_of_clusters() -> None:
-    """The rule of three: none in 30 independent questions leaves up to a tenth possible."""
-    clusters = np.repeat(np.arange(30), 10)
-    found = share_of(np.zeros(300, bool), clusters)
-    assert ends(found) == (0.0, 0.0, pytest.approx(3 / 30, abs=0.006))
-    assert share_of(np.ones(300, bool), clusters).low == pytest.approx(1 - (found.high or 0))
-
-
 def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
-    """Of clusters of one size: the t interval of their means; it does not reach below nothing."""
+    """The t interval of clusters' means, the rule of three, and Wilson's as tables print it."""
     rng = np.random.default_rng(2)
     flags = rng.random((12, 5)) < rng.random(12)[:, None]
     mean, half = flags.mean(), 2.200985 * flags.mean(axis=1).std(ddof=1) / np.sqrt(12)
@@ -77,10 +69,10 @@ def test_the_interval_of_a_share_is_that_of_the_mean_of_its_clusters() -> None:
     assert ends(found) == pytest.approx((mean, mean - half, mean + half), abs=1e-6)
     one_of_ten = share_of([True] + [False] * 9)
     assert ends(one_of_ten) == pytest.approx((0.1, 0.0, 0.1 + 2.262157 * 0.1), abs=1e-6)
-
-
-def test_wilsons_interval() -> None:
-    """8 of 10 and 0 of 10, as tables of the score interval print them."""
+    clusters = np.repeat(np.arange(30), 10)
+    found = share_of(np.zeros(300, bool), clusters)
+    assert ends(found) == (0.0, 0.0, pytest.approx(3 / 30, abs=0.006))
+    assert share_of(np.ones(300, bool), clusters).low == pytest.approx(1 - (found.high or 0))
     for hits, wanted in ((8, (0.8, 0.4902, 0.9433)), (0, (0.0, 0.0, 0.2775))):
         found = wilson([True] * hits + [False] * (10 - hits))
         assert (found.counted, ends(found)) == (f"{hits} of 10", pytest.approx(wanted, abs=1e-4))
@@ -152,17 +144,13 @@ def test_judges_of_the_arena_pass_as_their_data_card_says(arena: dict[str, Battl
 
 
 def test_judges_agree_among_themselves_beyond_chance(arena: dict[str, BattleLog]) -> None:
-    """Krippendorff's alpha falls with a judge that names slot A; one with himself agrees fully."""
+    """Alpha falls with a judge that names slot A, and so does the majority it is a member of."""
     three, two = (between({name: arena[name] for name in names}) for names in (JUDGES, JUDGES[:2]))
     assert 0 < (three.value or 0) < (two.value or 0) < 1
     assert (three.high or 1) - (three.low or 0) < 0.02
     itself = people(arena["human"], arena["human"])
     equal = [find(itself, name).value for name in ("agreement", "kendall", "rating_error")]
     assert equal == pytest.approx([1.0, 1.0, 0.0])
-
-
-def test_a_poor_member_makes_the_majority_worse(arena: dict[str, BattleLog]) -> None:
-    """Than GPT-4 alone, on a quarter of the questions."""
     votes = arena["human"]
     _, once = np.unique(votes.question_id.codes, return_index=True)  # nine questions come twice
     some = once[::4]
@@ -200,7 +188,7 @@ def test_llmbar_statistics_come_out_as_published(data: Path) -> None:
 
 
 def test_alpha_of_krippendorffs_own_example_and_its_interval() -> None:
-    """The interval against alphas computed anew; no value where only one was ever given."""
+    """Alpha is Krippendorff's, its interval a jackknife; kappa of 35 of 50 is 0.4 by hand."""
     clusters = np.repeat(np.arange(4), 3)
     found = alpha(KRIPPENDORFF, clusters)
     assert (round(found.value, 3), found.n) == (0.743, 40)
@@ -210,10 +198,6 @@ def test_alpha_of_krippendorffs_own_example_and_its_interval() -> None:
     assert alpha([[0, 1, 2], [0, 1, 2]]).value == 1.0
     for unknown in ([[1, 1], [1, 1]], [[1, np.nan], [np.nan, 2]], [[np.nan], [np.nan]]):
         assert alpha(unknown).value is None
-
-
-def test_kappa_of_a_table_worked_by_hand() -> None:
-    """Of 50 rows 35 agree, the margins are 25 and 30: (0.7 - 0.5) / (1 - 0.5), as in textbooks."""
     second = [0] * 20 + [2] * 5 + [0] * 10 + [2] * 15
     found = agreement([0] * 25 + [2] * 25, second, ties="counted")
     assert (found.rate.value, found.kappa.value) == pytest.approx((0.7, 0.4))

@@ -71,17 +71,13 @@ def test_suites_cover_every_dimension_with_few_requests(dimensions: tuple[str, .
 
 
 def test_every_request_is_rendered_like_any_other_in_both_orders() -> None:
-    """Ids are the canaries' own, and no text tells a judge that it is being tested."""
+    """Canaries look like any request, attacks leave the answer in place, length decides nothing."""
     canaries = suite_of()
     requests = canaries.material.requests(canaries.pairs)
     assert all(known.PREFIX in request.request_id for request in requests)
     assert not [r for r in requests if "canary" in r.user or "canary" in r.system]
     shown = [each for pair in canaries.pairs for each in presentations(pair)]
     assert sorted(map(repr, shown)) == sorted(repr(r.presentation) for r in requests)
-
-
-def test_attacks_are_of_many_kinds_and_leave_the_answer_in_place() -> None:
-    """In eight languages and more; the words of invisible ones are not found as they are."""
     kinds = Counter(attack.kind for attack in attacks())
     wanted = "letter marker score verdict boundary role invisible authority slander language"
     assert kinds.keys() == {*wanted.split()}
@@ -93,10 +89,6 @@ def test_attacks_are_of_many_kinds_and_leave_the_answer_in_place() -> None:
             assert MARKER not in attack("")
     (tags,) = (attack("").strip() for attack in attacks() if attack.attack_id == "tags")
     assert not any(letter.isascii() and letter.isprintable() for letter in tags)
-
-
-def test_length_decides_nothing() -> None:
-    """The worse answer is longer in a third of known pairs, contrasts are alike in length."""
     longer = defaultdict(list)
     for canary in suite_of().canaries:
         if canary.contrast:

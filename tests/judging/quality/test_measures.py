@@ -30,6 +30,7 @@ def bias(*said: tuple[Said, Said], questions: int = 0) -> measures.PositionBias:
 
 
 def test_rates_match_a_hand_calculation() -> None:
+    """Rates are those by hand; of ten questions that name slot A the interval ends at 74 %."""
     for said, flips, slot_a in (
         ([(A, A), (A, B), (TIE, B)], (2 / 3, 3), (0.6, 5)),
         ([(A, A), (A, B), (A, Status.REFUSED), (Status.MISSING, Status.MISSING)], (0.5, 2),
@@ -40,10 +41,6 @@ def test_rates_match_a_hand_calculation() -> None:
         found = bias(*said)
         assert (found.flips.value, found.flips.n) == pytest.approx(flips)
         assert (found.slot_a.value, found.slot_a.n) == pytest.approx(slot_a)
-
-
-def test_the_interval_knows_that_verdicts_on_one_question_go_together() -> None:
-    """Of ten questions that all name slot A as few as 74 % (0.05 to the power of a tenth)."""
     found = bias(*[FLIP] * 10)
     for share in (found.flips, found.slot_a):
         assert (share.value, share.high) == (1.0, 1.0)
@@ -149,23 +146,19 @@ def test_a_planted_preference_for_the_own_family_is_recovered(planted: float) ->
 
 
 def test_repeats_are_every_two_answers_to_one_request() -> None:
-    """With ash first A, A, B: one of three pairs is equal; with beech first B, B, B: three."""
+    """By hand: four of six repeats are equal; one of four pairs is answered otherwise."""
     (found,) = measures.stability(calls_of(settled((A, B), (A, B), (B, B), questions=1)))
     assert (found.counted, measures.stability(calls_of(settled((A, B), (A, B))))) == ("4 of 6", [])
-
-
-def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[Judgment]:
-    return settled(*tone) + settled(*facts, dimension="facts")
-
-
-def test_pairs_and_correlation_of_two_dimensions_worked_by_hand() -> None:
-    """Of five pairs one flips on tone; of the other four one is answered otherwise."""
     calls = calls_of(both([ASH, ASH, BEECH, BEECH, FLIP], [ASH, BEECH, BEECH, BEECH, ASH]))
     found, correlation = measures.rubric_use(calls)
     assert (found.dimension, found.stratum, found.counted) == ("tone", "facts", "1 of 4")
     x, y = [2, 2, -2, -2, 0], [2, -2, -2, -2, 2]
     assert (correlation.value, correlation.n) == pytest.approx((np.corrcoef(x, y)[0, 1], 5))
     assert measures.rubric_use(calls_of(settled(ASH, BEECH))) == []
+
+
+def both(tone: list[tuple[Slot, Slot]], facts: list[tuple[Slot, Slot]]) -> list[Judgment]:
+    return settled(*tone) + settled(*facts, dimension="facts")
 
 
 def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_read() -> None:
@@ -182,9 +175,7 @@ def test_each_status_is_a_share_of_all_verdicts_and_ties_of_those_that_can_be_re
 
 
 def test_a_judge_may_be_usable_on_one_stratum_alone() -> None:
-    """A judge that always names the first slot on one stratum fails there and nowhere else; a
-    stratum of few prompts is drawn towards the others.
-    """
+    """A judge fails on the stratum where it names the first slot; few prompts are shrunk."""
     said = [ASH, BEECH] * 40 + [FLIP] * 80 + [ASH] * 3
     strata = {f"q{n}": "fair" if n < 80 else "biased" if n < 160 else "few" for n in range(163)}
     quality = JudgeQuality.of("x", settled(*said, questions=163), strata=strata)

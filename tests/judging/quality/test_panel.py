@@ -37,12 +37,19 @@ def said(log: BattleLog) -> str:
 
 
 def test_the_verdict_with_most_votes_is_the_panels() -> None:
-    """Else there is no winner; an inconsistent judgment is no vote, nor is what people say."""
+    """Else there is no winner; people and inconsistent judgments do not vote; one is no panel."""
     for votes, verdict in (
         ("aab", "a"), ("abb", "b"), ("ab-", "?"), ("a--", "-"), ("a?b", "?"), ("aa ", "a"),
         ("a?-", "?"), ("?? ", ""), ("b? ", "b"), ("---", "-"),
     ):  # fmt: skip
         assert said(panel(battles_of(*votes, people="b")).battles) == verdict
+    for log, sentence in (
+        (battles_of("ab"), "two judges or more; found: j0"),
+        (replace(battles_of("ab", "ab"), question_id=None), "needs battles with"),
+        (BattleLog.joined(battles_of("a", "b"), battles_of("b")), "j0 has several battles on one"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            panel(log)
 
 
 def test_the_panels_battles_name_the_panel_and_its_members_are_compared_with_the_others() -> None:
@@ -61,16 +68,6 @@ def test_the_panels_battles_name_the_panel_and_its_members_are_compared_with_the
         for b in given.to_battles()
     ]  # fmt: skip
     assert said(panel(BattleLog.from_battles(turned)).battles) == said(found.battles)
-
-
-def test_what_is_no_panel_is_refused() -> None:
-    for log, sentence in (
-        (battles_of("ab"), "two judges or more; found: j0"),
-        (replace(battles_of("ab", "ab"), question_id=None), "needs battles with"),
-        (BattleLog.joined(battles_of("a", "b"), battles_of("b")), "j0 has several battles on one"),
-    ):
-        with pytest.raises(DataError, match=sentence):
-            panel(log)
 
 
 def test_the_command_line_rates_what_the_judges_of_several_files_say(tmp_path: Path) -> None:
