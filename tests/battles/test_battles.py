@@ -146,19 +146,6 @@ def test_a_log_holds_codes_into_sorted_models() -> None:
     assert {len(column) for column in log.pair_counts().values()} == {0}
 
 
-def test_a_timestamp_keeps_its_instant(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A time comes back as the same moment in UTC; without a zone it is UTC, wherever it runs."""
-    local = datetime(2024, 1, 1, 0, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
-    with monkeypatch.context() as machine:
-        machine.setenv("TZ", "Asia/Tokyo")
-        time.tzset()
-        log = log_of(*(battle(timestamp=t) for t in (local, NOON.replace(tzinfo=None))))
-        back = [b.timestamp for b in log.to_battles()]
-    time.tzset()
-    assert back == [datetime(2023, 12, 31, 22, 30, 0, 123456, tzinfo=UTC), NOON]
-    assert {moment.tzinfo for moment in back if moment} == {UTC}
-
-
 @quick
 @given(logs, st.data())
 def test_selecting_rows_equals_building_from_them(
@@ -177,8 +164,8 @@ def test_selecting_rows_equals_building_from_them(
             log.select(np.ones(length, bool))
 
 
-def test_covariates_and_models_of_a_selection() -> None:
-    """A selection has the numbers of its rows; each dimension has its own log."""
+def test_covariates_and_models_of_a_selection(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A selection has the numbers of its rows, a dimension its log, a time its UTC instant."""
     log = log_of(*(battle(*pair) for pair in [("x", "y"), ("y", "z"), ("z", "x"), ("y", "x")]))
     log = replace(log, covariates={"length": np.array([1.0, 2.0, 3.0, 4.0])})
     assert log.to_frame()["length"].tolist() == [1.0, 2.0, 3.0, 4.0]
@@ -196,6 +183,15 @@ def test_covariates_and_models_of_a_selection() -> None:
     assert (clusters[0], sorted(set(clusters))) == (clusters[3], [0, 1, 2, 3])
     assert sorted(log.select([3, 0, 4]).clusters().tolist()) == [0, 0, 1]
     assert log_of(*[battle()] * 3).clusters().tolist() == [0, 1, 2]
+    local = datetime(2024, 1, 1, 0, 30, 0, 123456, tzinfo=timezone(timedelta(hours=2)))
+    with monkeypatch.context() as machine:
+        machine.setenv("TZ", "Asia/Tokyo")
+        time.tzset()
+        log = log_of(*(battle(timestamp=t) for t in (local, NOON.replace(tzinfo=None))))
+        back = [b.timestamp for b in log.to_battles()]
+    time.tzset()
+    assert back == [datetime(2023, 12, 31, 22, 30, 0, 123456, tzinfo=UTC), NOON]
+    assert {moment.tzinfo for moment in back if moment} == {UTC}
 
 
 Table = dict[tuple[str, str], list[float]]

@@ -547,15 +547,6 @@ def test_a_wrong_row_is_named_with_its_line(
         read_battles(path)
 
 
-def test_the_line_counts_rows_that_are_left_out(tmp_path: Path) -> None:
-    """The line is the file's, also after a vote that was left out, and in an array."""
-    wrong = {**CLEAN[0], "winner": "draw"}
-    places = {".json": ":3", ".jsonl": ":2", ".csv": ":3", ".json.gz": ":3", ".parquet": " row 1"}
-    for suffix, place in places.items():
-        with pytest.raises(DataError, match=rf"v{suffix}{place}: unknown winner 'draw'"):
-            read_battles(written(tmp_path / f"v{suffix}", [CLEAN[2], wrong]))
-
-
 @pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
 @pytest.mark.parametrize(
     ("name", "column", "line"), [("lmarena-55k", "prompt", 5), ("comparia", "conversation_a", 6)]
@@ -572,7 +563,7 @@ def test_a_damaged_conversation_is_named_with_its_line(
 
 
 def test_a_damaged_database_is_named(tmp_path: Path) -> None:
-    """A cut file, a database of something else, and a database to write to are refused."""
+    """A cut or foreign database is named; lines count rows that are left out."""
     whole, cut, other = (tmp_path / name for name in ("p.sqlite", "cut.sqlite", "other.db"))
     cut.write_bytes(project(whole, (1, "A")).read_bytes()[:2000])
     with closing(sqlite3.connect(other)) as db, db:
@@ -582,6 +573,11 @@ def test_a_damaged_database_is_named(tmp_path: Path) -> None:
             read_battles(path)
     with pytest.raises(DataError, match=r"q\.sqlite: sqlite files are read, not written"):
         write_battles(tmp_path / "q.sqlite", read_battles(whole))
+    wrong = {**CLEAN[0], "winner": "draw"}
+    places = {".json": ":3", ".jsonl": ":2", ".csv": ":3", ".json.gz": ":3", ".parquet": " row 1"}
+    for suffix, place in places.items():
+        with pytest.raises(DataError, match=rf"v{suffix}{place}: unknown winner 'draw'"):
+            read_battles(written(tmp_path / f"v{suffix}", [CLEAN[2], wrong]))
 
 
 GOOD = '{"model_a": "x", "model_b": "y", "winner": "tie"}'
@@ -615,7 +611,7 @@ def test_a_damaged_array_is_named_with_its_line(tmp_path: Path) -> None:
 
 
 def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
-    """Lines called an array, floats for flags, surrogates and pictures are read as meant."""
+    """Odd files are read as meant, chats with what came before, judges as far as known."""
     path = tmp_path / "lines.json"
     path.write_text("".join(json.dumps(row) + "\n" for row in CLEAN[:2]))
     assert records(read_battles(path)) == VOTED
@@ -636,10 +632,6 @@ def test_what_other_writers_do_to_a_file_is_undone(tmp_path: Path) -> None:
     assert (texts.prompt[0], texts.response_b[0]) == (None, "Yo")
     log = read_battles(written(tmp_path / "v.parquet", VOTES_100K), covariates=["length"])
     assert log.covariates["length"].tolist() == [pytest.approx(-1 / 5)]
-
-
-def test_a_chat_is_read_with_what_was_said_before(tmp_path: Path) -> None:
-    """In Open WebUI's tree the prompt is all from the first message on, with its pictures."""
     Image.new("RGB", (3, 3)).save(tmp_path / "house.png")
     start = {
         "s0": {"id": "s0", "role": "user", "content": "Look.", "files": [{"url": "house.png"}]},
@@ -652,10 +644,6 @@ def test_a_chat_is_read_with_what_was_said_before(tmp_path: Path) -> None:
     assert [message.role for message in prompt.messages] == ["user", "assistant", "user"]
     assert [part.kind for part in prompt.messages[0].parts] == ["text", "image"]
     assert (spoken(prompt), texts.response_b[0]) == ("A house.", "No idea.")
-
-
-def test_judges_and_shares_are_as_far_as_they_are_known(tmp_path: Path) -> None:
-    """A judge without template, a stranger among voters, and shares of AlpacaEval."""
     path = written(tmp_path / "pair.jsonl", [pair_judgment("tie", "tie") | {"judge": "gpt-4"}])
     assert records(read_battles(path))[0].judge_model == "gpt-4"
     rows = [{**MT_VOTES[0], "judge": "gpt-4o"}, *MT_VOTES]
@@ -677,7 +665,7 @@ def test_the_published_counts_add_up(data: Path) -> None:
 
 
 def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
-    """An unknown file is told the nearest format; a named one goes before what columns show."""
+    """An unknown file is told the nearest format, and read once its columns are named."""
     path = tmp_path / "votes.csv"
     path.write_text("left,right,vote,model_a\nx,y,left,z\n")
     with pytest.raises(DataError) as refused:
@@ -697,10 +685,6 @@ def test_an_unknown_file_is_told_what_it_lacks(tmp_path: Path) -> None:
         read_battles(written(tmp_path / "votes.csv", CLEAN), format="mt-bench-pairs")
     with pytest.raises(DataError, match="no texts of battles: missing column prompt, response_a"):
         read_battle_texts(path)
-
-
-def test_columns_may_be_mapped(tmp_path: Path) -> None:
-    """Any table of votes is read once its columns and labels are named, whatever their names."""
     path = tmp_path / "votes.csv"
     path.write_text("l,r,vote,item,who\nx,y,left,q1,ann\ny,x,right,q1,bob\nx,y,draw,q2,ann\n")
     labels = {"left": "model_a", "right": "model_b", "draw": "tie"}

@@ -171,11 +171,19 @@ def test_a_csv_of_another_writer_is_read(quoting: int, tmp_path: Path) -> None:
 
 
 def test_an_old_file_stays_when_the_new_one_fails(tmp_path: Path) -> None:
-    """A log that cannot be written leaves neither a half file nor a lost one."""
+    """A failed write leaves the old file; judges share ids; a row of 45 MB is read."""
     path = text(tmp_path / "battles.jsonl", GOOD)
     with pytest.raises(Exception, match=r"(?i)surrogate|utf"):
         through(path, [battle(question_id="\ud800")])
     assert (path.read_text(), list(tmp_path.iterdir())) == (GOOD + "\n", [path])
+    judged = [battle(battle_id="b", source="llm-judge", judge_model=j) for j in ("j1", "j2")]
+    rows = [battle(battle_id="b"), battle(battle_id="b", dimension="tone"), *judged]
+    assert len(through(tmp_path / "battles.jsonl", [*rows, battle(), battle()])) == 6
+    empty = text(tmp_path / "empty.jsonl", *[line(battle_id="")] * 2, line(battle_id="x"))
+    assert len(read_battles(empty)) == 3
+    long = line(winner="model_b", prompt="long" * 11_250_000)
+    log = read_battles(text(tmp_path / "votes.jsonl", GOOD, long, GOOD))
+    assert [each.winner.value for each in log.to_battles()] == ["model_a", "model_b", "model_a"]
 
 
 def test_unknown_columns_are_tolerated(tmp_path: Path) -> None:
@@ -306,7 +314,7 @@ def test_a_damaged_file_is_named(tmp_path: Path) -> None:
 
 
 def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
-    """A path to nothing, to a folder or of an unknown kind is named; no such kind is written."""
+    """Nothing, a folder or an unknown kind is named; of several voters the named one decides."""
     path = text(tmp_path / "battles.dat", GOOD)
     kinds = r"save it as one of \.jsonl, \.jsonl\.gz, .*, \.csv\.gz, \.tsv, \.tsv\.gz, \.txt"
     with pytest.raises(DataError, match=rf"battles\.dat: unknown kind of battle file; {kinds}"):
@@ -320,6 +328,24 @@ def test_a_file_that_is_none_is_named(tmp_path: Path) -> None:
             read_battles(nothing, format=fmt)
     with pytest.raises(DataError, match="the frame: missing column model_b, winner"):
         battles_from_frame(pd.DataFrame({"model_a": ["ash"]}))
+    path = text(tmp_path / "voters.csv", *VOTERS)
+    frame = pd.read_csv(path)
+    lines = text(tmp_path / "voters.jsonl", *(json.dumps(row) for row in frame.to_dict("records")))
+    for column, expected in {
+        "human": [Outcome.MODEL_A, Outcome.MODEL_B],
+        "gpt-4": [Outcome.BOTH_BAD, Outcome.TIE],
+        "winner": [Outcome.TIE, Outcome.MODEL_A],
+    }.items():
+        for log in (read_battles(path, winner=column), read_battles(lines, winner=column),
+                    battles_from_frame(frame, winner=column)):  # fmt: skip
+            assert [b.winner for b in log.to_battles()] == expected
+    with pytest.raises(DataError, match=r"voters\.csv: missing column claude"):
+        read_battles(path, winner="claude")
+    for vote, complaint in (("c", "unknown winner 'c'"), ("", "is missing")):
+        path = text(tmp_path / "v.csv", "model_a,model_b,human,winner", "x,y,a,a", f"x,y,{vote},a")
+        assert len(read_battles(path)) == 2
+        with pytest.raises(DataError, match=rf"v\.csv:3: .*{complaint}"):
+            read_battles(path, winner="human")
 
 
 TABLE = {"question_id": ["007", "8"], "model_a": ["x", "y"], "model_b": ["y", "z"],
@@ -349,28 +375,6 @@ def test_tables_of_other_writers_are_read(tmp_path: Path) -> None:
 VOTERS = ["model_a,model_b,human,gpt-4,winner", "x,y,a,tie_bothbad,tie", "y,x,b,tie,model_a"]
 
 
-def test_a_file_of_several_voters_is_read_by_one(tmp_path: Path) -> None:
-    """The column that is named decides, whatever its name."""
-    path = text(tmp_path / "voters.csv", *VOTERS)
-    frame = pd.read_csv(path)
-    lines = text(tmp_path / "voters.jsonl", *(json.dumps(row) for row in frame.to_dict("records")))
-    for column, expected in {
-        "human": [Outcome.MODEL_A, Outcome.MODEL_B],
-        "gpt-4": [Outcome.BOTH_BAD, Outcome.TIE],
-        "winner": [Outcome.TIE, Outcome.MODEL_A],
-    }.items():
-        for log in (read_battles(path, winner=column), read_battles(lines, winner=column),
-                    battles_from_frame(frame, winner=column)):  # fmt: skip
-            assert [b.winner for b in log.to_battles()] == expected
-    with pytest.raises(DataError, match=r"voters\.csv: missing column claude"):
-        read_battles(path, winner="claude")
-    for vote, complaint in (("c", "unknown winner 'c'"), ("", "is missing")):
-        path = text(tmp_path / "v.csv", "model_a,model_b,human,winner", "x,y,a,a", f"x,y,{vote},a")
-        assert len(read_battles(path)) == 2
-        with pytest.raises(DataError, match=rf"v\.csv:3: .*{complaint}"):
-            read_battles(path, winner="human")
-
-
 @pytest.mark.parametrize(
     ("kind", "first", "second"),
     [(".jsonl", ":1", ":4"), (".csv.gz", ":2", ":5"), (".parquet", " row 0", " row 3")],
@@ -391,15 +395,6 @@ def test_a_battle_id_that_comes_twice_is_refused(
         battles_from_frame(twice.to_frame())
     write_battles(path, replace(twice, battle_id=None))
     assert len(read_battles(path)) == 6
-
-
-def test_an_id_is_one_battle_per_judge_and_dimension(tmp_path: Path) -> None:
-    """Two judges, or a judge and a person, may decide the battle of one id."""
-    judged = [battle(battle_id="b", source="llm-judge", judge_model=j) for j in ("j1", "j2")]
-    rows = [battle(battle_id="b"), battle(battle_id="b", dimension="tone"), *judged]
-    assert len(through(tmp_path / "battles.jsonl", [*rows, battle(), battle()])) == 6
-    empty = text(tmp_path / "empty.jsonl", *[line(battle_id="")] * 2, line(battle_id="x"))
-    assert len(read_battles(empty)) == 3
 
 
 FORMULAS = ["=1+1", "+x", "-x", "@x", "-2+3", "'=x", "''@x"]
@@ -522,13 +517,6 @@ def test_a_process_that_reads_ends_quietly(script: str, said: str, tmp_path: Pat
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert (done.returncode, done.stdout) == (0, said)
     assert script == FORKS or done.stderr == ""
-
-
-def test_a_row_longer_than_usual_is_read(tmp_path: Path) -> None:
-    """JSON is read in parts that have room for usual rows; a row of 45 million bytes is, too."""
-    long = line(winner="model_b", prompt="long" * 11_250_000)
-    log = read_battles(text(tmp_path / "votes.jsonl", GOOD, long, GOOD))
-    assert [each.winner.value for each in log.to_battles()] == ["model_a", "model_b", "model_a"]
 
 
 #: Rows of small files that hold too much, by name, and what is said of each.

@@ -130,7 +130,7 @@ def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: fl
 
 
 def test_a_weight_is_a_number_of_votes() -> None:
-    """A battle of weight 3 rates as three battles."""
+    """A battle of weight 3 rates as three; an error that cannot be known is no NaN in JSON."""
     log = replace(planted(200), question_id=None)
     times = np.random.default_rng(6).integers(1, 5, 200)
     one = BY_LENGTH(replace(log, weight=times.astype(float)))
@@ -142,6 +142,9 @@ def test_a_weight_is_a_number_of_votes() -> None:
     log = replace(log, outcome=outcome)
     found = replace(BY_LENGTH, both_bad="exclude")(log)
     assert (found.dropped["both_bad"], found.fit) == (40, BY_LENGTH(log.select(outcome < 3)).fit)
+    log = planted(40)
+    one = replace(log, question_id=replace(log.question_id, codes=0 * log.question_id.codes))
+    assert json.dumps(BY_LENGTH(one).as_dict(), allow_nan=False)
 
 
 @pytest.mark.parametrize("ties", ["half", "davidson"])
@@ -187,13 +190,6 @@ def test_what_has_no_answer_is_refused(
     known = ", ".join(covariates)
     with pytest.raises(RatingError, match=f"no covariate 'bold' in the battles; known: {known}"):
         BradleyTerry(covariates=("bold",))(log)
-
-
-def test_an_error_that_cannot_be_known_is_no_nan() -> None:
-    """Of battles on one question it is left out or null: JSON has no NaN."""
-    log = planted(40)
-    one = replace(log, question_id=replace(log.question_id, codes=0 * log.question_id.codes))
-    assert json.dumps(BY_LENGTH(one).as_dict(), allow_nan=False)
 
 
 def csv(path: Path, *lines: str) -> Path:

@@ -28,7 +28,7 @@ def table(path: Path) -> tuple[list[str], list[tuple[object, ...]]]:
 
 
 def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> None:
-    """The four labels, the voter as judge and seconds since 1970; read again, the same."""
+    """FastChat's labels, judge, seconds, language and turns; what it cannot hold is said."""
     out = tmp_path / "votes.parquet"
     assert write_fastchat(out, BattleLog.from_battles(VOTES)) == []
     columns, rows = table(out)
@@ -41,10 +41,6 @@ def test_votes_stand_under_the_names_and_labels_of_fastchat(tmp_path: Path) -> N
     ]
     again = [(x.model_a, x.model_b, x.winner) for x in read_battles(out).to_battles()]
     assert again == [(x.model_a, x.model_b, x.winner) for x in VOTES]
-
-
-def test_language_and_turns_come_from_the_file(tmp_path: Path) -> None:
-    """Language and turns are the file's; what the format cannot hold is said or refused."""
     file, out = tmp_path / "votes.jsonl", tmp_path / "votes.parquet"
     line = '{"model_a": "x", "model_b": "y", "winner": "tie", "language": %s, "turns": %d}\n'
     file.write_text(line % ('"English"', 2) + line % ("null", 1))

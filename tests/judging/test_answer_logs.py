@@ -80,7 +80,7 @@ def test_inspect_logs_of_two_models_share_their_samples(tmp_path: Path, header: 
 
 
 def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
-    """Later epochs, failed samples, lost pictures and no answers are left out and counted."""
+    """Later epochs, failed samples and lost pictures are counted; attachments are put back."""
     picture = [{"role": "user", "content": [{"type": "image", "image": "x"}]}]
     samples = [
         sample(1, "2"), sample(1, "3", epoch=2), sample(2, "", error={"message": "timeout"}),
@@ -92,6 +92,14 @@ def test_what_is_no_answer_is_counted(tmp_path: Path) -> None:
     lost = f"{tmp_path / 'a.json'}: sample 3: picture 'x' is missing in {tmp_path}"
     why += [f"a sample of Inspect, {lost}", "samples without an answer in text"]
     assert answers.left_out == dict.fromkeys(why, 1)
+    reply = {"choices": [{"message": {"role": "assistant", "content": "attachment://b2"}}]}
+    long = sample(1, "", input="attachment://a1", output=reply)
+    log = plain(tmp_path / "a.json", "m", [long | {"attachments": {"a1": "Why?", "b2": "So."}}])
+    answers = read(log)
+    assert (answers.prompts[0].text, texts(answers)["m", "sums:1"]) == ("Why?", "So.")
+    plain(tmp_path / "a.json", "m", [long])
+    with pytest.raises(DataError, match=r"a\.json: sample 0: not a sample of Inspect .*'a1'"):
+        read(log)
 
 
 def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
@@ -120,18 +128,6 @@ def test_inspect_messages_choices_and_reasoning(tmp_path: Path) -> None:
     assert conversation(said["m", "sums:3"]) == [
         {"role": "assistant", "content": [{"type": "text", "text": ""}, called]}, used[2],
     ]  # fmt: skip
-
-
-def test_inspect_attachments_are_put_back(tmp_path: Path) -> None:
-    """A long text may stand apart under a hash; one that is missing is damage."""
-    reply = {"choices": [{"message": {"role": "assistant", "content": "attachment://b2"}}]}
-    long = sample(1, "", input="attachment://a1", output=reply)
-    log = plain(tmp_path / "a.json", "m", [long | {"attachments": {"a1": "Why?", "b2": "So."}}])
-    answers = read(log)
-    assert (answers.prompts[0].text, texts(answers)["m", "sums:1"]) == ("Why?", "So.")
-    plain(tmp_path / "a.json", "m", [long])
-    with pytest.raises(DataError, match=r"a\.json: sample 0: not a sample of Inspect .*'a1'"):
-        read(log)
 
 
 def members(path: Path, **texts: str) -> None:

@@ -54,8 +54,8 @@ def budget(judges: dict[bool, PaidJudge], ledger: Ledger) -> Budgets:
     return made
 
 
-def test_a_mixed_usage_by_hand() -> None:
-    """4 + 10 + 5 + 16 + 2 thousandths of a dollar on Opus 5.5, and half of it in a batch."""
+def test_a_mixed_usage_by_hand(workspace: Path) -> None:
+    """By hand: 4 + 10 + 5 + 16 + 2 thousandths; the shipped prices are the documented ones."""
     usage = {
         "input_tokens": 1000, "output_tokens": 500, "cache_creation_input_tokens": 3000,
         "ephemeral_5m_input_tokens": 1000, "ephemeral_1h_input_tokens": 2000,
@@ -65,10 +65,6 @@ def test_a_mixed_usage_by_hand() -> None:
     assert OPUS.usd(usage, batch=True) == pytest.approx(0.0185, abs=1e-15)
     assert OPUS.usd_uncached(usage, batch=False) == pytest.approx(0.066, abs=1e-15)
     assert OPUS.usd({}, batch=True) == 0.0
-
-
-def test_the_shipped_prices_are_the_documented_ones(workspace: Path) -> None:
-    """Opus 5.5 costs 4, 20, 5, 8 and 0.20 a million, half in a batch, with a source and a date."""
     found = read_prices(workspace / "params" / "prices.yaml")
     opus = found["claude-opus-5-5"]
     assert (opus.input, opus.output, opus.write_5m, opus.write, opus.read) == (4, 20, 5, 8, 0.2)

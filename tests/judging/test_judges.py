@@ -75,7 +75,7 @@ def named(judge: BaselineJudge, request: JudgeRequest) -> Slot | None:
 
 
 def test_the_baseline_answers_deterministically_under_its_name(sample_requests: list[Both]) -> None:
-    """The same readable answers, for nothing; who matches the gold answer wins in either slot."""
+    """The baseline repeats itself for nothing; noise, seed and slot bias do what they say."""
     asked = [request for both in sample_requests for request in both]
     answers = collected(BaselineJudge(), asked)
     assert answers == collected(BaselineJudge(), asked)
@@ -84,21 +84,6 @@ def test_the_baseline_answers_deterministically_under_its_name(sample_requests: 
     assert kept == {(Status.OK, 0.0, "baseline/lexical-v1")}
     assert [named(BaselineJudge(), each) for each in requests()] == [Slot.A, Slot.B]
     assert all(read_verdict(a.text).winner and read_verdict(a.text).justification for a in answers)
-
-
-@pytest.mark.parametrize("dimension", RUBRICS)
-def test_the_baseline_depends_on_the_texts_alone(dimension: str) -> None:
-    """Not on the boundary around them; two copies of one text tie without noise and bias."""
-    judge = BaselineJudge(noise=1.0)
-    one, other = requests(dimension, salt=b"one"), requests(dimension, salt=b"other")
-    assert one[0].boundary != other[0].boundary
-    assert [judge.answer(each) for each in one] == [judge.answer(each) for each in other]
-    plain = BaselineJudge(noise=0, slot_bias=0)
-    assert {named(plain, each) for each in requests(dimension, beech=RIGHT)} == {Slot.TIE}
-
-
-def test_noise_seed_and_slot_bias_do_what_they_say(sample_requests: list[Both]) -> None:
-    """Noise differs between the two orders, a bias of 10 names A in each; all are declared."""
 
     def settled(**changes: Any) -> list[Settlement]:
         judge = BaselineJudge(**changes)
@@ -116,6 +101,17 @@ def test_noise_seed_and_slot_bias_do_what_they_say(sample_requests: list[Both]) 
     assert {*settled(slot_bias=10)} == {Settlement.INCONSISTENT}
     changes: list[Any] = [{}, {"noise": 0.5}, {"slot_bias": 0.5}, {"tie_margin": 0.5}, {"seed": 5}]
     assert len({json.dumps(dict(BaselineJudge(**each).settings)) for each in changes}) == 5
+
+
+@pytest.mark.parametrize("dimension", RUBRICS)
+def test_the_baseline_depends_on_the_texts_alone(dimension: str) -> None:
+    """Not on the boundary around them; two copies of one text tie without noise and bias."""
+    judge = BaselineJudge(noise=1.0)
+    one, other = requests(dimension, salt=b"one"), requests(dimension, salt=b"other")
+    assert one[0].boundary != other[0].boundary
+    assert [judge.answer(each) for each in one] == [judge.answer(each) for each in other]
+    plain = BaselineJudge(noise=0, slot_bias=0)
+    assert {named(plain, each) for each in requests(dimension, beech=RIGHT)} == {Slot.TIE}
 
 
 def test_odd_responses_are_judged() -> None:
@@ -157,7 +153,7 @@ def test_a_record_is_replayed_by_dimension_prompt_and_order(tmp_path: Path) -> N
 
 
 def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path) -> None:
-    """With its detail; a text recorded as unparsable is read anew, as a better reader may."""
+    """A recorded failure is repeated with its detail; a malformed recording is named."""
     for status in (Status.REFUSED, Status.EXPIRED, Status.TRUNCATED):
         forward, _ = requests()
         line = row(forward, status=str(status), winner=None, detail="why")
@@ -166,10 +162,6 @@ def test_a_recorded_failure_is_repeated_as_that_failure(tmp_path: Path) -> None:
         again = replayed(tmp_path / "v.jsonl", line | {"status": "unparsable"}).answer(forward)
         verdict = verdict_of(forward, again, judge_model="replay")
         assert (verdict.status, verdict.winner) == (Status.OK, Slot.B)
-
-
-def test_a_malformed_recording(tmp_path: Path) -> None:
-    """Naming file, line and what is wrong; so is a folder without verdicts, and no file at all."""
     for line, words in (
         ("{", "not valid JSON"), ("[]", "expected a JSON object, got list"),
         ('{"dimension": "tone"}', "missing prompt_id, first, second, status"),

@@ -87,7 +87,7 @@ def test_an_answer_becomes_a_verdict_with_everything_it_carried() -> None:
 
 
 def test_battles_name_the_winning_side() -> None:
-    """The first entrant by name is model_a, and a battle carries where it came from."""
+    """The first entrant by name is model_a; statuses and settlements count by dimension."""
     judgments = settled((A, B), (B, A), (TIE, TIE), (A, A))
     named = [settle.settle(*(v._replace(judge_model="j") for v in j.verdicts)) for j in judgments]
     battles = [*settle.to_battles(named).to_battles()]
@@ -97,10 +97,6 @@ def test_battles_name_the_winning_side() -> None:
     assert about == {("ash", "beech", "tone", "j", Source.LLM_JUDGE)}
     assert [b.question_id for b in battles] == ["q0", "q1", "q2", "q3"]
     assert len({b.battle_id for b in battles}) == 4
-
-
-def test_statuses_and_settlements_are_counted_per_dimension() -> None:
-    """Each once, what is absent as zero; a row names the slot and the entrant that stood in it."""
     judgments = [
         *settled((A, B), (B, A), (A, TIE), (Status.REFUSED, A)),
         *settled((TIE, TIE), (Status.MISSING, Status.MISSING), dimension="facts"),

@@ -130,7 +130,7 @@ def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None
 
 
 def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation() -> None:
-    """The estimate is the mean of what was seen; what is still to come is drawn and added."""
+    """A chance is that of a simulated continuation; the first call reduces variance most."""
     for gap, shrinks in ((0.0, 0.3), (12.0, 0.5), (30.0, 0.9)):
         rng = np.random.default_rng(1)
         variance, level = (
@@ -140,10 +140,6 @@ def test_the_chance_of_being_decided_is_that_of_a_simulated_continuation() -> No
         after = gap + rng.normal(0, np.sqrt((1 - shrinks) * variance), 400_000)
         simulated = np.mean(np.abs(after) > level * np.sqrt(shrinks * variance))
         assert chance_decided(gap, variance, shrinks, 80) == pytest.approx(simulated, abs=0.003)
-
-
-def test_the_first_call_chosen_is_the_one_that_reduces_the_gaps_variance_most() -> None:
-    """Against the variance after adding each pair's calls in turn, by plain matrix inversion."""
     given = ratings([1040, 1000, 930, 700], 400.0, 60)
     calls = table(300)
     for row, count in enumerate([3, 14, 9, 12, 10, 12]):

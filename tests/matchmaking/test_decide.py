@@ -61,7 +61,7 @@ def arena(policy: Policy, battles: BattleLog | None = None, seed: int = 0) -> Ar
 
 
 def test_a_gap_and_what_decides_it_by_hand() -> None:
-    """60 of 100 are 70 ± 2.807 errors: as many again decide it; 40 ties leave 61 / 101."""
+    """60 of 100 are 70 ± 100: as many again decide it; claims about similar prompts need more."""
     (found,) = outlook(met(0, 60, 40)).open_pairs(np.ones(2, bool))
     gap, error = by_hand(60, 40)
     assert ((found.above, found.below), found.gap) == ((0, 1), pytest.approx(gap))
@@ -78,6 +78,24 @@ def test_a_gap_and_what_decides_it_by_hand() -> None:
     assert fewer.half == pytest.approx(DECIDES * error * sqrt(part), rel=1e-4)
     assert fewer.more == pytest.approx(100 * part * (DECIDES * error / gap) ** 2 - 100, abs=1.5)
     assert twice.more == pytest.approx(2 * most.more, rel=0.01)
+    votes = [Cast(0, 1, p, WON if p < 6 else LOST) for p in range(12) for _ in range(20)]
+    half = {}
+    for about in ("these_prompts", "similar_prompts"):
+        decide = Decide(share=0.4, refresh=len(votes))
+        found = OpenNeighbours(Policy(claims_about=about, decide=decide))
+        found.add([*votes[:-1], Cast(0, 1, 0, WON)])
+        (pair,) = found.open_pairs(np.ones(2, bool))
+        half[about] = pair.half
+    assert half["similar_prompts"] > 3 * half["these_prompts"]
+    policy = Policy(claims_about="similar_prompts", decide=Decide(share=0.4, refresh=100))
+    found, alike = OpenNeighbours(policy), OpenNeighbours(policy)
+    found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
+    assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)
+    alike.add([Cast(0, 1, p, WON if n < 6 else LOST) for p in range(10) for n in range(10)])
+    assert len(alike.open_pairs(np.ones(2, bool))) == 1
+    nothing = OpenNeighbours(policy)
+    nothing.add([Cast(0, 1, 0, BAD)] * 100)
+    assert nothing.open_pairs(np.ones(2, bool)) == []
 
 
 def test_neighbours_that_are_left_alone() -> None:
@@ -110,28 +128,6 @@ def test_neighbours_that_are_left_alone() -> None:
     assert not any(1 in two for two in open_now)
 
 
-def test_claims_about_similar_prompts_need_more() -> None:
-    """Claims about prompts like these are wider; without a prompt or a spread nothing fails."""
-    votes = [Cast(0, 1, p, WON if p < 6 else LOST) for p in range(12) for _ in range(20)]
-    half = {}
-    for about in ("these_prompts", "similar_prompts"):
-        decide = Decide(share=0.4, refresh=len(votes))
-        found = OpenNeighbours(Policy(claims_about=about, decide=decide))
-        found.add([*votes[:-1], Cast(0, 1, 0, WON)])
-        (pair,) = found.open_pairs(np.ones(2, bool))
-        half[about] = pair.half
-    assert half["similar_prompts"] > 3 * half["these_prompts"]
-    policy = Policy(claims_about="similar_prompts", decide=Decide(share=0.4, refresh=100))
-    found, alike = OpenNeighbours(policy), OpenNeighbours(policy)
-    found.add([Cast(0, 1, -1, outcome) for *_, outcome in met(0, 60, 40)])
-    assert found.open_pairs(np.ones(2, bool))[0].half == pytest.approx(100, abs=1)
-    alike.add([Cast(0, 1, p, WON if n < 6 else LOST) for p in range(10) for n in range(10)])
-    assert len(alike.open_pairs(np.ones(2, bool))) == 1
-    nothing = OpenNeighbours(policy)
-    nothing.add([Cast(0, 1, 0, BAD)] * 100)
-    assert nothing.open_pairs(np.ones(2, bool)) == []
-
-
 @pytest.fixture(scope="module")
 def season() -> tuple[Arena, list[Matchup]]:
     live = arena(Policy(decide=Decide(share=0.5, refresh=100), exposure=Exposure(window=600)))
@@ -139,7 +135,7 @@ def season() -> tuple[Arena, list[Matchup]]:
 
 
 def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> None:
-    """What the lane shows is due to whom it shows; the rest is shared equally by twelve."""
+    """What the lane shows is due to whom it shows; coverage goes first where others overshot."""
     live, done = season
     fair = live.scheduler.coverage().fairness(live.scheduler.exposure_due(live.ratings))
     assert all(each.within for each in fair)
@@ -150,10 +146,6 @@ def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> No
         assert each.target == pytest.approx(aimed[each.model] + rest)
         assert each.equal_target == pytest.approx(1200 / 12)
     assert max(each.target for each in fair) > 1.5 * 1200 / 12, "hence no equal exposure"
-
-
-def test_exposure_goes_first() -> None:
-    """The coverage lane goes first where other lanes showed two neighbours too often."""
     for lane in (Lane.DECIDE, Lane.CONTENDER):
         votes = [("a", "b", n % 10 < 6, lane) for n in range(100)]
         votes += [(x, y, n < 9, Lane.COVERAGE) for x, y in ("bc", "ad") for n in range(10)]

@@ -57,30 +57,11 @@ def board(n: int, **more: Any) -> list[Standing]:
 
 
 def test_shipped_file_is_the_default(tmp_path: Path) -> None:
-    """`Policy()` is params/policy.yaml, which names every constant; a file may leave some out."""
+    """`Policy()` is params/policy.yaml; a wrong file is refused with key, allowed and given."""
     assert (read_policy(SHIPPED), yaml.safe_load(SHIPPED.read_text())) == (POLICY, asdict(POLICY))
     (tmp_path / "policy.yaml").write_text("phase: 2\nstable: {rd: 65}\n")
     found = read_policy(tmp_path / "policy.yaml")
     assert found == Policy(phase=Phase.LANES, stable=replace(POLICY.stable, rd=65.0))
-
-
-def test_constants_as_written() -> None:
-    """Sections 4 to 10: the constants are those of the policy."""
-    p = POLICY
-    assert (p.contenders.band, p.exposure.window, p.exposure.tolerance) == (8, 2000, 0.12)
-    assert (p.prompts.floor, p.prompts.top_target, p.pairs.votes, p.pairs.prompts) == (2, 4, 12, 6)
-    assert tuple(asdict(p.lanes).values()) == (0.4, 0.3, 0.2, 0.1)
-    assert tuple(asdict(p.contenders).values()) == (8, 0.7, 0.2, 0.1, 8)
-    assert (p.repeats.same_prompt, p.repeats.meetings) == (2, 10)
-    assert p.established == constants.Threshold(decisive=80, prompt_coverage=0.8, rd=90)
-    assert p.stable == constants.Threshold(decisive=200, prompt_coverage=0.9, rd=60)
-    assert p.publication == Publication(top=10, median_rd=75, pair_share=0.8, prompt_coverage=0.9)
-    assert tuple(asdict(p.legacy_elo).values()) == (16, 1500)
-    assert tuple(asdict(p.glicko).values()) == (1500, 350, 0.06, 0.5, 30, 350)
-
-
-def test_bad_files(tmp_path: Path) -> None:
-    """A wrong policy file is refused with the key, what is allowed and what came."""
     for text, why in (
         ("colour: blue", "unknown key 'colour'; allowed: phase, deviations"),
         ("lanes: {express: 1}", "unknown key 'lanes.express'; allowed: coverage, contender"),
@@ -103,6 +84,21 @@ def test_bad_files(tmp_path: Path) -> None:
         (tmp_path / "policy.yaml").write_text(text)
         with pytest.raises(DataError, match=f"policy.yaml: {why}"):
             read_policy(tmp_path / "policy.yaml")
+
+
+def test_constants_as_written() -> None:
+    """Sections 4 to 10: the constants are those of the policy."""
+    p = POLICY
+    assert (p.contenders.band, p.exposure.window, p.exposure.tolerance) == (8, 2000, 0.12)
+    assert (p.prompts.floor, p.prompts.top_target, p.pairs.votes, p.pairs.prompts) == (2, 4, 12, 6)
+    assert tuple(asdict(p.lanes).values()) == (0.4, 0.3, 0.2, 0.1)
+    assert tuple(asdict(p.contenders).values()) == (8, 0.7, 0.2, 0.1, 8)
+    assert (p.repeats.same_prompt, p.repeats.meetings) == (2, 10)
+    assert p.established == constants.Threshold(decisive=80, prompt_coverage=0.8, rd=90)
+    assert p.stable == constants.Threshold(decisive=200, prompt_coverage=0.9, rd=60)
+    assert p.publication == Publication(top=10, median_rd=75, pair_share=0.8, prompt_coverage=0.9)
+    assert tuple(asdict(p.legacy_elo).values()) == (16, 1500)
+    assert tuple(asdict(p.glicko).values()) == (1500, 350, 0.06, 0.5, 30, 350)
 
 
 def test_12_phases() -> None:

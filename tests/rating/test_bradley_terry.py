@@ -61,7 +61,7 @@ def test_models_in_a_chain_have_the_odds_of_their_pairs() -> None:
 
 
 def test_both_bad_is_a_tie_or_left_out() -> None:
-    """Both-bad is a tie or left out; a baseline has the center and no uncertainty."""
+    """Both-bad is a tie or left out; a question told four times over is one evidence."""
     rows = [*THREE_TO_ONE, ("x", "y", "both_bad")]
     as_tie = ratings(log(*rows), PLAIN)
     assert as_tie["x"] - as_tie["y"] == pytest.approx(400 * math.log10(3.5 / 1.5), abs=1e-9)
@@ -75,10 +75,6 @@ def test_both_bad_is_a_tie_or_left_out() -> None:
     assert found["x"].rating == pytest.approx(1100 + 400 * math.log10(3))
     with pytest.raises(RatingError, match="baseline 'z' has no battle; models: x, y"):
         BradleyTerry(baseline="z")(log(*rows))
-
-
-def test_battles_on_one_question_are_one_piece_of_evidence() -> None:
-    """Every battle told four times over on its question changes neither rating nor interval."""
     once, copies = log(*THREE_TO_ONE * 10), np.repeat(np.arange(40), 4)
     told = once.select(copies)
     more = replace(told, question_id=Labels.of(f"q{n}" for n in range(160)))

@@ -86,7 +86,7 @@ def test_the_temperature_is_the_best_one() -> None:
 
 
 def test_what_a_verdict_is_worth() -> None:
-    """At temperature 1 a clear verdict is 1 / (1 + 1/e) of a win, a loss the rest, a tie half."""
+    """At temperature 1 a verdict is 1 / (1 + 1/e) of a win; errors of 24, 32 and 30 are 50."""
     rest = {"n_shared": 1, "agreement": 1.0, "nll": 0.0, "nll_full": 0.0, "nll_human": 0.0}
     one = Calibration(temperature=1.0, log_error=0.1, **rest)  # type: ignore[arg-type]
     log = World(steps(3, 10), 6).log(np.array([0, 1, 2, 3, 0, 1]))
@@ -96,6 +96,23 @@ def test_what_a_verdict_is_worth() -> None:
     assert soft.share_a == pytest.approx([win, 1 - win, 0.5, 0.5, win, 1 - win])
     assert np.array_equal(soft.outcome, log.outcome)
     assert log.share_a is None
+    world = World([*steps(6, 50), 90.0], 2000)
+    placed = Placement(model=NEW, min_battles=0, method=METHOD)(world.human, world.sure())
+    row = placed.joint[NEW]
+
+    def with_row(**changes: Any) -> Any:
+        rows = [replace(r, **changes) if r == row else r for r in placed.joint.ratings]
+        error = JudgeError(sd=24.0, n_models=6, n_shared=2000)
+        joint = replace(placed.joint, ratings=tuple(rows))
+        return replace(placed, joint=joint, judge_error=error, calibration_error=32.0)
+
+    known = with_row(extra={"se": 30.0})
+    wide = known.cautious
+    assert (wide.rating, wide.extra["se"]) == (row.rating, pytest.approx(50))
+    for end in (wide.ci_high - row.rating, row.rating - wide.ci_low):
+        assert end == pytest.approx(1.959963984540054 * 50)
+    assert replace(known, judge_error=None).cautious is None
+    assert with_row(ci_low=None, ci_high=None, extra={"se": None}).cautious is None
 
 
 @pytest.mark.slow  # fifty experiments, each calibrated and placed
@@ -153,7 +170,7 @@ def test_shared_means_same_question_and_models(
 
 
 def test_only_other_models_calibrate() -> None:
-    """Votes and verdicts on the placed model move neither temperature nor the judge's error."""
+    """The placed model's own verdicts calibrate nothing; a judge's error of 40 points is found."""
     world = World([*steps(7, 50), 90.0], 1500, 4)
     verdicts = world.judged(1.5 * world.skill)
     at = world.human.models.index(NEW)
@@ -168,6 +185,9 @@ def test_only_other_models_calibrate() -> None:
     assert one.calibration == calibrated(others(world.human), others(verdicts), METHOD)
     assert one.judge_error == two.judge_error
     assert one.hidden != two.hidden
+    found, planted = errors(40, n=4000, sims=6)
+    assert found == pytest.approx(planted, rel=0.2)
+    assert errors(0, n=4000, sims=4)[0] < 25
 
 
 @pytest.mark.parametrize("n_models", [MIN_MODELS - 1, MIN_MODELS])
@@ -177,27 +197,6 @@ def test_the_error_needs_models(n_models: int) -> None:
     found = judge_error(world.human, world.sure(), METHOD, None)
     assert (found is not None) is (n_models >= MIN_MODELS)
     assert judge_error(other_questions(world.human), world.sure(), METHOD, None) is None
-
-
-def test_a_wider_interval_by_hand() -> None:
-    """Errors of 24 and 32 points make a standard error of 30 one of 50."""
-    world = World([*steps(6, 50), 90.0], 2000)
-    placed = Placement(model=NEW, min_battles=0, method=METHOD)(world.human, world.sure())
-    row = placed.joint[NEW]
-
-    def with_row(**changes: Any) -> Any:
-        rows = [replace(r, **changes) if r == row else r for r in placed.joint.ratings]
-        error = JudgeError(sd=24.0, n_models=6, n_shared=2000)
-        joint = replace(placed.joint, ratings=tuple(rows))
-        return replace(placed, joint=joint, judge_error=error, calibration_error=32.0)
-
-    known = with_row(extra={"se": 30.0})
-    wide = known.cautious
-    assert (wide.rating, wide.extra["se"]) == (row.rating, pytest.approx(50))
-    for end in (wide.ci_high - row.rating, row.rating - wide.ci_low):
-        assert end == pytest.approx(1.959963984540054 * 50)
-    assert replace(known, judge_error=None).cautious is None
-    assert with_row(ci_low=None, ci_high=None, extra={"se": None}).cautious is None
 
 
 def errors(sd: float, n: int, sims: int) -> tuple[float, float]:
@@ -213,13 +212,6 @@ def errors(sd: float, n: int, sims: int) -> tuple[float, float]:
         planted.append(float(own @ own) / 9)
     allowed = t.ppf(0.975, 9) / 1.959963984540054 * math.sqrt(1 + 1 / 10)
     return math.sqrt(np.mean(found)), allowed * math.sqrt(np.mean(planted))
-
-
-def test_a_planted_error_is_found() -> None:
-    """Judges whose ratings differ from people's by 40 points are found out, within a fifth."""
-    found, planted = errors(40, n=4000, sims=6)
-    assert found == pytest.approx(planted, rel=0.2)
-    assert errors(0, n=4000, sims=4)[0] < 25
 
 
 def test_agreement_on_real_battles(data: Path) -> None:

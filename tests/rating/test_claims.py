@@ -167,26 +167,6 @@ def test_neighbours_are_decided_from_2_807_standard_errors_on() -> None:
         assert (decided[0, 1], decided[0, 2]) == (False, clear)
 
 
-def test_what_follows_is_decided_too() -> None:
-    """What follows from decided orders is decided; tiers are cut where everything is."""
-    spread = np.array([[100.0, 0.0, -100.0], [0.0, 0.0, 0.0], [-100.0, 0.0, 100.0]])
-    found = replace(board({"a": 58.0, "b": 29.0, "c": 0.0}), covariance=spread)
-    np.testing.assert_allclose(claims.gap_errors(found)[0], [0, 10, 20])
-    assert claims.decided(found)[0].tolist() == [False, True, True]
-    alone = replace(found, covariance=4 * spread)
-    assert not claims.decided(alone).any()
-    found = board(
-        {"a": 310.0, "b": 300.0, "c": 105.0, "d": 100.0, "new": 200.0},
-        {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0, "new": math.nan},
-    )
-    assert claims.tiers(found) == (("a", "b"), ("c", "d"))
-    assert claims.may_be_first(found) == ("a", "b")
-    states = [pair.state for pair in claims.neighbours(found)]
-    assert states == ["unresolved", "decided", "unresolved"]
-    told = "First place: a and b are not separable. Too little evidence: new."
-    assert claims.sentences(found)[0] == told
-
-
 def test_the_summary_is_all_of_it_as_plain_values() -> None:
     """A board's claims as JSON: what they are about, who may be first, tiers, neighbours, ranks."""
     ratings = {"a": 300.0, "b": 299.0, "c": 0.0, "new": 5.0}
@@ -231,7 +211,7 @@ def test_how_many_more_battles_decide() -> None:
 
 
 def test_ranks_at_once_take_wider_intervals_than_ranks_of_one() -> None:
-    """2.2 errors exclude 0 at one look and not at eighty, which need 2.81; the slope is 0.4."""
+    """2.2 errors decide at one look, 2.81 at eighty; what follows is decided; tiers are cut."""
     step = math.sqrt(200)
     for errors, single, once in ((2.2, (1, 1), (1, 2)), (2.9, (1, 1), (1, 1))):
         found = board({"x": errors * step, "y": 0.0})
@@ -245,6 +225,22 @@ def test_ranks_at_once_take_wider_intervals_than_ranks_of_one() -> None:
         for k in (0, 1)
     )
     assert claims.shrinkage(shrunk, reference) == pytest.approx(0.4)
+    spread = np.array([[100.0, 0.0, -100.0], [0.0, 0.0, 0.0], [-100.0, 0.0, 100.0]])
+    found = replace(board({"a": 58.0, "b": 29.0, "c": 0.0}), covariance=spread)
+    np.testing.assert_allclose(claims.gap_errors(found)[0], [0, 10, 20])
+    assert claims.decided(found)[0].tolist() == [False, True, True]
+    alone = replace(found, covariance=4 * spread)
+    assert not claims.decided(alone).any()
+    found = board(
+        {"a": 310.0, "b": 300.0, "c": 105.0, "d": 100.0, "new": 200.0},
+        {"a": 10.0, "b": 10.0, "c": 10.0, "d": 10.0, "new": math.nan},
+    )
+    assert claims.tiers(found) == (("a", "b"), ("c", "d"))
+    assert claims.may_be_first(found) == ("a", "b")
+    states = [pair.state for pair in claims.neighbours(found)]
+    assert states == ["unresolved", "decided", "unresolved"]
+    told = "First place: a and b are not separable. Too little evidence: new."
+    assert claims.sentences(found)[0] == told
 
 
 @pytest.mark.parametrize(("wins", "end"), [(10, 213), (30, 456)])

@@ -73,12 +73,6 @@ def test_sets(case: tuple[GameList, int], seed: int, data: st.DataObject) -> Non
         np.testing.assert_allclose(both[0][r], expected, rtol=0, atol=1e-9)
 
 
-def test_large_work_is_compiled() -> None:
-    """From the stated amount of work on the compiled engine runs; below it, never."""
-    assert not numba_pays(COMPILED_FROM - 1, COMPILED_FROM)
-    assert numba_pays(COMPILED_FROM, COMPILED_FROM)
-
-
 FEW = Scenario(number=0, title="15 questions", questions=15)
 EVIDENCE = {"n_perms": 60, "evidence_replicates": 60, "evidence_orders": 3}
 QUICK = PermutationElo(ties="half", initial=0, **EVIDENCE)
@@ -99,7 +93,7 @@ def board(rows: dict[str, tuple[float, float, float]], method: str = "elo") -> R
 
 
 def test_expected_coverage_by_hand() -> None:
-    """At ±100 with errors of 20, 60 to 100 holds 51 %; one model far below is named."""
+    """At ±100 with errors of 20, 60 to 100 holds 51 %; large work is compiled, small never."""
     strengths = board({"x": (100, 60, 140), "y": (-100, -140, -60)})
     elo = board({"x": (80, 60, 100), "y": (-80, -100, -60)})
     by_hand = norm.cdf(100, 98, 20 * 0.98**0.5) - norm.cdf(60, 98, 20 * 0.98**0.5)
@@ -117,6 +111,8 @@ def test_expected_coverage_by_hand() -> None:
     told = caution(board(wide | {"z": (-700, -740, -660)}), strengths)
     assert told.startswith("Elo's 95% interval of z covers about 0% here")
     assert caution(strengths, strengths) == ""
+    assert not numba_pays(COMPILED_FROM - 1, COMPILED_FROM)
+    assert numba_pays(COMPILED_FROM, COMPILED_FROM)
 
 
 def test_intervals_that_hold_too_seldom_say_so() -> None:

@@ -81,7 +81,7 @@ def test_a_good_judge_is_worth_votes_and_a_useless_one_does_not_hurt() -> None:
 
 
 def test_a_new_model_is_placed_by_the_judge() -> None:
-    """A model without votes stands where the judge's line puts it."""
+    """A model without votes stands on the judge's line; one with too few is listed."""
     board = Board(4)
     human, judged = without(board.human(3000), "m05"), board.judged()
     found = Hybrid()(human, judged)
@@ -101,10 +101,6 @@ def test_a_new_model_is_placed_by_the_judge() -> None:
     middle = np.median([row.n_battles for row in people.ratings])
     assert found.judge_share == pytest.approx(1 / (1 + middle / found.worth.votes))
     assert found.follows_people
-
-
-def test_models_with_few_votes_are_listed() -> None:
-    """Votes on a model with fewer than `min_battles` are set aside and counted."""
     board = Board(5)
     human = board.human(1500)
     mine = np.flatnonzero((human.a == 7) | (human.b == 7))

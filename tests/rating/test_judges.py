@@ -19,7 +19,7 @@ def by(*judges: int) -> BattleLog:
 
 
 def test_a_known_correlation_is_recovered() -> None:
-    """The effective number of judges is within 10 % of the planted one, swapped or with gaps."""
+    """The effective number is within 10 % of the planted; a further judge adds their variance."""
     planted = 5 / (1 + 4 * CORRELATION)
     some = np.random.default_rng(0).random(len(LOG)) < 0.9
     turned = replace(LOG, a=LOG.b, b=LOG.a, outcome=1 - LOG.outcome)
@@ -32,10 +32,6 @@ def test_a_known_correlation_is_recovered() -> None:
     assert "judges" not in BradleyTerry()(own).fit
     assert BradleyTerry()(own).notes == ("Claims are about these judges.",)
     assert "judges" not in BradleyTerry()(by(0)).fit
-
-
-def test_a_further_judge_adds_the_variance_between_judges() -> None:
-    """Gaps have that variance times 1 + 1/5 beside their own, and four degrees of freedom."""
     rated, further = BradleyTerry()(LOG), BradleyTerry(judges="like_these")(LOG)
     single = np.array([BradleyTerry()(by(j)).values() for j in range(5)])
     gaps = single[:, :, None] - single[:, None, :]

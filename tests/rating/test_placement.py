@@ -150,7 +150,7 @@ def test_votes_on_the_model_are_set_aside(least: int) -> None:
 
 
 def test_hidden_is_what_people_say() -> None:
-    """`hidden` is the fit of all votes; votes on one question give no interval."""
+    """`hidden` is the fit of all votes; both-bad and inconsistent follow the method."""
     votes = BattleLog.joined(TRIO, HIDDEN)
     found = placement()(votes, TO_TRIO).hidden
     assert found == replace(SANDWICH, center_on=("x", "y", "z"))(votes)[NEW]
@@ -161,10 +161,6 @@ def test_hidden_is_what_people_say() -> None:
     found = placement()(votes, judged(won(NEW, "x", 24, 16))).anchored[NEW]
     assert math.isfinite(found.rating)
     assert (found.ci_low, found.extra["se"]) == (None, None)
-
-
-def test_both_bad_and_inconsistent_follow_the_method() -> None:
-    """Both-bad and inconsistent are half a win or nothing, as the method says, and counted."""
     odd = {"model_a": NEW, "model_b": "x"}
     rows = [
         Battle(**odd, winner="both_bad", question_id="b"),  # type: ignore[arg-type]
@@ -188,7 +184,7 @@ FLIPPED = BattleLog.from_battles(
 
 
 def test_what_has_no_place_is_refused() -> None:
-    """A model that won or lost everything, is not judged, or has no arena is refused."""
+    """Who won or lost all, or is not judged, has no place; settings without meaning are named."""
     for changes, votes, verdicts, why in (
         ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 12, 0)), r"set a prior above 0$"),
         ({"method": PLAIN}, ARENA, judged(won(NEW, "x", 0, 12)), r"set a prior above 0$"),
@@ -202,10 +198,6 @@ def test_what_has_no_place_is_refused() -> None:
         assert "\n" not in str(caught.value)
         if "method" in changes:
             assert math.isfinite(placement()(votes, verdicts).anchored[NEW].rating)
-
-
-def test_wrong_settings_are_refused() -> None:
-    """A setting that has no meaning here is refused by name."""
     for changes, why in (
         ({"min_battles": -1}, "min_battles must be 0 or more, not -1"),
         ({"method": BradleyTerry(ties="davidson")}, "ties 'half'"),

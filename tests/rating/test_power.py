@@ -26,7 +26,7 @@ def counted(*rows: tuple[str, str, int, int, int]) -> BattleLog:
 
 
 def test_two_models_by_hand() -> None:
-    """Of 30 wins, 21 less leave 9 to 10; soft outcomes and ties of their own are refused."""
+    """Of 30 wins, 21 less leave 9 to 10, which the sentence says; soft outcomes are refused."""
     for ties in (0, 7):
         found, n = fragility(counted(("x", "y", 30, 10, ties))), 40 + ties
         first = Fragile(above="x", below="y", removed=21, added=21, between=n, of=n)
@@ -36,6 +36,15 @@ def test_two_models_by_hand() -> None:
         fragility(log, BradleyTerry(ties="davidson"))
     with pytest.raises(RatingError, match="no soft outcomes"):
         fragility(replace(log, share_a=np.full(len(log), 0.5)))
+    found = Fragile(above="x", below="y", removed=3, added=5, between=750, of=40_000)
+    needs = "Reversing x over y needs"
+    assert found.sentence == f"{needs} 3 battles removed or 5 added (750 between them)."
+    one = replace(found, removed=None, added=1)
+    assert one.sentence == f"{needs} 1 battle added (750 between them)."
+    far = replace(found, removed=1200, added=None, between=0)
+    assert far.sentence == f"{needs} 1,200 battles removed (they never met)."
+    never = replace(found, removed=None, added=None)
+    assert never.sentence == "No removal or addition of battles reverses x over y."
 
 
 def turns(table: np.ndarray, change: tuple[int, ...]) -> bool:
@@ -72,19 +81,6 @@ def test_the_first_place_may_fall_to_another_than_the_second() -> None:
     for fewer, turned in ((found.removed, True), (found.removed - 1, False)):
         left = BradleyTerry(prior=0)(counted(("a", "b", 60 - fewer, 40, 0), *rows[1:]))
         assert (left.order[0] == "b") is turned
-
-
-def test_in_words() -> None:
-    """The sentence names both ways, and how many votes there are between the two."""
-    found = Fragile(above="x", below="y", removed=3, added=5, between=750, of=40_000)
-    needs = "Reversing x over y needs"
-    assert found.sentence == f"{needs} 3 battles removed or 5 added (750 between them)."
-    one = replace(found, removed=None, added=1)
-    assert one.sentence == f"{needs} 1 battle added (750 between them)."
-    far = replace(found, removed=1200, added=None, between=0)
-    assert far.sentence == f"{needs} 1,200 battles removed (they never met)."
-    never = replace(found, removed=None, added=None)
-    assert never.sentence == "No removal or addition of battles reverses x over y."
 
 
 def every(n: int, times: float) -> np.ndarray:

@@ -36,7 +36,7 @@ def battles(sizes: dict[str, int], gaps: dict[str, float], seed: int = 0) -> Bat
 
 
 def test_large_strata_keep_their_own_ratings() -> None:
-    """Where each stratum says enough by itself, pooling leaves it as a separate fit has it."""
+    """Large strata keep their own ratings; equal ones share, with much shorter intervals."""
     log = battles({"x": 3000, "y": 3000}, {"x": 0, "y": 150})
     found = by_stratum(log, "subject")
     labels = (log.strata or {})["subject"]
@@ -49,10 +49,6 @@ def test_large_strata_keep_their_own_ratings() -> None:
     assert ("m0", "y") in {each[:2] for each in found.deviations}
     middle, low, high = found.spread
     assert low < middle < high
-
-
-def test_strata_that_agree_are_pooled() -> None:
-    """Equal strata have much shorter intervals than apart, and nothing is said to differ."""
     log = battles(dict.fromkeys("abcdefgh", 12), dict.fromkeys("abcdefgh", 100.0), seed=5)
     found = by_stratum(log, "subject")
     labels = (log.strata or {})["subject"]
@@ -104,8 +100,8 @@ def test_two_prompts_make_no_claim() -> None:
     assert strata_table(board).text == "No prompt has a stratum."
 
 
-def test_a_board_holds_its_strata(tmp_path: Path) -> None:
-    """board.json keeps every axis; heatmap and small multiples show every stratum."""
+def test_a_board_holds_its_strata(tmp_path: Path, pilot_record: Path) -> None:
+    """board.json and figures keep every stratum, which files and records name."""
     board = ak.rate(battles({"x": 40, "y": 40}, {"x": 0, "y": 400}))
     board.write(tmp_path / "board.json")
     again = ak.Board.read(tmp_path / "board.json")
@@ -115,6 +111,16 @@ def test_a_board_holds_its_strata(tmp_path: Path) -> None:
     panels = strata_forest(again)
     titles = [ax.get_title(loc="left") for ax in panels.figure.axes]
     assert (panels.name, titles) == ("strata_forest", ["x (40 prompts)", "y (40 prompts)"])
+    file = tmp_path / "votes.csv"
+    file.write_text("model_a;model_b;winner;language\nx;y;A;de\ny;x;B;fr\nx;y;A;\n")
+    strata: Any = ak.read_battles(file, strata=["language"]).strata
+    assert strata["language"].values().tolist() == ["de", "fr", None]
+    with pytest.raises(DataError, match=r"no column 'lang' with strata; columns: model_a, .*"):
+        ak.read_battles(file, strata=["lang"])
+    recorded: Any = battles_of(pilot_record, strata=("source",)).strata
+    assert {*recorded["source"].names} == {"curated", "open_recall", "vignette"}
+    with pytest.raises(DataError, match="no prompt has a stratum on 'taste'"):
+        battles_of(pilot_record, strata=("taste",))
 
 
 def test_intervals_are_those_of_the_error() -> None:
@@ -130,20 +136,6 @@ def test_intervals_are_those_of_the_error() -> None:
         _, own, bias = _shrunk(known, seen[0], 1.5)
         expected = np.diagonal(own + spread**2 * bias, axis1=1, axis2=2)
         assert error.var(axis=0) == pytest.approx(expected, rel=0.12)
-
-
-def test_strata_of_files_and_records(tmp_path: Path, pilot_record: Path) -> None:
-    """Strata come from a file's column or a record's prompts; a missing one is told."""
-    file = tmp_path / "votes.csv"
-    file.write_text("model_a;model_b;winner;language\nx;y;A;de\ny;x;B;fr\nx;y;A;\n")
-    strata: Any = ak.read_battles(file, strata=["language"]).strata
-    assert strata["language"].values().tolist() == ["de", "fr", None]
-    with pytest.raises(DataError, match=r"no column 'lang' with strata; columns: model_a, .*"):
-        ak.read_battles(file, strata=["lang"])
-    recorded: Any = battles_of(pilot_record, strata=("source",)).strata
-    assert {*recorded["source"].names} == {"curated", "open_recall", "vignette"}
-    with pytest.raises(DataError, match="no prompt has a stratum on 'taste'"):
-        battles_of(pilot_record, strata=("taste",))
 
 
 def test_win_difference_by_hand() -> None:

@@ -207,7 +207,7 @@ def test_few_battles_have_a_fit_in_every_resample(compiled: bool) -> None:
 
 
 def test_newtons_method_does_not_go_back_and_forth() -> None:
-    """From here, whole steps jump between two places for ever."""
+    """Newton's steps do not jump for ever; the spread between clusters is that of a loop."""
     a, b = np.array([0, 0, 1, 2, 2, 2, 2]), np.array([1, 5, 2, 3, 4, 5, 6])
     won = np.array([0.1, 0.1, 0.1, 0.1, 0.1, 0.1, 2.1])
     lost = np.array([0.1, 2.1, 2.1, 0.1, 0.1, 0.1, 0.1])
@@ -215,10 +215,6 @@ def test_newtons_method_does_not_go_back_and_forth() -> None:
     away = math.log(11) * (np.array([-1, 0, 1, 1, 0, 0, 0]) - 1 / 7)
     found = fitted(cells, 7, TIE_MODELS["half"], away).theta
     np.testing.assert_allclose(found[a] - found[b], np.log(won / lost), atol=1e-9)
-
-
-def test_clusters_large_and_small_are_summed_alike() -> None:
-    """The spread between clusters is that of a loop over them."""
     rng = np.random.default_rng(3)
     n, rows = 24, 300
     a = rng.integers(0, n, rows)
@@ -419,7 +415,7 @@ def test_two_way_is_question_and_voter_less_both() -> None:
 
 
 def test_elo_knows_voters_too() -> None:
-    """Votes of a few voters with a taste of their own make Elo's evidence interval wider."""
+    """Few voters widen Elo's evidence interval; `both` is what the log names."""
     log = voted(200, 12, 800)
     method = PermutationElo(n_perms=20, evidence_replicates=200, evidence_orders=5)
     alone, known = method(replace(log, voter=None)), method(log)
@@ -429,10 +425,6 @@ def test_elo_knows_voters_too() -> None:
     assert np.mean(ratio) == pytest.approx(wide / narrow, rel=0.15)
     assert wide > 1.3 * narrow
     assert 10 < known["m0"].extra["df"] < 11  # type: ignore[operator]
-
-
-def test_both_is_what_the_log_names() -> None:
-    """`both` is by question without voters or with seven, and by voter without questions."""
     log = voted(20, 15, 300)
     by_question = BradleyTerry(cluster="question")(log)
     names = [f"v{n}" for n in range(300)]

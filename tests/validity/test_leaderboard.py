@@ -118,8 +118,25 @@ def test_5_3_provisional_are_visible(votes: BattleLog) -> None:
     assert len(board.order_decided.pairs) == 5
 
 
-def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
-    """Bradley–Terry stands beside RD; claims are about prompts; named voters are clusters."""
+def test_models_without_votes_that_count(votes: BattleLog, board: Leaderboard) -> None:
+    """8.3, 10: models without votes stay; Bradley–Terry stands beside RD, voters are clusters."""
+    bad = leaderboard(log(("x", "y", "a", "q"), ("y", "x", "b", "q"), ("z", "x", "!", "q")))
+    row = bad["z"]
+    assert (row.rating, row.rd, row.both_bad, row.bt_rating) == (1500.0, 350.0, 1, None)
+    some = leaderboard(votes, models=["m1", "m2", "new"])
+    assert set(some.order) == {"m1", "m2", "new"}
+    assert (some["new"].votes, some["new"].provisional) == (0, True)
+    assert min(row.tier for row in some.rows if row.tier) == 1
+    with pytest.raises(RatingError):
+        leaderboard(log(("a", "b", "!", "q")))
+    apart = replace(log(("x", "y", "a", "q00"), ("y", "x", "a", "q01")), battle_id=None)
+    joined = leaderboard(BattleLog.joined(votes, apart))
+    assert {row.model for row in joined.rows if row.bt_rating is None} == {"x", "y"}
+    for row in board.rows:
+        assert joined[row.model].rating == row.rating
+        assert joined[row.model].bt_rating == pytest.approx(row.bt_rating, abs=1e-6)
+    assert "No Bradley–Terry rating for" in policy_tables.metrics(joined).html
+    assert model_detail(joined, "x").neighbours
     likewise = leaderboard(votes, Policy(claims_about="similar_prompts"))
     for made, cluster in ((board, "battle"), (likewise, "question")):
         found = BradleyTerry(center=1500, both_bad="exclude", cluster=cluster)(votes)  # type: ignore[arg-type]
@@ -142,27 +159,6 @@ def test_evidence_beside_rd(votes: BattleLog, board: Leaderboard) -> None:
     assert shown(board)["Rank"] == "1"
 
 
-def test_models_without_votes_that_count(votes: BattleLog, board: Leaderboard) -> None:
-    """8.3, 10: models without votes that count, or apart from the others, stay on the board."""
-    bad = leaderboard(log(("x", "y", "a", "q"), ("y", "x", "b", "q"), ("z", "x", "!", "q")))
-    row = bad["z"]
-    assert (row.rating, row.rd, row.both_bad, row.bt_rating) == (1500.0, 350.0, 1, None)
-    some = leaderboard(votes, models=["m1", "m2", "new"])
-    assert set(some.order) == {"m1", "m2", "new"}
-    assert (some["new"].votes, some["new"].provisional) == (0, True)
-    assert min(row.tier for row in some.rows if row.tier) == 1
-    with pytest.raises(RatingError):
-        leaderboard(log(("a", "b", "!", "q")))
-    apart = replace(log(("x", "y", "a", "q00"), ("y", "x", "a", "q01")), battle_id=None)
-    joined = leaderboard(BattleLog.joined(votes, apart))
-    assert {row.model for row in joined.rows if row.bt_rating is None} == {"x", "y"}
-    for row in board.rows:
-        assert joined[row.model].rating == row.rating
-        assert joined[row.model].bt_rating == pytest.approx(row.bt_rating, abs=1e-6)
-    assert "No Bradley–Terry rating for" in policy_tables.metrics(joined).html
-    assert model_detail(joined, "x").neighbours
-
-
 def test_10_against_the_studentized_range(votes: BattleLog, board: Leaderboard) -> None:
     """Decided beyond SciPy's 99.5 % studentized range over √2; twins ± 5.5 are equivalent."""
     fit = BradleyTerry(both_bad="exclude", cluster="battle")(votes)
@@ -179,31 +175,6 @@ def test_10_against_the_studentized_range(votes: BattleLog, board: Leaderboard) 
     board = leaderboard(log(*[("x", "y", "ab"[n % 2], f"q{n % 7}") for n in range(4000)]))
     assert [pair.verdict for pair in board.order_decided.pairs] == [Verdict.EQUIVALENT]
     assert {(row.badge, row.tier) for row in board.rows} == {(Badge.STABLE, 1)}
-
-
-def test_the_order_in_json_and_on_the_board(board: Leaderboard) -> None:
-    """JSON and CSV have every metric, pair, count and tier; the board what claims are about."""
-    found = json.loads(json.dumps(board.as_dict(), allow_nan=False))
-    order = found["order_decided"]
-    assert len(order["pairs"]) == sum(order["counts"].values())
-    assert sorted(chain(*found["tiers"])) == sorted(board.order)
-    for n, group in enumerate(found["tiers"], 1):
-        assert {board[model].tier for model in group} == {n}
-    assert shown(board)["Rank"] == "1 (tier 1)"
-    assert "Results hold for these prompts" in policy_tables.board(board).html
-    table = str(policy_tables.order(board))
-    assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
-    assert found["fragility"]["sentence"] in table
-    (row, *_) = board.as_dict()["rows"]
-    wanted = (
-        "rank official_rank model badge conservative rating rd volatility confidence "
-        "prompt_coverage pair_coverage consistency_raw spread_raw avg_score_raw "
-        "consistency_adjusted spread_adjusted avg_score_adjusted wins losses ties votes "
-        "decisive both_bad quality_floor exposure exposure_target exposure_equal_target "
-        "provisional provisional_reasons bt_rating bt_se legacy_elo rank_change"
-    ).split()
-    assert set(wanted) <= set(row)
-    assert next(csv.reader(io.StringIO(policy_tables.every_metric(board).csv))) == list(row)
 
 
 def test_12_phases(votes: BattleLog, board: Leaderboard) -> None:
@@ -258,7 +229,7 @@ def test_12_rank_changes(votes: BattleLog, board: Leaderboard) -> None:
 
 
 def test_9_3_locked_form(board: Leaderboard) -> None:
-    """9.3: one Rating column, raw rating small, badge in the model cell, RD in tooltips."""
+    """9.3: one Rating column, badge and RD in place; JSON and CSV have every metric and pair."""
     page = policy_tables.board(board).html
     for row in board.rows:
         assert f'title="RD {row.rd:.1f}, volatility {row.volatility:.4f}"' in page
@@ -276,3 +247,24 @@ def test_9_3_locked_form(board: Leaderboard) -> None:
     assert [n for n, cell in enumerate(cells) if row.badge in cell] == [1]
     texts = shown(leaderboard(log(("x", "y", "a", "q1"), ("y", "x", "a", "q2"))))
     assert texts["Consistency"] == texts["Spread"] == texts["Avg score"] == "–"
+    found = json.loads(json.dumps(board.as_dict(), allow_nan=False))
+    order = found["order_decided"]
+    assert len(order["pairs"]) == sum(order["counts"].values())
+    assert sorted(chain(*found["tiers"])) == sorted(board.order)
+    for n, group in enumerate(found["tiers"], 1):
+        assert {board[model].tier for model in group} == {n}
+    assert shown(board)["Rank"] == "1 (tier 1)"
+    assert "Results hold for these prompts" in policy_tables.board(board).html
+    table = str(policy_tables.order(board))
+    assert all(f"{p.above} over {p.below}" in table for p in board.order_decided.pairs)
+    assert found["fragility"]["sentence"] in table
+    (row, *_) = board.as_dict()["rows"]
+    wanted = (
+        "rank official_rank model badge conservative rating rd volatility confidence "
+        "prompt_coverage pair_coverage consistency_raw spread_raw avg_score_raw "
+        "consistency_adjusted spread_adjusted avg_score_adjusted wins losses ties votes "
+        "decisive both_bad quality_floor exposure exposure_target exposure_equal_target "
+        "provisional provisional_reasons bt_rating bt_se legacy_elo rank_change"
+    ).split()
+    assert set(wanted) <= set(row)
+    assert next(csv.reader(io.StringIO(policy_tables.every_metric(board).csv))) == list(row)

@@ -54,7 +54,7 @@ def shifts(won: object, gap: Floats, keys: object = 0) -> ShiftLikelihoods:
 
 
 def test_likelihoods_by_hand() -> None:
-    """Won twice at even odds, lost at 3:1: 1/16; e-BH finds 1,000 and 70 of three, not 5."""
+    """1/16 by hand, e-BH finds two of three; the e-value has a mean of 1 at any look."""
     table = shifts([True, True, False], np.array([0.0, 0.0, log(3)])).table
     assert table[0, GRID == 0] == pytest.approx(log(1 / 16))
     always = (1 / (1 + np.exp(-6))) ** 2 / (1 + np.exp(6 + log(3)))
@@ -63,10 +63,6 @@ def test_likelihoods_by_hand() -> None:
     assert (out.tolist(), np.exp(needed)) == ([False, True, True], pytest.approx(30))
     nobody, needed = e_bh(np.log([5.0, 50.0, 1.0]), 0.05)
     assert (nobody.any(), np.exp(needed)) == (False, pytest.approx(60))
-
-
-def test_a_mean_of_one_at_any_look() -> None:
-    """Over all outcomes the e-value's mean is 1 after every vote; Ville's inequality holds."""
     gap, null = np.linspace(-1.5, 2.0, 10), NullShifts(0.1, 0.5)
     outcomes = np.array(list(product([True, False], repeat=10)))
     odds = np.where(outcomes, 1.0, -1.0)[:, :, None] * (gap[:, None] + GRID)
@@ -84,7 +80,7 @@ def test_a_mean_of_one_at_any_look() -> None:
 
 
 def test_the_spread_of_taste_is_found() -> None:
-    """A spread of 0.5 is found, and six who always vote one way hardly widen it."""
+    """A spread of 0.5 is found; gaps without a voter are those of a refit."""
     rng = np.random.default_rng(3)
     keys, zero = np.repeat(np.arange(300), 40), np.zeros(12_000)
     won = rng.random(len(keys)) < 1 / (1 + np.exp(-rng.normal(0, 0.5, 300)[keys]))
@@ -94,10 +90,6 @@ def test_the_spread_of_taste_is_found() -> None:
     )
     assert found == pytest.approx(0.5, abs=0.12)
     assert odd <= found * 1.35
-
-
-def test_ratings_without_a_voter_are_those_of_a_refit() -> None:
-    """Gaps without a voter are those of Bradley–Terry on the others' votes."""
     votes = crowd(voters=6, votes=40)
     voter = votes.voter.codes.astype(np.int64)
     for out, code in product((-1, 2), range(6)):

@@ -309,7 +309,7 @@ def battle(**values: Any) -> Battle:
 
 
 def test_6_lanes() -> None:
-    """6: shares of the queue beside the weights; in phase 1 all of it is the scheme before."""
+    """6, 11: lane shares beside weights; sessions' repeats, double ids and odd sides count."""
     lanes = ["coverage"] * 5 + ["contender"] * 3 + ["uncertainty"] * 2
     votes = BattleLog.from_battles(battle(lane=lane) for lane in lanes)
     mix = lane_mix(votes, Policy(phase=Phase.LANES), np.arange(10) >= 6)
@@ -324,24 +324,6 @@ def test_6_lanes() -> None:
     (only,) = lane_mix(before, Policy(phase=Phase.SHADOW))
     assert (only["lane"], only["share"], only["weight"]) == ("baseline", 1.0, 1.0)
     assert lane_mix(season(n=10), Policy()) == []
-
-
-def test_6_2_repeats_on_a_prompt() -> None:
-    """6.2: a third meeting within ten counts, unless the pair has too few prompts."""
-    other = [(m, "d", "a", f"p{n}") for m in "ab" for n in range(9)]
-    close = [("a", "b", "a", "q")] * 3 + other
-    far = [("a", "b", "a", "q")] * 2 + [("b", "a", "a", f"p{n}") for n in range(9)]
-    turns = [("a", "b", "a", "pq"[n % 2]) for n in range(20)]
-    for rows, repeats in ((close, 1), ([*far, ("a", "b", "a", "q")], 0), (turns, 0),
-                          ([*turns, *[turns[-1]] * 3], 3)):  # fmt: skip
-        assert integrity(log(*rows), Policy())["prompt_repeats"] == repeats
-    world = World(models=10, newcomers=1, matchups=300, answered=0.4)
-    played = simulated(world, Policy(), rng=np.random.default_rng(0), start=MONDAY, days=7)
-    assert integrity(played, Policy())["prompt_repeats"] == 0
-
-
-def test_11_sessions_and_ids() -> None:
-    """11: repeats of a session, ids used twice, and sides further off than chance are counted."""
     for gap, repeats in ((49, 1), (50, 0)):
         asked = ["q", *(f"p{n}" for n in range(gap)), "q"]
         votes = BattleLog.from_battles(
@@ -363,6 +345,20 @@ def test_11_sessions_and_ids() -> None:
     assert not found["left_chance"]
     even = integrity(log(*rows[2:], *[("b", "a", "a", "q")] * 2), Policy())
     assert even["left_chance"]
+
+
+def test_6_2_repeats_on_a_prompt() -> None:
+    """6.2: a third meeting within ten counts, unless the pair has too few prompts."""
+    other = [(m, "d", "a", f"p{n}") for m in "ab" for n in range(9)]
+    close = [("a", "b", "a", "q")] * 3 + other
+    far = [("a", "b", "a", "q")] * 2 + [("b", "a", "a", f"p{n}") for n in range(9)]
+    turns = [("a", "b", "a", "pq"[n % 2]) for n in range(20)]
+    for rows, repeats in ((close, 1), ([*far, ("a", "b", "a", "q")], 0), (turns, 0),
+                          ([*turns, *[turns[-1]] * 3], 3)):  # fmt: skip
+        assert integrity(log(*rows), Policy())["prompt_repeats"] == repeats
+    world = World(models=10, newcomers=1, matchups=300, answered=0.4)
+    played = simulated(world, Policy(), rng=np.random.default_rng(0), start=MONDAY, days=7)
+    assert integrity(played, Policy())["prompt_repeats"] == 0
 
 
 def test_9_1_page_by_hand() -> None:

@@ -56,13 +56,6 @@ def test_votes_come_back_once(live: LiveArena, tmp_path: Path) -> None:
     assert {voter.voter for voter in live.store.voters()} == {"ann", "c3"}
 
 
-def test_a_pipe_is_no_file_of_votes(live: LiveArena, tmp_path: Path) -> None:
-    """A FIFO that nobody writes to is refused, not waited for."""
-    os.mkfifo(tmp_path / "votes.json")
-    with pytest.raises(DataError, match="is no regular file"):
-        take_ballot(live, KEY, tmp_path / "votes.json")
-
-
 def edited(**changes: object) -> Edit:
     return lambda file: file | changes
 
@@ -93,7 +86,7 @@ TAMPERED: list[tuple[Edit, str]] = [
 
 
 def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: Path) -> None:
-    """A tampered file is refused with its name and one sentence, and nothing is stored."""
+    """A tampered file, or a pipe, is refused with its name and one sentence; none is stored."""
     other = live_arena(tmp_path / "other.sqlite")
     html, foreign = made(live), filled(made(other))
     other.close()
@@ -109,6 +102,9 @@ def test_what_was_changed_is_refused_with_a_sentence(live: LiveArena, tmp_path: 
         assert why in str(refused.value)
         assert "\n" not in str(refused.value), why
     assert not live.store.votes()
+    os.mkfifo(tmp_path / "pipe.json")
+    with pytest.raises(DataError, match="is no regular file"):
+        take_ballot(live, KEY, tmp_path / "pipe.json")
 
 
 @settings(

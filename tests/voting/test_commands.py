@@ -102,7 +102,7 @@ def test_people_vote_on_chosen_battles(pilot_record: Path, tmp_path: Path) -> No
 
 
 def test_the_store_is_read_as_its_export(workspace: Path) -> None:
-    """A store reads as its export does, cell by cell, without skips and removed voters."""
+    """A store reads as its export, without skips and removed voters; names are its owner's."""
     with VoteStore.open(workspace / STORE) as store:
         store.remove("voter", ["v1"], why="a test", by="tests")
         said = votes("export", "--out", "votes.jsonl").output
@@ -118,10 +118,6 @@ def test_the_store_is_read_as_its_export(workspace: Path) -> None:
         store.restore("voter", ["v1"], why="a test", by="tests")
     with pytest.warns(LeftOutWarning, match="skipped pairs"):
         assert len(read_battles(STORE)) == len(ours) + 19
-
-
-def test_an_export_is_its_owners(workspace: Path) -> None:
-    """Voters' names are in a file that its owner alone may read; without names the umask counts."""
     before = os.umask(0o022)
     try:
         for words, mode in (((), 0o600), (("--deidentified",), 0o644)):
@@ -134,7 +130,7 @@ def test_an_export_is_its_owners(workspace: Path) -> None:
 
 
 def test_people_are_asked_what_the_judge_is_asked(workspace: Path) -> None:
-    """A ballot on a dimension has its rubric and reference answers, and brings comments back."""
+    """A ballot has its rubric and references, and brings comments; a store keeps its dimension."""
     own = ("--store", workspace / "gold.sqlite")
     votes("ballot", *own, DIMENSION, "factuality", "--pairs", 3, "--out", "gold.html")
     html = Path("gold.html").read_text()
@@ -147,6 +143,18 @@ def test_people_are_asked_what_the_judge_is_asked(workspace: Path) -> None:
     rows = json.loads(votes("comments", *own, "--json").output)
     assert [(row["voter"], row["comment"]) for row in rows] == [("ann", "Dose is wrong.")] * 3
     assert "Dose is wrong." in votes("comments", *own).output
+    own = ("--store", workspace / "factual.sqlite")
+    ballot = ("ballot", *own, "--pairs", 2, "--out")
+    votes(*ballot, "f1.html", DIMENSION, "factuality")
+    votes(*ballot, "f2.html")
+    votes("add", *own, answered(Path("f2.html"), "v1"))
+    with pytest.warns(LeftOutWarning):
+        assert set(read_battles("factual.sqlite").columns()["dimension"]) == {"factuality"}
+    other = votes(*ballot, "f3.html", DIMENSION, "calibration", code=2)
+    assert "the store holds votes of 'clinical-sample' on 'factuality'" in other.output
+    unknown = votes(*ballot, "f3.html", DIMENSION, "wit", code=2)
+    assert "--dimension 'wit' is none of params/tournament.yaml: factuality" in unknown.output
+    assert not Path("f3.html").exists()
 
 
 def test_conflicts_are_listed_and_settled(workspace: Path) -> None:
@@ -174,7 +182,7 @@ def test_conflicts_are_listed_and_settled(workspace: Path) -> None:
 
 
 def test_check_covers_votes(workspace: Path) -> None:
-    """`check` verifies the workspace's votes, and names a vote that was changed."""
+    """`check` names a vote that was changed; `ballot` lists responses that name their maker."""
     said = call("check")
     assert (said.exit_code, "votes, all intact" in said.output) == (0, True), said.output
     copy = workspace / "changed.sqlite"
@@ -184,10 +192,6 @@ def test_check_covers_votes(workspace: Path) -> None:
     said = call("check", copy)
     assert said.exit_code == 2
     assert f"{copy}: the vote store is damaged (row 3 of votes)" in said.output
-
-
-def test_responses_that_name_their_maker_are_listed(workspace: Path) -> None:
-    """`ballot` lists responses that name a model or its maker, before the ballot."""
     path = workspace / "sample" / "responses" / "responses_aspen.jsonl"
     first, *rest = before = path.read_text().splitlines()
     row = json.loads(first)
@@ -198,22 +202,6 @@ def test_responses_that_name_their_maker_are_listed(workspace: Path) -> None:
     finally:
         path.write_text("\n".join(before))
     assert said.index(f"aspen on {row['prompt_id']}: “ChatGPT”") < said.index("ballot-")
-
-
-def test_votes_may_be_about_a_dimension(workspace: Path) -> None:
-    """A store keeps its dimension; another one, or an unknown one, is refused."""
-    own = ("--store", workspace / "factual.sqlite")
-    ballot = ("ballot", *own, "--pairs", 2, "--out")
-    votes(*ballot, "f1.html", DIMENSION, "factuality")
-    votes(*ballot, "f2.html")
-    votes("add", *own, answered(Path("f2.html"), "v1"))
-    with pytest.warns(LeftOutWarning):
-        assert set(read_battles("factual.sqlite").columns()["dimension"]) == {"factuality"}
-    other = votes(*ballot, "f3.html", DIMENSION, "calibration", code=2)
-    assert "the store holds votes of 'clinical-sample' on 'factuality'" in other.output
-    unknown = votes(*ballot, "f3.html", DIMENSION, "wit", code=2)
-    assert "--dimension 'wit' is none of params/tournament.yaml: factuality" in unknown.output
-    assert not Path("f3.html").exists()
 
 
 def test_votes_on_several_dimensions_go_by_dimension(workspace: Path) -> None:

@@ -47,8 +47,8 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
         yield root
 
 
-def test_the_command_removes_nobody(home: Path) -> None:
-    """The command names the pusher with rule and number, and the store stays as it was."""
+def test_the_command_removes_nobody(home: Path, tmp_path: Path) -> None:
+    """The command names the pusher and removes nobody; words are known with unchanged texts."""
     with VoteStore.open(home / VOTES) as store:
         before = store.votes()
         said = call("votes", "review").output
@@ -57,6 +57,14 @@ def test_the_command_removes_nobody(home: Path) -> None:
         found = json.loads(call("votes", "review", "--json").output)
         assert [each["voter"] for each in found["voters"] if each["flagged"]] == [PUSHER]
         assert (len(found["voters"]), store.votes()) == (7, before)
+    changed = {**TEXTS.responses} | {(MODELS[0], prompt): "new" for prompt in TEXTS.prompts}
+    with VoteStore.open(home / VOTES) as store:
+        known = ReviewedVotes.of_store(store, TEXTS)
+        other = ReviewedVotes.of_store(store, replace(TEXTS, responses=changed))
+    assert known.words[0] == 2 * len("It is number 0.0.".split())
+    assert 0 < np.isnan(other.words).sum() < len(other.words)
+    with VoteStore.open(tmp_path / "empty.sqlite") as store, pytest.raises(DataError):
+        ReviewedVotes.of_store(store)
 
 
 def test_a_store_in_the_notebook(home: Path) -> None:
@@ -77,15 +85,3 @@ def test_a_store_in_the_notebook(home: Path) -> None:
     assert ReviewStudy.open(battles=VOTES, leave_out=["ann"]).boards(tests).votes == 40
     with pytest.raises(DataError, match="leave_out: no voter 'zoe' was tested"):
         ReviewStudy.open(battles=VOTES, leave_out=["zoe"]).boards(tests)
-
-
-def test_words_tell_who_cannot_have_read(home: Path, tmp_path: Path) -> None:
-    """Words to read are known with the texts, except of responses that changed."""
-    changed = {**TEXTS.responses} | {(MODELS[0], prompt): "new" for prompt in TEXTS.prompts}
-    with VoteStore.open(home / VOTES) as store:
-        known = ReviewedVotes.of_store(store, TEXTS)
-        other = ReviewedVotes.of_store(store, replace(TEXTS, responses=changed))
-    assert known.words[0] == 2 * len("It is number 0.0.".split())
-    assert 0 < np.isnan(other.words).sum() < len(other.words)
-    with VoteStore.open(tmp_path / "empty.sqlite") as store, pytest.raises(DataError):
-        ReviewedVotes.of_store(store)
