@@ -96,11 +96,6 @@ class Conversation(str):
         """All parts of one kind."""
         return [part for message in self.messages for part in message.parts if part.kind == kind]
 
-    def until(self, turn: int) -> str:
-        """The conversation up to a turn; all of it for 0."""
-        kept = (each for n, each in numbered(self.messages) if not turn or n <= turn)
-        return simplified(kept, self.pictures)
-
 
 def numbered(messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
     """Each message with its turn; one that the user writes begins the next."""
@@ -147,9 +142,12 @@ def turns_of(text: str) -> int:
     return max((turn for turn, _ in numbered(rows)), default=1) if rows else 1
 
 
-def first_turn(text: str) -> str:
-    """The first answer alone."""
-    return text.until(1) if isinstance(text, Conversation) else text
+def until(text: str, turn: int) -> str:
+    """A conversation up to a turn, all of it for 0; a plain text is its first turn."""
+    if not isinstance(text, Conversation):
+        return text
+    kept = (each for n, each in numbered(text.messages) if not turn or n <= turn)
+    return simplified(kept, text.pictures)
 
 
 def spoken(text: str) -> str:
@@ -346,7 +344,7 @@ def read_cell(cell: str | None, store: Pictures, *, response: bool) -> str | Non
     if not chosen:
         return None
     text = simplified(read_messages(chosen, store), store)
-    return text.until(whole.get("turns") or 0) if isinstance(text, Conversation) else text
+    return until(text, whole.get("turns") or 0)
 
 
 def _interleaved(said: Mapping[str, list[str | None]]) -> list[dict[str, str]]:

@@ -63,14 +63,11 @@ class Meetings:
         met = [*self._done.get(pair, ()), *self._open.get(pair, ())]
         met = [prompt for prompt in met if among is None or prompt < 0 or among[prompt]]
         allowed = max(self._rule.same_prompt, ceil(self._rule.meetings / max(1, n_prompts)))
-        often = self._often(met, allowed)
-        if len(often) < n_prompts:
-            return often
-        return self._often(met[len(met) + 1 - self._rule.meetings :], allowed)
-
-    @staticmethod
-    def _often(met: list[int], allowed: int) -> set[int]:
-        return {prompt for prompt, n in Counter(met).items() if prompt >= 0 and n >= allowed}
+        for some in (met, met[len(met) + 1 - self._rule.meetings :]):
+            often = {prompt for prompt, n in Counter(some).items() if prompt >= 0 and n >= allowed}
+            if len(often) < n_prompts:
+                break
+        return often
 
 
 class Sessions:
@@ -272,11 +269,10 @@ class Scheduler:
         self._table.gaps.forget(waiting.pair)
         self._tally.note(waiting.roster, waiting.band)
         self._meetings.end(waiting.pair, waiting.prompt)
-        first, second = waiting.pair
-        if waiting.matchup.model_a != self._names[first]:
-            first, second = second, first
-        self._open_neighbours.add([Cast(first, second, waiting.prompt, cast)])
-        return waiting.matchup
+        matchup, number = waiting.matchup, self._tally.models
+        sides = number[matchup.model_a], number[matchup.model_b]
+        self._open_neighbours.add([Cast(*sides, waiting.prompt, cast)])
+        return matchup
 
     def cancel(self, matchup_id: str) -> Matchup:
         """Give up waiting for a vote, as if the matchup had not been; its session saw it."""

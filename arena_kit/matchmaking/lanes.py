@@ -518,9 +518,8 @@ def _close_contenders(table: Table, place: int) -> tuple[str, list[int]]:
     return "the closest-rated other contender", others
 
 
-def _challengers(table: Table, place: int) -> tuple[str, list[int]]:
+def _challengers(table: Table, _place: int) -> tuple[str, list[int]]:
     """Models ranked right below the band, at random."""
-    del place
     rule = table.policy.contenders
     below = table.order[rule.band : rule.band + rule.challenger_depth]
     return "a challenger from below the contender band", table.rng.permutation(below).tolist()

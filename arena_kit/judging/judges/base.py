@@ -288,7 +288,7 @@ class UnknownBatchError(ServiceError):
     """The service does not know a batch, or not yet."""
 
 
-class CutError(ServiceError):
+class CutError(BusyError):
     """A stream of results that broke off; it can be opened again."""
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from arena_kit.battles.content import Conversation, transcript
+from arena_kit.battles.content import Conversation, transcript, until
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.verdicts.records import JudgeRequest, Picture, Presentation
 from arena_kit.judging.verdicts.settle import presentations
@@ -101,10 +101,8 @@ def render(
     """The requests for a pair in both orders; the same inputs always give the same texts.
     `graded` also asks by how much the better response is better.
     """
-    a, b = (
-        text.until(rubric.turn) if isinstance(text, Conversation) else text
-        for text in (responses[e, prompt.prompt_id].response_text for e in pair.entrants)
-    )
+    texts = (responses[each, prompt.prompt_id].response_text for each in pair.entrants)
+    a, b = (until(text, rubric.turn) for text in texts)
     boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((a, b)))
     reference = reference_of(prompt, rubric)
     system = _system(rubric.text, graded=graded)

@@ -228,7 +228,6 @@ def _counts(
     outcomes: Iterable[tuple[str, StrEnum]], kinds: Iterable[StrEnum]
 ) -> dict[str, dict[str, int]]:
     """How often each kind occurs in each dimension, zeros included."""
-    counters: dict[str, Counter[StrEnum]] = defaultdict(Counter)
-    for dimension, kind in outcomes:
-        counters[dimension][kind] += 1
-    return {d: {str(kind): counter[kind] for kind in kinds} for d, counter in counters.items()}
+    counts = Counter(outcomes)
+    dimensions = dict.fromkeys(dimension for dimension, _ in counts)
+    return {d: {str(kind): counts[d, kind] for kind in kinds} for d in dimensions}
