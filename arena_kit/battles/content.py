@@ -232,9 +232,8 @@ class _Reader:
     def _part(self, parts: list[Part], part: Any) -> None:
         given = {"text": part or ""} if isinstance(part, str | None) else part
         kind = given.get("type") or "text"
-        text = next(
-            (given[n] for n in ("text", "answer", kind) if isinstance(given.get(n), str)), None
-        )
+        named = (given.get(name) for name in ("text", "answer", kind))
+        text = next((each for each in named if isinstance(each, str)), None)
         if part is None:
             return
         if kind in ("reasoning", "thinking"):
@@ -299,10 +298,8 @@ def check_order(messages: Sequence[Message], *, response: bool) -> None:
     """
     roles = [message.role for message in messages] or ["nobody"]
     if response and not roles[0] == roles[-1] == "assistant":
-        ends = f"from {roles[0]} to {roles[-1]}"
-        raise DataError(
-            f"a role out of order: a response goes from assistant to assistant, not {ends}"
-        )
+        why = f"a response goes from assistant to assistant, not from {roles[0]} to {roles[-1]}"
+        raise DataError(f"a role out of order: {why}")
     if not response and roles[-1] != "user":
         raise DataError(f"a role out of order: a prompt ends with user, not with {roles[-1]}")
 

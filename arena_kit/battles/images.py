@@ -94,9 +94,8 @@ def picture_bytes(name: str, source: Path | bytes) -> bytes:
     """What a picture's file holds, if that has the hash of its name."""
     content = source if isinstance(source, bytes) else source.read_bytes()
     if hashlib.sha256(content).hexdigest() != name.partition(".")[0]:
-        raise DataError(
-            f"{source if isinstance(source, Path) else name}: changed since it was named"
-        )
+        where = source if isinstance(source, Path) else name
+        raise DataError(f"{where}: changed since it was named")
     return content
 
 
@@ -212,11 +211,9 @@ def _encoded(image: Image.Image, suffix: str) -> bytes:
 
 def _safe_svg(content: bytes, what: str) -> bytes:
     """An SVG that only draws, without titles, metadata and comments."""
+    if b"<!" in content.replace(b"<!--", b""):
+        raise DataError(f"picture {what!r} is an SVG with a document type, which is not allowed")
     try:
-        if b"<!" in content.replace(b"<!--", b""):
-            raise DataError(
-                f"picture {what!r} is an SVG with a document type, which is not allowed"
-            )
         root = ET.fromstring(content)  # noqa: S314 (no document type, so no entities)
     except ET.ParseError as error:
         raise DataError(f"picture {what!r} is not a whole SVG ({error})") from None

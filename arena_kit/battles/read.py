@@ -20,32 +20,12 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import tabular
-from arena_kit.battles.battle import (
-    A_WEIGHT,
-    MAX_WEIGHT,
-    OUTCOME_LABELS,
-    OUTCOME_NUMBERS,
-    OUTCOMES,
-    TIE,
-    LookAlikeWarning,
-    check_model_name,
-    look_alikes,
-    outcome_labels,
-    read_source,
-)
+from arena_kit.battles import battle, tabular
+from arena_kit.battles.battle import A_WEIGHT, MAX_WEIGHT, OUTCOME_LABELS, OUTCOMES, outcome_labels
 from arena_kit.battles.content import Conversation, Kind, Pictures, read_cell, spoken, turns_of
 from arena_kit.battles.images import PictureFiles
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
-from arena_kit.battles.readers.format import (
-    OPTIONAL,
-    Columns,
-    Format,
-    RowError,
-    Table,
-    mapped,
-    refuse,
-)
+from arena_kit.battles.readers.format import Columns, Format, RowError, Table, mapped, refuse
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection, column_name, connection, quoted
 from arena_kit.files import LONGEST_LINE, DataError, limit, option
@@ -92,7 +72,7 @@ REQUIRED = ("model_a", "model_b", "winner")
 RESPONSES = ("response_a", "response_b")
 _BY = "by "  # begins our name of a column of strata, which may be another column of ours, too
 #: Labels that a reader is told the meaning of.
-_UNSURE = (*OUTCOME_NUMBERS, "both", "neither")
+_UNSURE = (*battle.OUTCOME_NUMBERS, "both", "neither")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 #: A timestamp, an ISO date or seconds since 1970, as SQL.
 _MOMENT = (
@@ -359,7 +339,7 @@ def checked_log(con: Connection) -> BattleLog:
     for column in REQUIRED:
         if held[column] < rows:
             refuse(con, column, f"{column} IS NULL", f"{column} is missing; fill or remove it")
-    filled = {name for name in OPTIONAL if held.get(name)}
+    filled = {name for name, n in held.items() if n}
     outcome = _outcomes(con)
     columns: dict[str, Any] = {"battle_id": _ids(con, filled)} if "battle_id" in filled else {}
     sides = _checked("model", _coded(con, "model_a", "model_b"))
@@ -418,8 +398,8 @@ def warn_of_reading(con: Connection, log: BattleLog, name: str, repeated: int) -
     """Warn of names that look alike, of labels of outcomes that others may mean otherwise, and of
     rows that repeat others.
     """
-    if sentence := look_alikes(log.models):
-        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=5)
+    if sentence := battle.look_alikes(log.models):
+        warnings.warn(f"{name}: {sentence}", battle.LookAlikeWarning, stacklevel=5)
     labels = outcome_labels(_distinct_labels(con))
     if read := ", ".join(f"{x} is {y}" for x, y in sorted(labels.items()) if x.lower() in _UNSURE):
         other = _meaning("OUTCOME", "LABEL").format()
@@ -466,10 +446,10 @@ def _flat_name(name: str) -> str:
                     f"of {', '.join(_NAME_FIELDS)}"
                 )
             name = found[0]
-    return check_model_name(name)
+    return battle.check_model_name(name)
 
 
-_CHECKS: dict[str, Callable[[str], str]] = {"model": _flat_name, "source": read_source}
+_CHECKS: dict[str, Callable[[str], str]] = {"model": _flat_name, "source": battle.read_source}
 
 
 def _checked(name: str, labels: Labels) -> Labels:
@@ -560,7 +540,7 @@ def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool
     known = "lower(inconsistent) IN ('true', 'false')"
     _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
     flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
-    if np.any(wrong := flags & (outcome != TIE)):
+    if np.any(wrong := flags & (outcome != battle.TIE)):
         raise RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
     return flags if flags.any() else None
 

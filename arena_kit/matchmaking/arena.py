@@ -102,9 +102,7 @@ def ordered(i: int, j: int) -> Pair:
 def meetings_in_order(battles: BattleLog) -> Iterator[tuple[Pair, int, int]]:
     """Pair, prompt and session of every vote by time, in codes of the log; -1 is none."""
     rows = replay_order(battles)
-    none = np.full(len(battles), -1)
-    prompt = none if battles.question_id is None else battles.question_id.codes
-    session = none if battles.session is None else battles.session.codes
+    prompt, session = battles.codes("question_id"), battles.codes("session")
     low, high = np.minimum(battles.a, battles.b), np.maximum(battles.a, battles.b)
     columns = (each[rows].tolist() for each in (low, high, prompt, session))
     for i, j, asked, voter in zip(*columns, strict=True):
@@ -482,10 +480,9 @@ def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> Counts:
     """The votes of a log in its order, a row like `Cast` each, by the numbers of its models and
     prompts, the last of which is that of none.
     """
-    none = np.full(len(battles), -1)
-    asked = none if battles.question_id is None else battles.question_id.codes
+    asked = prompts[battles.codes("question_id")]
     outcome = np.where(battles.flags(), BOTH_BAD, battles.outcome)
-    return np.stack([models[battles.a], models[battles.b], prompts[asked], outcome], axis=1)
+    return np.stack([models[battles.a], models[battles.b], asked, outcome], axis=1)
 
 
 def _available(table: ArrayLike | None, rows: int, columns: int) -> Bools:

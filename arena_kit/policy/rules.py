@@ -387,10 +387,8 @@ class OrderStatus:
         if not self.pairs:
             return "fewer than two models are rated, so there is no order to decide"
         n, settled = len(self.by_votes), sum(pair.settled for pair in self.by_votes)
-        parts = [
-            self.counts,
-            f"in Bradley–Terry order, {settled} of {n} are decided or equivalent",
-        ]
+        by_votes = f"in Bradley–Terry order, {settled} of {n} are decided or equivalent"
+        parts = [self.counts, by_votes]
         if wrong := self.of(Verdict.REVERSED):
             named = some([f"{pair.below} above {pair.above}" for pair in wrong], _NAMED)
             parts.append(f"the votes decide {named}, against the board")

@@ -161,8 +161,7 @@ class Batching(Asking[BatchJudge]):
             since = unknown_since.setdefault(batch_id, time.monotonic())
             if time.monotonic() - since < self.options.backoff.grace:
                 return None
-            listed = self._recent(intent)
-            if any(batch.batch_id == batch_id for batch in listed):
+            if any(each.batch_id == batch_id for each in self._recent(intent)):
                 return None
             raise PausedError(
                 f"the service does not know {intent.words}: if it belongs to another workspace, "

@@ -98,9 +98,8 @@ class ChatJudge:
         try:
             response = self._client.get(f"{self.base_url}/models")
         except httpx2.HTTPError as error:
-            raise ServiceError(
-                f"no server answers at {self.base_url} ({type(error).__name__})"
-            ) from None
+            why = type(error).__name__
+            raise ServiceError(f"no server answers at {self.base_url} ({why})") from None
         if response.status_code in (401, 403) or response.has_redirect_location:
             raise self._refusal(response, "listing models")
         if response.status_code == 404:
@@ -168,9 +167,8 @@ class ChatJudge:
         try:
             row = base.parsed_json(text)
             if row.get("error") and not row.get("choices"):
-                raise base.BusyError(
-                    f"{self.model}: {base.scrubbed(json.dumps(row['error']), self.api_key)}"
-                )
+                why = base.scrubbed(json.dumps(row["error"]), self.api_key)
+                raise base.BusyError(f"{self.model}: {why}")
             choice = row["choices"][0]
             message = choice["message"]
             content = str(message.get("content") or "")

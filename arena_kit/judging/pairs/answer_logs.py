@@ -13,15 +13,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from arena_kit.battles import content
 from arena_kit.battles.battle import made_id
-from arena_kit.battles.content import (
-    Pictures,
-    check_order,
-    divided,
-    made_content,
-    read_messages,
-    simplified,
-)
+from arena_kit.battles.content import Pictures, made_content
 from arena_kit.battles.images import PictureFiles, write_pictures
 from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
 from arena_kit.judging.pairs.prompts import Prompt, Response, Row, file_row, responses_file
@@ -290,8 +284,8 @@ def _inspect_answer(sample: Mapping[str, Any], store: Pictures) -> LoggedAnswer 
     if choices:
         listed = "\n".join(f"{chr(65 + n)}) {choice}" for n, choice in enumerate(choices))
         text, last = asked[-1]["content"], {"type": "text", "text": listed}
-        content = f"{text}\n\n{listed}" if isinstance(text, str) else [*text, last]
-        asked = [*asked[:-1], asked[-1] | {"content": content}]
+        whole = f"{text}\n\n{listed}" if isinstance(text, str) else [*text, last]
+        asked = [*asked[:-1], asked[-1] | {"content": whole}]
     prompt = made_content(asked, store, response=False)
     target = sample.get("target")
     return LoggedAnswer(
@@ -391,16 +385,16 @@ def _chat_rows(path: Path) -> Iterator[_Row]:
 
 def _chat_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer:
     """A whole conversation: what stands before the first answer is the prompt."""
-    messages = read_messages(row.get("messages", row.get("conversations")), store)
-    asked, said = divided(messages)
-    check_order(asked, response=False)
-    check_order(said, response=True)
-    prompt = simplified(asked, store)
+    messages = content.read_messages(row.get("messages", row.get("conversations")), store)
+    asked, said = content.divided(messages)
+    content.check_order(asked, response=False)
+    content.check_order(said, response=True)
+    prompt = content.simplified(asked, store)
     names = ("uid", "question_id", "prompt_id", "custom_id", "id")
     given = [str(row[name]) for name in names if row.get(name) is not None]
     own = given[0] if given else _digest(prompt)[:16]
     model = str(row.get("model") or "")
-    return LoggedAnswer(own, prompt, simplified(said, store), _digest(prompt), model)
+    return LoggedAnswer(own, prompt, content.simplified(said, store), _digest(prompt), model)
 
 
 def _mt_bench_rows(path: Path) -> Iterator[_Row]:

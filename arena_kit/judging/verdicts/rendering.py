@@ -103,7 +103,8 @@ def render(
     """
     texts = (responses[each, prompt.prompt_id].response_text for each in pair.entrants)
     a, b = (until(text, rubric.turn) for text in texts)
-    boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((a, b)))
+    content = "\x00".join((rubric.dimension, prompt.text, *sorted((a, b))))
+    boundary = hmac.digest(salt, content.encode("utf-8", "surrogatepass"), "sha256").hex()[:24]
     reference = reference_of(prompt, rubric)
     system = _system(rubric.text, graded=graded)
 
@@ -178,11 +179,6 @@ def read_sections(request: JudgeRequest) -> dict[str, str]:
 def _system(rubric: str, *, graded: bool) -> str:
     """One text per rubric, so that all its requests share it."""
     return f"{GRADED_HEADER if graded else HEADER}\n{rubric.strip()}\n"
-
-
-def _boundary(salt: bytes, *content: str) -> str:
-    message = "\x00".join(content).encode("utf-8", "surrogatepass")
-    return hmac.digest(salt, message, "sha256").hex()[:24]
 
 
 def is_changed(text: str) -> bool:

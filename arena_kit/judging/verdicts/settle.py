@@ -125,10 +125,8 @@ def verdict_of(
 ) -> Verdict:
     """Read an answer; one that is absent or unreadable gets a status, never a winner."""
     if answer is None:
-        nothing = "the judge returned no answer"
-        return Verdict(
-            request.presentation, Status.MISSING, judge_model=judge_model, detail=nothing
-        )
+        shown, nothing = request.presentation, "the judge returned no answer"
+        return Verdict(shown, Status.MISSING, judge_model=judge_model, detail=nothing)
     text, status = whole_text(answer.text), answer.status
     reading = Reading(winner=None)
     if status is Status.OK:
@@ -174,11 +172,8 @@ def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
 
 def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
     """Battles of the settled judgments; incomplete ones give none."""
-    return BattleLog.from_battles(
-        _battle(judgment)
-        for judgment in judgments
-        if judgment.settlement is not Settlement.INCOMPLETE
-    )
+    settled = (each for each in judgments if each.settlement is not Settlement.INCOMPLETE)
+    return BattleLog.from_battles(map(_battle, settled))
 
 
 #: What a graded verdict gives the better response of a win: five labels at equal steps from 0
