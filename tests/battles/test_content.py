@@ -224,11 +224,11 @@ def test_pictures_are_scaled_to_what_judges_take(monkeypatch: pytest.MonkeyPatch
         ((300, 200), 1568, (300, 200), 11 * 8), ((3136, 1568), 1568, (1568, 784), 56 * 28),
         ((300, 200), 0, (300, 200), 11 * 8),
     ):  # fmt: skip
-        content = drawn("PNG", size)
-        name = f"{hashlib.sha256(content).hexdigest()}.png"
-        media, shown = content.scaled(name, content, edge)
+        picture = drawn("PNG", size)
+        name = f"{hashlib.sha256(picture).hexdigest()}.png"
+        media, shown = content.scaled(name, picture, edge)
         assert (media, Image.open(BytesIO(shown)).size) == ("image/png", sent)
-        assert content.picture_tokens(content, edge) == tokens
+        assert content.picture_tokens(picture, edge) == tokens
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     Image.fromarray(noise).save(out := BytesIO(), "PNG")
     name = f"{hashlib.sha256(out.getvalue()).hexdigest()}.png"
