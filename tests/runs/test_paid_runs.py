@@ -20,7 +20,19 @@ from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.publish import UnusableError
 from tests import samples
 from tests.emulator import Emulator, Fault
-from tests.samples import call, edited, jsonl, judgments_of, loaded, paid_twice, plan_of, published
+from tests.samples import (
+    COLUMNS,
+    call,
+    edited,
+    in_a_terminal,
+    jsonl,
+    judgments_of,
+    loaded,
+    paid_twice,
+    plan_of,
+    published,
+    states,
+)
 
 #: What is looked at here is the bulk; tests/runs/test_canaries.py is about what goes before it.
 SMALL = {"judge": "anthropic", "max_cost_usd": 5.0, "limit_pairs": 6, "n_perms": 20,
@@ -183,17 +195,17 @@ def test_a_session_without_one_usable_verdict_has_failed(
     Record.reopen(study.record.path).release()
 
 
-def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
-    workspace: Path, service: Emulator
-) -> None:
-    """Credit ends half way: record and report stay in the folder asked for, `--json` prints the
-    manifest alone, which has the cost; resumed, nothing is paid twice, and neither time does a
-    file, an output or a database page hold the key.
+def test_run_and_resume(workspace: Path, service: Emulator) -> None:
+    """`run pilot`, started below the root, whose credit ends half way: record and report stay in
+    the folder asked for, `--json` prints the manifest alone, which has the cost. `resume` says in
+    the terminal where it is and leaves no trace of it, prints board, answer and the record's path,
+    and leaves every artifact; nothing is paid twice, and no file, output or page holds the key.
     """
     samples.without_report(workspace, shown="ak.answer(board, judgments)")
     service.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
-    words = ("--json", "--runs-dir", "elsewhere")
-    done = call("run", "pilot", *PILOT_CLAUDE, *small_words(), *words)
+    with chdir(workspace / "notebooks"):
+        words = (*PILOT_CLAUDE, *small_words(), "--json", "--runs-dir", "../elsewhere")
+        done = call("run", "pilot", *words)
     assert done.exit_code == 3, done.stderr
     assert "credit balance is too low" in done.stderr
     assert "Traceback" not in done.stderr
@@ -203,20 +215,34 @@ def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
     assert manifest["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
     assert paid > 0
     assert holding_the_key(workspace) == []
-    ended = call("resume", record)
-    assert ended.exit_code == 0, ended.stderr
-    total = service.billing.total_usd
-    assert loaded(record / "manifest.json")["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
+    code = "from arena_kit.cli.main import main; main()"
+    printed, written = in_a_terminal(code, "resume", str(record), cwd=workspace / "notebooks")
+    *shown, last = states(written)
+    assert last == ""
+    assert shown[0].startswith("0:00 checking parameters, data and judge")
+    assert any("running the notebook" in each for each in shown)
+    assert all(re.match(r"(\d+:\d\d .+)?$", each) and len(each) < COLUMNS for each in shown)
+    assert Path(printed.splitlines()[-1]) == record
+    assert "Elo ± SEM" in printed
+    assert "\n".join(loaded(record / "answer.json")["said"]) in printed
+    found = {str(path.relative_to(record)) for path in record.rglob("*") if path.is_file()}
+    assert found >= samples.TOURNAMENT_ARTIFACTS | {"report.ipynb", "report.html", "board.json"}
+    manifest, total = loaded(record / "manifest.json"), service.billing.total_usd
+    assert manifest["status"] == "finished"
+    assert manifest["parameters"]["overrides"]["elo.n_perms"] == 20
+    assert manifest["parameters"]["seed"] == 0, "parameters that were not given stand there too"
+    assert manifest["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
+    text = (record / "report.html").read_text()
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
+    assert not [word for word in ("<script", "Warning", "site-packages") if word in text]
     assert (paid_twice(service), holding_the_key(workspace)) == ([], [])
-    assert samples.KEY not in done.output + ended.output
+    assert samples.KEY not in done.output + printed + written
     moved, ledger = samples.copy_workspace(workspace.parent / "moved"), ".arena_kit/verdicts.sqlite"
     (moved / ledger).parent.mkdir()
     shutil.copy(workspace / ledger, moved / ledger)
     with chdir(moved):
-        rest = json.loads(call("cost", "pilot", *PILOT_CLAUDE, *small_words(), "--json").stdout)[
-            "forecast"
-        ]
-    assert rest["requests"] == 0
+        told = call("cost", "pilot", *PILOT_CLAUDE, *small_words(), "--json").stdout
+    assert json.loads(told)["forecast"]["requests"] == 0
 
 
 @pytest.mark.slow  # two processes and three kernels, each with the SDK
