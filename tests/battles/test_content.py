@@ -98,16 +98,8 @@ def test_every_form_of_messages_is_read_alike(form: str, tmp_path: Path) -> None
     assert pickle.loads(pickle.dumps(read)).messages == OWN.messages
 
 
-def test_sharegpt_and_plain_messages_become_plain_texts() -> None:
-    """One message of one text is that text, whoever wrote it down how."""
-    talk = [{"from": "human", "value": "Hi"}]
-    assert type(made_content(talk, content.Pictures(), response=False)) is str
-    assert made_content(talk, content.Pictures(), response=False) == "Hi"
-    assert content.without_reasoning("<think>so\nso</think>\nYes.") == "Yes."
-
-
 def test_wrong_messages_are_named_with_file_and_line(tmp_path: Path) -> None:
-    """One sentence: what is wrong, what is allowed, and where it stands."""
+    """One text is that text, however written; what is wrong is told with file and line."""
     for rows, response, words in (
         ([{"role": "assistant", "content": "Hi"}], False, "a prompt ends with user, not with as"),
         ([{"role": "user", "content": "Hi"}], True, "a response goes from assistant to assistant"),
@@ -126,6 +118,10 @@ def test_wrong_messages_are_named_with_file_and_line(tmp_path: Path) -> None:
         write_jsonl(file, [fine, {"prompt_id": "q2", "messages": rows} | cell])
         with pytest.raises(DataError, match=rf"{file.name}:2: .*{words}"):
             read_responses(tmp_path, ["a"], ["q1", "q2"]) if response else read_prompts(file)
+    talk = [{"from": "human", "value": "Hi"}]
+    assert type(made_content(talk, content.Pictures(), response=False)) is str
+    assert made_content(talk, content.Pictures(), response=False) == "Hi"
+    assert content.without_reasoning("<think>so\nso</think>\nYes.") == "Yes."
 
 
 EXIF = Image.Exif()

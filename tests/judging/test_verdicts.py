@@ -36,7 +36,7 @@ BEFORE = [
 
 
 def test_two_answers_settle_a_pair() -> None:
-    """A missing answer is never a tie, a win or a loss, and never becomes a battle."""
+    """A missing answer is never a tie, win, loss or battle; one order alone is a battle."""
     for answers, settlement, winner in (
         ((A, B), Settlement.WINNER, "ash"),
         ((B, A), Settlement.WINNER, "beech"),
@@ -48,10 +48,6 @@ def test_two_answers_settle_a_pair() -> None:
         assert (found.settlement, found.winner) == (settlement, winner)
         battles = records.to_battles([found, *settled((A, B))])
         assert len(battles) == (1 if settlement is Settlement.INCOMPLETE else 2)
-
-
-def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
-    """One order alone is a battle with that order's outcome; without an answer it is none."""
     given = settled((A, B), (TIE, TIE), (A, B), (A, A), (Status.REFUSED, A))
     (f0, b0), (f1, b1), (f2, _), (_, b3), (f4, _) = (each.verdicts for each in given)
     found = records.settle_all([b1, f0, b0, f1, f2, b3, f4])

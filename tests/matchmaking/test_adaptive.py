@@ -34,7 +34,7 @@ def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]
 
 
 def test_rounds() -> None:
-    """A first round is even and in both orders; later ones repeat no call and ask one order."""
+    """First rounds are even, in both orders, over strata; later ones repeat no call."""
     calls = table(200)
     made = AdaptiveRounds(first_share=0.01).first(calls)
     assert (made.any(axis=2) == made.all(axis=2)).all()
@@ -59,10 +59,6 @@ def test_rounds() -> None:
     same = [AdaptiveRounds(seed=5).first(table(100)) for _ in range(2)]
     assert np.array_equal(same[0], same[1])
     assert not np.array_equal(same[0], AdaptiveRounds(seed=6).first(table(100)))
-
-
-def test_rounds_are_spread_over_strata() -> None:
-    """Of 20 prompts each stratum has its share up to 3; one stratum is drawn as none is."""
     strata = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [100, 60, 40]))
     for seed in range(5):
         rounds = AdaptiveRounds(first_share=0.1, seed=seed)
