@@ -459,9 +459,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
-def test_a_file_is_read_as_its_makers_mean_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_format_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is recognised, its rows are the battles written down here."""
     monkeypatch.chdir(tmp_path)
     file, rows, expected, left_out, texts, turns = EXAMPLES[name]
@@ -551,9 +549,7 @@ def test_a_wrong_row_is_named_with_its_line(
 @pytest.mark.parametrize(
     ("name", "column", "line"), [("lmarena-55k", "prompt", 5), ("comparia", "conversation_a", 6)]
 )
-def test_a_damaged_conversation_is_named_with_its_line(
-    name: str, column: str, line: int, tmp_path: Path
-) -> None:
+def test_a_damaged_conversation_is_named(name: str, column: str, line: int, tmp_path: Path) -> None:
     """A conversation that is not JSON is refused where texts are asked for; votes are read."""
     rows = EXAMPLES[name].rows
     path = written(tmp_path / "cut.csv", [*rows, {**rows[0], "id": 99, column: '["cut sho'}])

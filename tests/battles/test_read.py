@@ -379,9 +379,7 @@ VOTERS = ["model_a,model_b,human,gpt-4,winner", "x,y,a,tie_bothbad,tie", "y,x,b,
     ("kind", "first", "second"),
     [(".jsonl", ":1", ":4"), (".csv.gz", ":2", ":5"), (".parquet", " row 0", " row 3")],
 )
-def test_a_battle_id_that_comes_twice_is_refused(
-    kind: str, first: str, second: str, tmp_path: Path
-) -> None:
+def test_a_battle_id_twice_is_refused(kind: str, first: str, second: str, tmp_path: Path) -> None:
     """A file of battles written twice in a row is refused."""
     path = tmp_path / f"battles{kind}"
     rows = BattleLog.from_battles([battle(battle_id=name) for name in ("b1", "b2", "b3")])
@@ -475,9 +473,7 @@ def number() -> int:
         return int(value(con, "SELECT nextval('reads')"))
 
 
-def test_after_an_error_or_long_work_the_database_is_a_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_or_long_work_end_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No database is used after an error or after long work."""
     monkeypatch.setattr(tabular, "_BRIEF", 60)
     wrong = text(tmp_path / "wrong.jsonl", line(winner="nobody"))
@@ -530,9 +526,7 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("name", TOO_MUCH)
-def test_a_small_file_may_hold_too_much(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_holds_too_much(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused before it fills memory; --no-limits, which the sentence names, lifts that."""
     for module, limit in ((files, "LONGEST_LINE"), (tabular, "MOST_ROWS"), (tabular, "MOST_JSON")):
         monkeypatch.setattr(module, limit, 100)

@@ -154,9 +154,7 @@ def other_questions(log: BattleLog) -> BattleLog:
     ],
     ids=["no questions", "other questions", "other models", "199", "200", "twice", "no winner"],
 )
-def test_shared_means_same_question_and_models(
-    change: Callable[[BattleLog], BattleLog], n: int
-) -> None:
+def test_shared_by_question_and_models(change: Callable[[BattleLog], BattleLog], n: int) -> None:
     """Battles are shared by question and models, each once, however often it was judged."""
     world = World(steps(3, 60), 400)
     verdicts = change(world.sure())
