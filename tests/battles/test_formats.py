@@ -504,9 +504,9 @@ def test_every_format_is_named_once_and_documented() -> None:
         assert f"\n| `{each.name}` |" in PAGE.read_text(), each.name
 
 
-@pytest.mark.parametrize(
-    ("name", "place", "wrong", "message"),
-    [
+def test_a_wrong_row_is_named_with_its_line(tmp_path: Path) -> None:
+    """What a tool cannot have meant is not guessed at: file, line or row, and what is wrong."""
+    for name, place, wrong, message in (
         ("lmarena-55k", ":3", {"winner_tie": 1}, "not one of winner_model_a, .* is 1"),
         ("lmarena-55k", ":3", {"winner_model_a": 0}, "not one of"),
         ("lmarena-55k", ":3", {"winner_tie": "maybe"}, "not one of"),
@@ -533,16 +533,11 @@ def test_every_format_is_named_once_and_documented() -> None:
         ("pair-counts", ":3", {"ties": None}, "ties is missing"),
         ("pair-counts", ":3", {"model_b": "beech"}, "both models are 'beech'"),
         ("pair-counts", ":3", {"model_a": None}, "model_a is missing"),
-    ],
-)  # fmt: skip
-def test_a_wrong_row_is_named_with_its_line(
-    name: str, place: str, wrong: Row, message: str, tmp_path: Path
-) -> None:
-    """What a tool cannot have meant is not guessed at: file, line or row, and what is wrong."""
-    first = EXAMPLES[name].rows[0]
-    path = written(tmp_path / EXAMPLES[name].file, [first, {**first, **wrong}])
-    with pytest.raises(DataError, match=rf"{path.stem}\.\w+{place}: .*{message}"):
-        read_battles(path)
+    ):  # fmt: skip
+        first = EXAMPLES[name].rows[0]
+        path = written(tmp_path / EXAMPLES[name].file, [first, {**first, **wrong}])
+        with pytest.raises(DataError, match=rf"{path.stem}\.\w+{place}: .*{message}"):
+            read_battles(path)
 
 
 @pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
