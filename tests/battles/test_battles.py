@@ -155,9 +155,7 @@ def test_a_log_holds_codes_into_sorted_models() -> None:
 
 @quick
 @given(logs, st.data())
-def test_selecting_rows_equals_building_from_them(
-    records: list[Battle], data: st.DataObject
-) -> None:
+def test_selecting_rows_is_building_from_them(records: list[Battle], data: st.DataObject) -> None:
     """A selection, by indices or a mask, is the log of the chosen battles."""
     n, log = len(records), BattleLog.from_battles(iter(records))
     rows = data.draw(st.permutations(range(n)))[: (n + 1) // 2]

@@ -137,9 +137,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><title>secre
         (SVG.format("<!--secret--><g/>").encode(), "svg"),
     ],
 )  # fmt: skip
-def test_pictures_keep_their_pixels_and_nothing_else(
-    content: bytes, suffix: str, tmp_path: Path
-) -> None:
+def test_pictures_keep_pixels_and_nothing_else(content: bytes, suffix: str, tmp_path: Path) -> None:
     """Neither EXIF nor comments nor the file's name go on; the name is the hash."""
     (tmp_path / "secret-model.bin").write_bytes(content)
     pictures = PictureFiles(tmp_path / "log.jsonl")

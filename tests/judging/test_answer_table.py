@@ -127,9 +127,7 @@ def test_a_merged_range_has_its_value_in_every_row(tmp_path: Path) -> None:
         read_battles(workbook(tmp_path / "bad.xlsx", [*votes, [None], ["q2", "a b", "c", "x"]]))
 
 
-def test_a_spreadsheet_becomes_a_study_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spreadsheet_becomes_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing answer costs only its pairs; the pilot draws from the table's own strata."""
     many = [[n, f"What is {n} + 1?", str(n + 1), f"It is {n + 1}.", f"Perhaps {n}.",
              ("easy", "hard")[n % 2], 1] for n in range(80)]  # fmt: skip

@@ -71,23 +71,19 @@ def test_rounds() -> None:
     assert np.array_equal(*first)
 
 
-@pytest.mark.parametrize(
-    ("orders", "second"), [((1.0, 1.0), False), ((1.0, 0.5), False), ((1.0, 0.0), True)]
-)
-def test_a_second_order_is_asked_where_it_tells_more_than_a_new_prompt(
-    orders: tuple[float, float], second: bool
-) -> None:
+def test_a_second_order_is_asked_where_it_tells_more_than_a_new_prompt() -> None:
     """Orders that agree are not both asked, those of a judge that takes a slot are."""
-    calls, given = table(500, made=50), ratings([1003, 1002, 1001, 1000], 300.0, 600)
-    calls.shares[:, :25], calls.shares[:, 25:50] = orders, 1 - np.array(orders)
-    calls.made[:, 50:100, 0] = True
-    target = np.array([1.0, -1.0, 0.0, 0.0])
-    allotted = AdaptiveRounds()._allotted(calls, given, [target], 40).sum(axis=1)
-    assert allotted.tolist() == ([0, 40] if second else [40, 0])
-    r = {1.0: 75.0, 0.5: 0.0, 0.0: -75.0}[orders[1]]  # 300 residuals of a half, or of 0
-    squares = 75.0 if orders[1] != 0.5 else 37.5
-    r = (r + 0.8) / (squares + 2)
-    assert calls.second_worth(given) == pytest.approx((1 - r) / (1 + r), rel=0.02)
+    for orders, second in (((1.0, 1.0), False), ((1.0, 0.5), False), ((1.0, 0.0), True)):
+        calls, given = table(500, made=50), ratings([1003, 1002, 1001, 1000], 300.0, 600)
+        calls.shares[:, :25], calls.shares[:, 25:50] = orders, 1 - np.array(orders)
+        calls.made[:, 50:100, 0] = True
+        target = np.array([1.0, -1.0, 0.0, 0.0])
+        allotted = AdaptiveRounds()._allotted(calls, given, [target], 40).sum(axis=1)
+        assert allotted.tolist() == ([0, 40] if second else [40, 0])
+        r = {1.0: 75.0, 0.5: 0.0, 0.0: -75.0}[orders[1]]  # 300 residuals of a half, or of 0
+        squares = 75.0 if orders[1] != 0.5 else 37.5
+        r = (r + 0.8) / (squares + 2)
+        assert calls.second_worth(given) == pytest.approx((1 - r) / (1 + r), rel=0.02)
 
 
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:
