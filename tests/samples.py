@@ -49,9 +49,17 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.answer_logs import collect
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.quality.canaries import canary_pairs
-from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Judgment, Slot, Status, Verdict
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Slot,
+    Status,
+    Verdict,
+    presentations,
+    settle,
+)
 from arena_kit.judging.verdicts.rendering import Rubric
-from arena_kit.judging.verdicts.settle import presentations, settle
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting.figures import Plot

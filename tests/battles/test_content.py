@@ -17,9 +17,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arena_kit import DataError
-from arena_kit.battles import content, images
-from arena_kit.battles.content import Conversation, Message, Part, made_content
-from arena_kit.battles.images import PictureFiles, data_url, picture_bytes
+from arena_kit.battles import content
+from arena_kit.battles.content import (
+    Conversation,
+    Message,
+    Part,
+    PictureFiles,
+    data_url,
+    made_content,
+    picture_bytes,
+)
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts, style_of
 from arena_kit.battles.write import write_battles
@@ -78,7 +85,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_messages_is_read_alike(form: str, tmp_path: Path) -> None:
     """Reasoning, text, the tool's call with its result, and the picture by its pixels."""
-    images.write_pictures(tmp_path, [OWN])
+    content.write_pictures(tmp_path, [OWN])
     read = made_content(FORMS[form], PictureFiles(tmp_path / "x"), response=True)
     assert read.messages == OWN.messages
     first, second = read.messages[:2]
@@ -211,19 +218,19 @@ def test_pictures_are_scaled_to_what_judges_take(monkeypatch: pytest.MonkeyPatch
         ((300, 200), 1568, (300, 200), 11 * 8), ((3136, 1568), 1568, (1568, 784), 56 * 28),
         ((300, 200), 0, (300, 200), 11 * 8),
     ):  # fmt: skip
-        content = drawn("PNG", size)
-        name = f"{hashlib.sha256(content).hexdigest()}.png"
-        media, shown = images.scaled(name, content, edge)
+        picture = drawn("PNG", size)
+        name = f"{hashlib.sha256(picture).hexdigest()}.png"
+        media, shown = content.scaled(name, picture, edge)
         assert (media, Image.open(BytesIO(shown)).size) == ("image/png", sent)
-        assert images.picture_tokens(content, edge) == tokens
+        assert content.picture_tokens(picture, edge) == tokens
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     Image.fromarray(noise).save(out := BytesIO(), "PNG")
     name = f"{hashlib.sha256(out.getvalue()).hexdigest()}.png"
-    monkeypatch.setattr(images, "_MOST_SENT", 100_000)
-    _, shown = images.scaled(name, out.getvalue(), 400)
+    monkeypatch.setattr(content, "_MOST_SENT", 100_000)
+    _, shown = content.scaled(name, out.getvalue(), 400)
     assert len(shown) <= 100_000
     with pytest.raises(DataError, match=r"judges take 100,000 bytes and edges .*: set image_edge"):
-        images.scaled(name, out.getvalue(), 0)
+        content.scaled(name, out.getvalue(), 0)
 
 
 # Import, record, reader and export

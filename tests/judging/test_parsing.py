@@ -6,8 +6,7 @@ from time import process_time
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arena_kit.judging.verdicts.records import Margin, Slot
-from arena_kit.judging.verdicts.settle import read_verdict
+from arena_kit.judging.verdicts.records import Margin, Slot, read_verdict
 
 MEGABYTE = 1_000_000
 A, B, TIE = Slot.A, Slot.B, Slot.TIE

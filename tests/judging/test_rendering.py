@@ -7,12 +7,10 @@ from pathlib import Path
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arena_kit.battles.content import made_content
-from arena_kit.battles.images import PictureFiles
+from arena_kit.battles.content import PictureFiles, made_content
 from arena_kit.judging.pairs.prompts import ExpectedBehavior, Pair, Prompt, Response
-from arena_kit.judging.verdicts.records import JudgeRequest, Presentation
+from arena_kit.judging.verdicts.records import JudgeRequest, Presentation, presentations
 from arena_kit.judging.verdicts.rendering import Rubric, read_sections, render
-from arena_kit.judging.verdicts.settle import presentations
 
 #: A picture of one pixel.
 PIXEL = (

@@ -11,9 +11,8 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.quality import canaries as known
 from arena_kit.judging.quality.canaries import MARKER, Canaries, CanaryReport, Suite, attacks
 from arena_kit.judging.quality.gate import Level, Rule, gate
-from arena_kit.judging.verdicts.records import JudgeRequest, Status
+from arena_kit.judging.verdicts.records import JudgeRequest, Status, presentations
 from arena_kit.judging.verdicts.rendering import read_sections
-from arena_kit.judging.verdicts.settle import presentations
 from tests import samples
 from tests.emulator.behaviours import obeyed
 from tests.samples import SHIPPED, by_heart, by_heart_whatever_is_asked, verdict
