@@ -20,10 +20,9 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import battle, tabular
+from arena_kit.battles import battle, content, tabular
 from arena_kit.battles.battle import A_WEIGHT, MAX_WEIGHT, OUTCOME_LABELS, OUTCOMES, outcome_labels
-from arena_kit.battles.content import Conversation, Kind, Pictures, read_cell, spoken, turns_of
-from arena_kit.battles.images import PictureFiles
+from arena_kit.battles.content import Conversation, Kind, PictureFiles, Pictures, read_cell
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
 from arena_kit.battles.readers.format import Columns, Format, RowError, Table, mapped, refuse
 from arena_kit.battles.readers.formats import format_of
@@ -49,11 +48,11 @@ _PARTS: tuple[Kind, ...] = ("image", "tool_call")
 @lru_cache(maxsize=4096, typed=True)
 def style_of(text: str) -> tuple[int, ...]:
     """The features of one response, in the order of `FEATURES`."""
-    said = spoken(text)
+    said = content.spoken(text)
     prose = _CODE.sub("", said)
     counts = (len(kind.findall(prose)) for kind in _COUNTED.values())
     parts = [len(text.parts(kind)) if isinstance(text, Conversation) else 0 for kind in _PARTS]
-    return (len(said.split()), *counts, len(_FENCE.findall(said)), turns_of(text), *parts)
+    return (len(said.split()), *counts, len(_FENCE.findall(said)), content.turns_of(text), *parts)
 
 
 def style_differences(
