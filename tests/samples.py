@@ -117,7 +117,7 @@ def call(*words: object) -> Result:
 COLUMNS = 80
 
 
-def in_a_terminal(code: str, *words: str, cwd: Path) -> tuple[str, str]:
+def in_a_terminal(code: str, *words: str, cwd: Path, ends: int = 0) -> tuple[str, str]:
     """What Python code prints, and writes to a terminal of 80 columns that is its stderr."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
@@ -141,7 +141,7 @@ def in_a_terminal(code: str, *words: str, cwd: Path) -> tuple[str, str]:
         written += part
     os.close(ours)
     printed, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, written
+    assert process.returncode == ends, written
     return printed.decode(), written.decode()
 
 

@@ -164,7 +164,7 @@ def test_shared_by_question_and_models() -> None:
 
 def test_only_other_models_calibrate() -> None:
     """The placed model's own verdicts calibrate nothing; a judge's error of 40 points is found."""
-    world = World([*steps(7, 50), 90.0], 1500, 4)
+    world = World([*steps(7, 50), 90.0], 900, 4)
     verdicts = world.judged(1.5 * world.skill)
     at = world.human.models.index(NEW)
     own = (world.human.a == at) | (world.human.b == at)
