@@ -49,9 +49,17 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.answer_logs import collect
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.quality.canaries import canary_pairs
-from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Judgment, Slot, Status, Verdict
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Slot,
+    Status,
+    Verdict,
+    presentations,
+    settle,
+)
 from arena_kit.judging.verdicts.rendering import Rubric
-from arena_kit.judging.verdicts.settle import presentations, settle
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting.figures import Plot
@@ -109,7 +117,7 @@ def call(*words: object) -> Result:
 COLUMNS = 80
 
 
-def in_a_terminal(code: str, *words: str, cwd: Path) -> tuple[str, str]:
+def in_a_terminal(code: str, *words: str, cwd: Path, ends: int = 0) -> tuple[str, str]:
     """What Python code prints, and writes to a terminal of 80 columns that is its stderr."""
     ours, theirs = pty.openpty()
     fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
@@ -133,7 +141,7 @@ def in_a_terminal(code: str, *words: str, cwd: Path) -> tuple[str, str]:
         written += part
     os.close(ours)
     printed, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, written
+    assert process.returncode == ends, written
     return printed.decode(), written.decode()
 
 

@@ -30,8 +30,7 @@ from arena_kit.files import DataError
 from arena_kit.rating.base import scores
 from arena_kit.rating.with_judge.chosen import choose_battles, is_unsure
 from arena_kit.reporting.tables import Table
-from arena_kit.runs.record.battles import battles_of
-from arena_kit.runs.record.inputs import tournament_inputs
+from arena_kit.runs.record.inputs import battles_of, tournament_inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.judges import is_loopback
 from arena_kit.voting.ballot import Taken, read_chosen, read_voters, self_naming

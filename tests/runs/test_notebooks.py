@@ -170,23 +170,23 @@ def test_session_that_ends_early(workspace: Path) -> None:
 
 
 def test_terminated(workspace: Path) -> None:
-    """A run that is told to stop leaves a failed record, not one that runs for ever."""
-    begun = workspace / "begun"
-    without_report(workspace, steps=f"import time; open({str(begun)!r}, 'w'); time.sleep(60)")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "arena_kit", "run", "pilot", "-p", "limit_pairs", "2"],
-        cwd=workspace,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    for _ in range(600):
-        time.sleep(0.1)
-        if begun.exists():
-            break
-    process.terminate()
-    process.wait(timeout=60)
-    (manifest,) = workspace.glob("runs/*/manifest.json")
-    assert read_json(manifest)["status"] == "failed"
+    """A run says in the terminal where it is and leaves no trace of it; told to stop, here by its
+    own notebook, it leaves a failed record, not one that runs for ever.
+    """
+    stops = "os.kill(os.getppid(), signal.SIGTERM)"
+    steps = f"import os, signal, time; time.sleep(1); {stops}; time.sleep(60)"
+    without_report(workspace, steps=steps)
+    code = "from arena_kit.cli.main import main; main()"
+    words = ("run", "pilot", "-p", "limit_pairs", "2")
+    printed, written = in_a_terminal(code, *words, cwd=workspace / "notebooks", ends=1)
+    *shown, last = states(written.partition("error: ")[0])
+    assert last == ""
+    assert shown[0].startswith("0:00 checking parameters, data and judge")
+    assert any("running the notebook" in each for each in shown)
+    assert all(re.match(r"(\d+:\d\d .+)?$", each) and len(each) < COLUMNS for each in shown)
+    record = Path(printed.splitlines()[-1])
+    assert record.parent == workspace / "runs"
+    assert read_json(record / "manifest.json")["status"] == "failed"
 
 
 def test_what_was_shown_before_a_kernel_died_is_kept(tmp_path: Path) -> None:

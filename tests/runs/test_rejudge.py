@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from arena_kit import Battle, Board, DataError, read_battles
-from arena_kit.judging.verdicts.records import Margin, Slot, Status
-from arena_kit.judging.verdicts.settle import settle
+from arena_kit.judging.verdicts.records import Margin, Slot, Status, settle
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.judge import Judgments
@@ -172,7 +171,7 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     assert done.exit_code == 0, done.stderr
     record = Path(done.stdout.splitlines()[-1])
     for text in (done.stdout, (record / "report.html").read_text()):
-        assert "0 of 8 verdicts flipped" in " ".join(text.split())
+        assert "0 of 8 verdicts changed" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

@@ -18,7 +18,7 @@ from functools import lru_cache
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.battles.images import picture_bytes, scaled
+from arena_kit.battles.content import picture_bytes, scaled
 from arena_kit.files import ArenaError, visible, whole_text
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Picture, Status
 
@@ -288,7 +288,7 @@ class UnknownBatchError(ServiceError):
     """The service does not know a batch, or not yet."""
 
 
-class CutError(ServiceError):
+class CutError(BusyError):
     """A stream of results that broke off; it can be opened again."""
 
 
@@ -422,12 +422,8 @@ def settings_digest(judge: Judge) -> str:
 
 
 def _key(head: bytes, request: Asked) -> str:
-    parts = (
-        head,
-        request.identity,
-        _digest(request.system),
-        request.user.encode("utf-8", "surrogatepass"),
-    )
+    user = request.user.encode("utf-8", "surrogatepass")
+    parts = (head, request.identity, _digest(request.system), user)
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from arena_kit.battles.battle import check_entrant_id, check_id, made_id
-from arena_kit.battles.content import Conversation, made_content
-from arena_kit.battles.images import PictureFiles
+from arena_kit.battles.content import Conversation, PictureFiles, made_content
 from arena_kit.files import DataError, read_lines
 
 #: What a judge can be shown at most is far below; more is a wrong file, and would fill the memory.
@@ -121,22 +120,20 @@ _TEXT: dict[type, str] = {Prompt: "text", Response: "response_text"}
 
 def read_prompts(path: Path) -> list[Prompt]:
     """A prompt bank: JSONL of `Prompt` fields, each id once, at least one."""
-    lines: dict[str, int] = {}
-    prompts = []
+    found: dict[str, tuple[int, Prompt]] = {}
     for line, prompt in _read_rows(path, Prompt):
-        first = lines.setdefault(prompt.prompt_id, line)
+        first, _ = found.setdefault(prompt.prompt_id, (line, prompt))
         if first != line:
             raise DataError(
                 f"{path}:{line}: prompt_id {prompt.prompt_id!r} is already on line {first}"
             )
-        prompts.append(prompt)
-        if len(prompts) > MAX_PROMPTS:
+        if len(found) > MAX_PROMPTS:
             raise DataError(
                 f"{path}:{line}: a prompt bank holds at most {MAX_PROMPTS:,} prompts, not more"
             )
-    if not prompts:
+    if not found:
         raise DataError(f"{path}: the prompt bank is empty")
-    return prompts
+    return [prompt for _, prompt in found.values()]
 
 
 def read_responses(

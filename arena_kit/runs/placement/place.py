@@ -23,7 +23,7 @@ from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.pairs.prompts import file_row, read_responses, responses_file
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.judging.verdicts.records import to_battles
 from arena_kit.rating.base import RatingError, Ratings, some
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
@@ -33,27 +33,12 @@ from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown, facts
-from arena_kit.runs.placement.plan import (
-    MODE,
-    PlacementPlan,
-    Responses,
-    SampleTournament,
-    forecast_values,
-)
+from arena_kit.runs.placement import plan as planning
 from arena_kit.runs.record.artifacts import rows_with_ranks, write_pairs
-from arena_kit.runs.record.battles import arena_name, battles_file
-from arena_kit.runs.record.inputs import NAMES, keep_inputs
+from arena_kit.runs.record.inputs import NAMES, arena_name, battles_file, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.judge import (
-    Judgments,
-    ask_canaries,
-    booked,
-    concerns,
-    full_measurement,
-    judge,
-    write_gate,
-)
+from arena_kit.runs.tournament import judge as judging
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 from arena_kit.runs.tournament.publish import asked_at
 
@@ -68,10 +53,10 @@ class PlacementVerdicts:
     `judgments` are those that were made here; None where verdicts were read.
     """
 
-    plan: PlacementPlan
+    plan: planning.PlacementPlan
     record: Record
     battles: BattleLog = field(repr=False)
-    judgments: Judgments | None = field(default=None, repr=False)
+    judgments: judging.Judgments | None = field(default=None, repr=False)
 
     @cached_property
     def quality(self) -> JudgeQuality:
@@ -91,8 +76,10 @@ class PlacementVerdicts:
         canaries = self.judgments.canaries if self.judgments else None
         rules = self.plan.rules
         measures = canaries.measures if canaries else ()
-        full, note = full_measurement(self.plan.root, self.record.read(), rules)
-        return self.quality.gate(rules, more=concerns(measures, rules), full=full, note=note)
+        full, note = judging.full_measurement(self.plan.root, self.record.read(), rules)
+        return self.quality.gate(
+            rules, more=judging.concerns(measures, rules), full=full, note=note
+        )
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -135,7 +122,7 @@ class PlacementVerdicts:
         return met.html + facts(self.facts, name="verdicts").html
 
 
-def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
+def judge_placement(plan: planning.PlacementPlan) -> PlacementVerdicts:
     """The verdicts of a placement, read or made, in a record. The only step that may spend: the
     model's answers are made and judged within `max_cost_usd`, canaries first.
 
@@ -144,31 +131,33 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     tournament = plan.tournament
     if tournament is not None:
         tournament.refuse_unready()
-    record = Record.begin(MODE, plan.params.model_dump(mode="json"), plan.root)
+    record = Record.begin(planning.MODE, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         _describe(plan, record)
     if plan.verdicts is not None:
         return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
     if tournament is None:
         raise TypeError("neither verdicts nor a judge")
-    forecast = record.read().get("cost", {}).get("forecast") or forecast_values(tournament.forecast)
+    forecast = record.read().get("cost", {}).get("forecast") or planning.forecast_values(
+        tournament.forecast
+    )
     expected = tournament.expected
-    with booked(expected, record, spends=bool(tournament.paid)):
+    with judging.booked(expected, record, spends=bool(tournament.paid)):
         record.update(cost=record.read().get("cost", {}) | {"forecast": forecast})
         tournament.refuse_above_cap(record.token)
-        began = ask_canaries(expected, record)
+        began = judging.ask_canaries(expected, record)
         answers = _answers(tournament, record)
         _keep_inputs(tournament, record, answers)
         sampled = tournament.plan(answers)
         write_pairs(record.path, sampled.pairing.pairs)
-        judgments = judge(sampled, earlier=replace(began, plan=sampled))
+        judgments = judging.judge(sampled, earlier=replace(began, plan=sampled))
     settled = tournament.sample.renamed(to_battles(judgments))
     battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)
     _keep_cost(tournament, record, forecast)
     return PlacementVerdicts(plan=plan, record=record, battles=battles, judgments=judgments)
 
 
-def _answers(tournament: SampleTournament, record: Record) -> Responses:
+def _answers(tournament: planning.SampleTournament, record: Record) -> planning.Responses:
     """The model's answers to the sampled prompts, read, or made into the ledger and the record."""
     job = tournament.job
     if job is None:
@@ -184,7 +173,7 @@ def _answers(tournament: SampleTournament, record: Record) -> Responses:
     return answers
 
 
-def _describe(plan: PlacementPlan, record: Record) -> None:
+def _describe(plan: planning.PlacementPlan, record: Record) -> None:
     """Keep in the record what is placed where, and what is judged by whom."""
     params, settings = plan.params, plan.settings
     record.update(
@@ -204,7 +193,7 @@ def _pin(root: Path, file: str) -> dict[str, Any]:
     return {"file": file, "sha256": file_hash(battles_file(root / file))}
 
 
-def _describe_sample(tournament: SampleTournament, record: Record) -> None:
+def _describe_sample(tournament: planning.SampleTournament, record: Record) -> None:
     """Say in the manifest how the sample was drawn, by whom it is answered and judged."""
     sample, rubric, job = tournament.sample, tournament.rubric, tournament.job
     judge, file = tournament.judge, str(tournament.tournament.placement.rubric)
@@ -226,7 +215,7 @@ def _describe_sample(tournament: SampleTournament, record: Record) -> None:
 
 
 def _keep_inputs(
-    tournament: SampleTournament, record: Record, answers: Responses | None = None
+    tournament: planning.SampleTournament, record: Record, answers: planning.Responses | None = None
 ) -> None:
     """Keep what is judged as a tournament's files, so that the record can be read anywhere; the
     model's own answers as well, when they are there.
@@ -251,7 +240,9 @@ def _keep_inputs(
         keep_inputs(record, named, tournament.tournament.report.inputs)
 
 
-def _keep_cost(tournament: SampleTournament, record: Record, forecast: Mapping[str, Any]) -> None:
+def _keep_cost(
+    tournament: planning.SampleTournament, record: Record, forecast: Mapping[str, Any]
+) -> None:
     """Keep what the run paid for answers and for verdicts, without what is free, held against the
     forecast and the cap.
     """
@@ -370,7 +361,7 @@ def publish_placement(
     joint, in_votes = placed.joint, placement.in_votes(placed.model, model.together, model.apart)
     both = {"together": model.together and hybrid_summary(model.together), "in_votes": in_votes}
     with record.failing():
-        write_gate(record, verdicts.gate, verdicts.quality)
+        judging.write_gate(record, verdicts.gate, verdicts.quality)
         if verdicts.judgments is not None:
             write_battles(folder / "judged.jsonl", verdicts.battles)
         write_battles(folder / "battles.jsonl", placed.battles)
@@ -437,7 +428,7 @@ def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
     return board.model_copy(update={"title": heading, "ratings": rows, "dimensions": [dimension]})
 
 
-def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
+def elo_ratings(placed: Placed, plan: planning.PlacementPlan) -> dict[str, Any]:
     """elo_ratings.json: every model's rating, and how it was made."""
     names, cautious = ("model", "rating", "ci_low", "ci_high", "n_battles"), placed.cautious
     return {
