@@ -123,7 +123,8 @@ def batches(
         intent = sent.give_up(give_up)
         echo(f"{intent.batch_id or intent.intent} is given up")
     rows = [
-        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {}) for i in sent.under_way()
+        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {})
+        for i in kept.open_intents()
     ]
     if as_json:
         echo_json(rows, default=str)

@@ -147,10 +147,8 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     record = Record.begin(MODE, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         _describe(plan, record)
-    if plan.verdicts is not None:
-        return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
     if tournament is None:
-        raise TypeError("neither verdicts nor a judge")
+        return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
     forecast = record.read().get("cost", {}).get("forecast") or forecast_values(tournament.forecast)
     expected = tournament.expected
     with booked(expected, record, spends=bool(tournament.paid)):

@@ -85,7 +85,8 @@ class RecordedTexts:
                 )
                 answers.update(written)
                 recorded[RecordedBattle(question, *sorted(model for model, _ in written))] = None
-        _refuse_nothing(recorded, left_out, texts)
+        if not recorded:
+            raise _nothing_usable(left_out, texts)
         return cls(prompts=prompts, answers=answers, battles=list(recorded), left_out=left_out)
 
     @classmethod
@@ -235,15 +236,11 @@ def _unusable(
     return ""
 
 
-def _refuse_nothing(
-    recorded: Collection[object], left_out: Mapping[str, int], texts: BattleTexts
-) -> None:
-    if recorded:
-        return
+def _nothing_usable(left_out: Mapping[str, int], texts: BattleTexts) -> DataError:
     why = "; ".join(f"{n} {reason}" for reason, n in left_out.items()) or "there are none"
     named = sorted({str(name) for name in texts.language if name})
     languages = f"; languages named: {', '.join(named[:20])}" if named else ""
-    raise DataError(f"no battle of the arena can be used: {why}{languages}")
+    return DataError(f"no battle of the arena can be used: {why}{languages}")
 
 
 def _balanced(cells: Mapping[str, list[str]], n: int, seed: int) -> list[tuple[str, str]]:

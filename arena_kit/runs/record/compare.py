@@ -189,28 +189,20 @@ def _warnings(
     judges = [m.get("judge") or {} for m in (a, b)]
     centers = [m.get("rating", {}).get("settings", {}).get("initial") for m in (a, b)]
     names = [each.get("model") for each in judges]
-    warnings = []
-    if asked != asked_after:
-        warnings.append(
-            f"The prompt sets differ ({len(asked)} before, {len(asked_after)} after, "
-            f"{len(asked & asked_after)} in both): changes may be due to the prompts."
-        )
-    elif prompts[0] != prompts[1]:
-        warnings.append("The prompt files differ: changes may be due to the prompts.")
-    if names[0] != names[1]:
-        warnings.append(f"The judges differ{_two(names)}: changes may be due to the judge.")
-    elif judges[0] != judges[1]:
-        warnings.append("The judge's settings differ: changes may be due to the judge.")
-    if centers[0] != centers[1]:
-        warnings.append(
-            f"The centers differ{_two(centers)}: only gaps between entrants are compared."
-        )
-    return warnings
-
-
-def _two(values: Sequence[Any]) -> str:
-    before, after = values
-    return f" ({before} before, {after} after)" if before != after else ""
+    pairs, two = (prompts, names, judges, centers), "{} before, {} after"
+    files, who, settings, scale = (before != after for before, after in pairs)
+    sets = f"{len(asked)} before, {len(asked_after)} after, {len(asked & asked_after)} in both"
+    warnings = {
+        f"The prompt sets differ ({sets}): changes may be due to the prompts.": asked
+        != asked_after,
+        "The prompt files differ: changes may be due to the prompts.": files
+        and asked == asked_after,
+        f"The judges differ ({two.format(*names)}): changes may be due to the judge.": who,
+        "The judge's settings differ: changes may be due to the judge.": settings and not who,
+        f"The centers differ ({two.format(*centers)}): only gaps between entrants are "
+        "compared.": scale,
+    }
+    return [warning for warning, holds in warnings.items() if holds]
 
 
 def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:

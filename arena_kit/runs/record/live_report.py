@@ -150,10 +150,6 @@ def _cells(cells: list[Any], ran: dict[int, _Run], parameters: Mapping[str, Any]
 
 def _last_run(cell: Any, ran: Mapping[int, _Run]) -> int | None:
     """The last time that a cell of the file ran, known by its id, else by its code."""
-    for same in (
-        [n for n, run in ran.items() if run.cell_id and run.cell_id == cell.get("id")],
-        [n for n, run in ran.items() if run.source.strip() == cell.source.strip()],
-    ):
-        if same:
-            return max(same)
-    return None
+    by_id = [n for n, run in ran.items() if run.cell_id and run.cell_id == cell.get("id")]
+    by_code = [n for n, run in ran.items() if run.source.strip() == cell.source.strip()]
+    return max(by_id or by_code, default=None)

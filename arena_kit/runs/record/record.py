@@ -168,10 +168,10 @@ class Record:
         """Let another process go on with this record."""
         self._lock.release()
 
-    def close(self) -> Record:
-        """Close the record as finished, unless a runner will."""
+    def close(self, error: str | None = None) -> Record:
+        """Close the record as finished, or as failed with the reason, unless a runner will."""
         if not self.attached:
-            self.finish()
+            self.finish(error)
             self.release()
             live_report.render_after_cell(self.path)
         return self
@@ -185,10 +185,7 @@ class Record:
         except BaseException as error:
             if also is not None:
                 also(error)
-            if not self.attached:
-                self.finish(error=f"{type(error).__name__}: {error}")
-                self.release()
-                live_report.render_after_cell(self.path)
+            self.close(f"{type(error).__name__}: {error}")
             raise
 
     @property

@@ -180,10 +180,6 @@ class Batches:
     root: Path
     key_variable: str = ""
 
-    def under_way(self) -> list[Intent]:
-        """What may still owe results, oldest first; without a batch id it is unconfirmed."""
-        return self.ledger.open_intents()
-
     def look(self, intent: Intent) -> Batch:
         """The batch as the service sees it now."""
         return self._judge(intent).poll(_id(intent))
@@ -205,7 +201,7 @@ class Batches:
         return intent
 
     def _find(self, name: str) -> Intent:
-        intents = self.under_way()
+        intents = self.ledger.open_intents()
         for intent in intents:
             if name in (intent.intent, intent.batch_id):
                 return intent

@@ -15,6 +15,7 @@ from arena_kit.files import DataError
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
 from arena_kit.rating.claims import claims, power
+from arena_kit.reporting.tables import probability
 from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
 from arena_kit.runs.settings.parameters import RunParams
@@ -38,7 +39,7 @@ def _expected(
     """
     half, most = gaps or (None, None)
     if neighbours:
-        each = ", ".join(f"{p.above} over {p.below} {_percent(p.chance)}" for p in neighbours)
+        each = ", ".join(f"{p.above} over {p.below} {probability(p.chance)}" for p in neighbours)
         sentence = (
             f"{sum(p.chance for p in neighbours):.1f} of {len(neighbours)} neighbouring orders are "
             f"expected to be decided, by {record}: {each}."
@@ -247,7 +248,3 @@ def _met(models: tuple[str, ...], pairs: Iterable[tuple[str, str]]) -> Floats:
     for a, b in pairs:
         met[place[a], place[b]] += 1
     return np.asarray(met + met.T)
-
-
-def _percent(chance: float) -> str:
-    return "<1%" if chance < 0.005 else ">99%" if chance > 0.995 else f"{100 * chance:.0f}%"
