@@ -30,8 +30,7 @@ from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span
 if TYPE_CHECKING:
     import pandas as pd
 
-    from arena_kit.judging.quality.gate import Gate
-    from arena_kit.reporting.figures import Plot
+    from arena_kit.reporting.figures import Plot, Verdict
 
 #: The file of a record that holds its board.
 FILE = "board.json"
@@ -451,7 +450,7 @@ class Board(_Part):
             empty="No adjacent pair has ratings with intervals.",
         )
 
-    def plot(self, gate: Gate | JudgeGate | None = None) -> Plot:
+    def plot(self, gate: Verdict | None = None) -> Plot:
         """The ratings with their 95 % intervals, a panel per dimension, tiers shaded; under them
         what the judge's `gate` says, by default that of the board.
         """

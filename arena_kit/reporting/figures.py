@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import cached_property, wraps
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Any, ParamSpec
+from typing import TYPE_CHECKING, Any, ParamSpec, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -25,12 +25,6 @@ from arena_kit.reporting.tables import probability
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure as Figure  # noqa: PLC0414 (for the modules of reports)
-
-    from arena_kit.judging.quality.gate import Gate
-    from arena_kit.rating.base import Rating
-    from arena_kit.reporting.board import BoardRow, JudgeGate
-
-    Interval = Rating | BoardRow
 
 P = ParamSpec("P")
 
@@ -120,6 +114,15 @@ def on_first_screen(
     height = once / stacked + each + shown * min(_LARGEST_ROW, room / shown)
     figure, axes = panels_of(height, panels, "" if narrow else title, labels=labels, **more)
     return figure, axes, shown
+
+
+class Verdict(Protocol):
+    """What a judge's gate says of it, in brief."""
+
+    @property
+    def level(self) -> str: ...
+    @property
+    def brief(self) -> str: ...
 
 
 def matrices_of(
@@ -305,12 +308,25 @@ def nothing_to_show() -> Figure:
     return figure
 
 
+class Interval(Protocol):
+    """A model's rating with its interval."""
+
+    @property
+    def model(self) -> str: ...
+    @property
+    def rating(self) -> float: ...
+    @property
+    def ci_low(self) -> float | None: ...
+    @property
+    def ci_high(self) -> float | None: ...
+
+
 @plot("forest", "Rating of every entrant with its 95 % interval, per dimension; tiers shaded")
 def forest(
     rows: Mapping[str, Sequence[Interval]],
     center: float | None = None,
     marked: str = "",
-    gate: Gate | JudgeGate | None = None,
+    gate: Verdict | None = None,
     title: str = "",
 ) -> Figure:
     """Ratings with their intervals, a panel per dimension, best on top, every second tier shaded;
