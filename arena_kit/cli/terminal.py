@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -51,15 +51,13 @@ def _title(board: Board, dimension: Dimension) -> str:
     return f"{name} ({counted}), by {label(board)}" if name else f"{label(board)} ({counted})"
 
 
-def _fitted(fit: Mapping[str, float]) -> list[str]:
+def _fitted(fit: Mapping[str, float]) -> Iterator[str]:
     """What was fitted beside the ratings, with standard errors."""
-    lines = []
     for name, value in fit.items():
         if not name.endswith("_se") and not name.startswith("judges"):  # a note has those
             error = fit.get(f"{name}_se")
             label = "mean negative log-likelihood" if name == "nll" else name
-            lines.append(f"{label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
-    return lines
+            yield f"{label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else "")
 
 
 def _show_open(board: Board) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -338,10 +339,9 @@ def entrant_id(model: str) -> str:
 
 
 def _safe(check: Callable[[str, str], str], kind: str, name: str) -> str:
-    try:
+    with suppress(DataError):
         return check(name, kind)
-    except DataError:
-        return _hashed(kind, name)
+    return _hashed(kind, name)
 
 
 def _hashed(kind: str, text: str) -> str:

@@ -88,11 +88,9 @@ class Record:
         stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
         for n in range(1, 1000):
             path = folder / (f"{mode}_{stamp}" if n == 1 else f"{mode}_{stamp}_{n}")
-            try:
+            with suppress(FileExistsError):
                 path.mkdir(parents=True)
-            except FileExistsError:
-                continue
-            return cls.claim(path)
+                return cls.claim(path)
         raise LockedError(f"{folder} already holds 999 records of {mode}_{stamp}")
 
     @classmethod
@@ -335,11 +333,8 @@ def recorded_parameters(path: Path) -> dict[str, Any]:
 def readable_records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The records directly in a folder whose manifest can be read, by name, with it."""
     for file in sorted(folder.glob("*/manifest.json")):
-        try:
-            manifest = open_record(file.parent)
-        except DataError:
-            continue
-        yield file.parent, manifest
+        with suppress(DataError):
+            yield file.parent, open_record(file.parent)
 
 
 def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
@@ -360,11 +355,10 @@ def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _state(path: Path) -> str:
-    try:
+    with suppress(DataError):
         manifest = open_record(path)
-    except DataError:
-        return "just started"
-    return f"status {manifest.get('status')}, started {manifest.get('started_at')}"
+        return f"status {manifest.get('status')}, started {manifest.get('started_at')}"
+    return "just started"
 
 
 def package_versions() -> dict[str, str]:

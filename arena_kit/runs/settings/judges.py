@@ -165,11 +165,10 @@ def read_key(variable: str, root: Path) -> str | None:
 def _committable(file: Path) -> bool:
     """Whether the file stands in a git working tree that does not ignore it."""
     command = ["git", "-C", str(file.parent), "check-ignore", "--quiet", file.name]
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, timeout=10, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 1
+        return done.returncode == 1
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
