@@ -29,7 +29,7 @@ from arena_kit.runs.settings.workspace import init_study as init_study
 # A judged run: plan, judge, battles, board, record
 from arena_kit.runs.tournament.plan import read_plan as read_plan
 from arena_kit.runs.tournament.judge import judge as judge
-from arena_kit.judging.verdicts.settle import to_battles as to_battles
+from arena_kit.judging.verdicts.records import to_battles as to_battles
 from arena_kit.runs.tournament.publish import sweep_elo as sweep_elo
 from arena_kit.runs.tournament.publish import answer as answer
 from arena_kit.runs.tournament.publish import publish as publish

@@ -23,8 +23,7 @@ from arena_kit import Battle, BattleLog, JudgeQuality, read_gate
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.quality.gate import Gate, Level
 from arena_kit.judging.quality.measures import Families
-from arena_kit.judging.verdicts.records import Slot, Status, Verdict
-from arena_kit.judging.verdicts.settle import presentations, settle
+from arena_kit.judging.verdicts.records import Slot, Status, Verdict, presentations, settle
 
 RULES = read_gate()
 MODELS, OWN = 8, 2

@@ -1,14 +1,18 @@
 """What several tests share: folders, texts, pairs, votes and small builders of them."""
 
 import ast
+import fcntl
 import gzip
 import json
 import math
 import os
+import pty
 import re
 import shutil
+import struct
 import subprocess
 import sys
+import termios
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -45,9 +49,17 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.answer_logs import collect
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.quality.canaries import canary_pairs
-from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Judgment, Slot, Status, Verdict
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Judgment,
+    Slot,
+    Status,
+    Verdict,
+    presentations,
+    settle,
+)
 from arena_kit.judging.verdicts.rendering import Rubric
-from arena_kit.judging.verdicts.settle import presentations, settle
 from arena_kit.rating.base import Rating, Ratings
 from arena_kit.rating.with_judge.placement import Placement
 from arena_kit.reporting.figures import Plot
@@ -100,6 +112,44 @@ class Elements(HTMLParser):
 def call(*words: object) -> Result:
     """The command line in this process, where all that it imports is there already."""
     return CliRunner().invoke(main, [str(word) for word in words])
+
+
+COLUMNS = 80
+
+
+def in_a_terminal(code: str, *words: str, cwd: Path, ends: int = 0) -> tuple[str, str]:
+    """What Python code prints, and writes to a terminal of 80 columns that is its stderr."""
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    hidden = ("COLUMNS", "LINES", "ARENA_KIT_RUN_TOKEN", "ARENA_KIT_RUNS")
+    process = subprocess.Popen(
+        [sys.executable, "-c", code, *words],
+        cwd=cwd,
+        env={name: value for name, value in os.environ.items() if name not in hidden},
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+    )
+    os.close(theirs)
+    written = b""
+    while True:
+        try:
+            part = os.read(ours, 65_536)
+        except OSError:  # on Linux the end of a terminal
+            break
+        if not part:
+            break
+        written += part
+    os.close(ours)
+    printed, _ = process.communicate(timeout=120)
+    assert process.returncode == ends, written
+    return printed.decode(), written.decode()
+
+
+def states(written: str) -> list[str]:
+    """What stood in the line, one after the other; every state begins by erasing it whole."""
+    assert "\n" not in written
+    assert written.startswith("\r\x1b[K")
+    return written.split("\r\x1b[K")[1:]
 
 
 def jsonl(path: Path) -> list[dict[str, Any]]:

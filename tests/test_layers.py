@@ -27,7 +27,7 @@ HARMLESS = {
 #: Pure folders and modules; of `FILES` they may import only what opens none.
 PURE = (
     "rating", "policy", "matchmaking", "validity", "judging.pairs.pairing",
-    "judging.verdicts.rendering", "judging.verdicts.settle",
+    "judging.verdicts.rendering", "judging.verdicts.records",
     "judging.quality.estimates", "judging.quality.agreement", "judging.quality.gate",
 )  # fmt: skip
 

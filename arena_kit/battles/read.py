@@ -34,8 +34,15 @@ from arena_kit.battles.battle import (
     outcome_labels,
     read_source,
 )
-from arena_kit.battles.content import Conversation, Kind, Pictures, read_cell, spoken, turns_of
-from arena_kit.battles.images import PictureFiles
+from arena_kit.battles.content import (
+    Conversation,
+    Kind,
+    PictureFiles,
+    Pictures,
+    read_cell,
+    spoken,
+    turns_of,
+)
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
 from arena_kit.battles.readers.format import (
     OPTIONAL,

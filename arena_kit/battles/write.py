@@ -13,8 +13,7 @@ from numpy.typing import NDArray
 
 from arena_kit.battles import tabular
 from arena_kit.battles.battle import BOTH_BAD
-from arena_kit.battles.content import cell_of
-from arena_kit.battles.images import write_pictures
+from arena_kit.battles.content import cell_of, write_pictures
 from arena_kit.battles.log import BattleLog, Strings
 from arena_kit.battles.read import read_file
 from arena_kit.battles.readers.format import Format

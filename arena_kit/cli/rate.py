@@ -240,7 +240,7 @@ def _changed(changes: tuple[str, ...]) -> dict[str, Any]:
 
 def _read(file: Path, how: HowToRead, given: SimpleNamespace, spec: Method) -> BattleLog:
     """The battles of all files."""
-    from arena_kit.runs.record.battles import battles_of
+    from arena_kit.runs.record.inputs import battles_of
 
     covariates = spec.covariates if isinstance(spec, BradleyTerry) else ()
     named: Any = {"covariates": covariates, **how}

@@ -25,8 +25,8 @@ from arena_kit.reporting.answer import FILE as ANSWER
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board, rate
 from arena_kit.runs.record import exports, pruning
-from arena_kit.runs.record.battles import battles_of, human_votes
 from arena_kit.runs.record.compare import compare_records
+from arena_kit.runs.record.inputs import battles_of, human_votes
 from arena_kit.runs.record.record import find_root, open_record, runs_folder
 from arena_kit.site.build import build_site
 from arena_kit.site.overview import overviews, reading, records_in

@@ -30,8 +30,7 @@ from arena_kit.files import DataError
 from arena_kit.rating.base import scores
 from arena_kit.rating.with_judge.chosen import choose_battles, is_unsure
 from arena_kit.reporting.tables import Table
-from arena_kit.runs.record.battles import battles_of
-from arena_kit.runs.record.inputs import tournament_inputs
+from arena_kit.runs.record.inputs import battles_of, tournament_inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.judges import is_loopback
 from arena_kit.voting.ballot import Taken, read_chosen, read_voters, self_naming
@@ -115,11 +114,10 @@ def choose(
     log = BattleLog.joined(*(battles_of(each, **which) for each in verdicts))
     chosen = choose_battles(log, n, **how)
     write_battles(out, chosen)
-    open_ones = f"{is_unsure(scores(chosen)).mean():.0%} of them"
-    echo(f"{out}: {n:,} of {len({*log.compared()}):,} judged battles; verdicts differ or name no "
-         f"winner on {open_ones}")  # fmt: skip
-    echo(f"next: arena-kit votes ballot --chosen {out}, and then arena-kit rate VOTES "
-         f"--verdicts {verdicts[0]} --chosen {out}")  # fmt: skip
+    what = f"verdicts differ or name no winner on {is_unsure(scores(chosen)).mean():.0%} of them"
+    echo(f"{out}: {n:,} of {len({*log.compared()}):,} judged battles; {what}")
+    echo(f"next: arena-kit votes ballot --chosen {out}; then arena-kit rate VOTES --verdicts "
+         f"{verdicts[0]} --chosen {out}")  # fmt: skip
 
 
 @votes.command()
@@ -130,12 +128,8 @@ def choose(
 @click.option("--voters", type=FILE, metavar="TABLE",
               help="A ballot for each row of a table (CSV): voter, attributes (specialty), and the "
               "strata to be asked about under their axis (subject).")  # fmt: skip
-@click.option(
-    "--chosen",
-    type=FILE,
-    metavar="FILE",
-    help="Ask about the battles that `votes choose` wrote, the least asked first.",
-)
+@click.option("--chosen", type=FILE, metavar="FILE",
+              help="Ask about the battles of `votes choose`, the least asked first.")  # fmt: skip
 @click.option("--out", type=PATH, default="ballots", show_default=True,
               help="Folder of the ballots, or a .html file for one.")  # fmt: skip
 @click.option("--days", type=click.IntRange(1, 3650), default=30, show_default=True,
@@ -250,12 +244,10 @@ def _taken(taken: Taken) -> str:
     text = f"{_held(taken.votes, taken.skips)} of {taken.voter}"
     if taken.new < taken.votes + taken.skips:
         text += f" ({taken.new} new)"
-    if taken.repeats:
-        why = "the same pair and prompt was just voted on elsewhere"
-        text += f"; {taken.repeats:,} of them kept and not counted: {why}"
-    if taken.conflicts:
-        why = "an earlier vote under the same name differs; see `arena-kit votes conflicts`"
-        text += f"; {taken.conflicts:,} of them kept and not counted: {why}"
+    earlier = "an earlier vote under the same name differs; see `arena-kit votes conflicts`"
+    elsewhere = "the same pair and prompt was just voted on elsewhere"
+    for n, why in ((taken.repeats, elsewhere), (taken.conflicts, earlier)):
+        text += f"; {n:,} of them kept and not counted: {why}" if n else ""
     return text
 
 

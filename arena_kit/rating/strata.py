@@ -26,8 +26,7 @@ from scipy.special import chdtrc, ndtr, ndtri
 from arena_kit.battles.log import BattleLog
 from arena_kit.rating import base
 from arena_kit.rating.bradley_terry.method import BradleyTerry
-from arena_kit.rating.claims.claims import level, two_digits
-from arena_kit.rating.claims.forecast import Spread, growth
+from arena_kit.rating.claims.claims import Spread, growth, level, two_digits
 from arena_kit.rating.critical_values import span_scores
 from arena_kit.rating.with_judge.fay_herriot import mixture_quantile
 

@@ -22,7 +22,7 @@ from arena_kit.rating import base
 from arena_kit.rating.base import Battles, Rating, Ratings, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.forecast import MOST
+from arena_kit.rating.claims.claims import MOST
 from arena_kit.rating.claims.power import Fragility, fragility
 from arena_kit.rating.resampling import WinDifference, win_differences
 from arena_kit.reporting.tables import DASH, Table, number, ranks_text, span

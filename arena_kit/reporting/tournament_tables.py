@@ -8,15 +8,20 @@ from typing import Any
 import numpy as np
 
 from arena_kit.battles.battle import A_WINS, B_WINS
-from arena_kit.battles.content import Conversation, numbered
-from arena_kit.battles.images import data_url
+from arena_kit.battles.content import Conversation, data_url, numbered
 from arena_kit.battles.log import BattleLog
 from arena_kit.judging.asking.cost import Forecast, Prewarm, Spending, dollars
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.pairs.prompts import Prompt, Response
 from arena_kit.judging.quality.measures import served_by_others, served_sentence
-from arena_kit.judging.verdicts.records import Judgment, Settlement, Status, Verdict
-from arena_kit.judging.verdicts.settle import settlement_counts, status_counts
+from arena_kit.judging.verdicts.records import (
+    Judgment,
+    Settlement,
+    Status,
+    Verdict,
+    settlement_counts,
+    status_counts,
+)
 from arena_kit.rating.base import Ratings
 from arena_kit.rating.claims import claims
 from arena_kit.rating.elo import Stability

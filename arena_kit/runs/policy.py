@@ -21,8 +21,13 @@ from arena_kit.reporting import model_pages, policy_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import ABOUT
-from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, battles_of
-from arena_kit.runs.record.inputs import keep_inputs
+from arena_kit.runs.record.inputs import (
+    arena_name,
+    arena_note,
+    battles_file,
+    battles_of,
+    keep_inputs,
+)
 from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import read_policy
 from arena_kit.runs.settings.parameters import PolicyParams, SeasonParams, resolve_parameters

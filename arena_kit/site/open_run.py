@@ -17,9 +17,8 @@ from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.verdicts.records import Judgment
 from arena_kit.reporting.board import FILE as BOARD
 from arena_kit.reporting.board import Board
-from arena_kit.runs.record.battles import battles_of
 from arena_kit.runs.record.compare import Comparison, compare_records
-from arena_kit.runs.record.inputs import record_texts
+from arena_kit.runs.record.inputs import battles_of, record_texts
 from arena_kit.runs.record.record import find_root, in_short, open_record
 from arena_kit.site.build import build_site
 from arena_kit.site.overview import overview, reading

@@ -12,8 +12,7 @@ from html import escape, unescape
 from itertools import count, groupby
 from typing import TYPE_CHECKING, Any
 
-from arena_kit.battles.content import Conversation, Part, numbered
-from arena_kit.battles.images import data_url
+from arena_kit.battles.content import Conversation, Part, data_url, numbered
 from arena_kit.files import visible, whole_text
 
 if TYPE_CHECKING:

@@ -21,8 +21,7 @@ from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import board_of
 from arena_kit.reporting.vote_review import Boards
-from arena_kit.runs.record.battles import arena_name, arena_note, battles_file, voted
-from arena_kit.runs.record.inputs import keep_inputs
+from arena_kit.runs.record.inputs import arena_name, arena_note, battles_file, keep_inputs, voted
 from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import validated
 from arena_kit.runs.settings.parameters import ReviewParams

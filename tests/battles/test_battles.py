@@ -131,7 +131,7 @@ def test_what_no_method_could_rate_makes_no_battle() -> None:
 
 
 def test_a_log_holds_codes_into_sorted_models() -> None:
-    """Rows index models sorted by name; no battles make a log without models."""
+    """Rows index models sorted by name; a battle that two logs share is refused by its id."""
     log = log_of(battle("cherry", "ash", "model_b"), battle("ash", "beech", "both_bad"))
     assert log.models == ("ash", "beech", "cherry")
     assert (log.a.tolist(), log.b.tolist()) == ([2, 0], [0, 1])
@@ -144,13 +144,18 @@ def test_a_log_holds_codes_into_sorted_models() -> None:
     assert (len(log), log.models, list(log.to_battles())) == (0, (), [])
     assert (log.clusters().tolist(), len(log.select([]))) == ([], 0)
     assert {len(column) for column in log.pair_counts().values()} == {0}
+    one, none = [battle(battle_id="a"), battle(battle_id="b")], log_of(battle())
+    with pytest.raises(DataError) as refused:
+        BattleLog.joined(log_of(*one), none, log_of(battle(), one[1]))
+    told = "battle_id 'b' in row 1 of log 3 was there before, in row 1 of log 1"
+    assert str(refused.value) == told
+    judged = [replace(row, source=Source.LLM_JUDGE, judge_model="j") for row in one]
+    assert len(BattleLog.joined(log_of(*one), log_of(*judged), none, none)) == 6
 
 
 @quick
 @given(logs, st.data())
-def test_selecting_rows_equals_building_from_them(
-    records: list[Battle], data: st.DataObject
-) -> None:
+def test_selecting_rows_is_building_from_them(records: list[Battle], data: st.DataObject) -> None:
     """A selection, by indices or a mask, is the log of the chosen battles."""
     n, log = len(records), BattleLog.from_battles(iter(records))
     rows = data.draw(st.permutations(range(n)))[: (n + 1) // 2]
@@ -255,14 +260,3 @@ def test_parts_that_are_joined_are_the_whole(records: list[Battle], data: st.Dat
     assert (list(whole.to_battles()), whole.models) == (records, together.models)
     assert whole.columns().keys() == together.columns().keys()
     assert whole.clusters().tolist() == together.clusters().tolist()
-
-
-def test_a_battle_is_joined_once() -> None:
-    """A battle that two logs share is refused, naming its id and both places."""
-    one, none = [battle(battle_id="a"), battle(battle_id="b")], log_of(battle())
-    with pytest.raises(DataError) as refused:
-        BattleLog.joined(log_of(*one), none, log_of(battle(), one[1]))
-    told = "battle_id 'b' in row 1 of log 3 was there before, in row 1 of log 1"
-    assert str(refused.value) == told
-    judged = [replace(row, source=Source.LLM_JUDGE, judge_model="j") for row in one]
-    assert len(BattleLog.joined(log_of(*one), log_of(*judged), none, none)) == 6

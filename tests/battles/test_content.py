@@ -17,9 +17,16 @@ from hypothesis import strategies as st
 from PIL import Image
 
 from arena_kit import DataError
-from arena_kit.battles import content, images
-from arena_kit.battles.content import Conversation, Message, Part, made_content
-from arena_kit.battles.images import PictureFiles, data_url, picture_bytes
+from arena_kit.battles import content
+from arena_kit.battles.content import (
+    Conversation,
+    Message,
+    Part,
+    PictureFiles,
+    data_url,
+    made_content,
+    picture_bytes,
+)
 from arena_kit.battles.log import BattleLog
 from arena_kit.battles.read import read_battle_texts, style_of
 from arena_kit.battles.write import write_battles
@@ -78,7 +85,7 @@ FORMS: dict[str, list[dict[str, Any]]] = {
 @pytest.mark.parametrize("form", FORMS)
 def test_every_form_of_messages_is_read_alike(form: str, tmp_path: Path) -> None:
     """Reasoning, text, the tool's call with its result, and the picture by its pixels."""
-    images.write_pictures(tmp_path, [OWN])
+    content.write_pictures(tmp_path, [OWN])
     read = made_content(FORMS[form], PictureFiles(tmp_path / "x"), response=True)
     assert read.messages == OWN.messages
     first, second = read.messages[:2]
@@ -91,16 +98,8 @@ def test_every_form_of_messages_is_read_alike(form: str, tmp_path: Path) -> None
     assert pickle.loads(pickle.dumps(read)).messages == OWN.messages
 
 
-def test_sharegpt_and_plain_messages_become_plain_texts() -> None:
-    """One message of one text is that text, whoever wrote it down how."""
-    talk = [{"from": "human", "value": "Hi"}]
-    assert type(made_content(talk, content.Pictures(), response=False)) is str
-    assert made_content(talk, content.Pictures(), response=False) == "Hi"
-    assert content.without_reasoning("<think>so\nso</think>\nYes.") == "Yes."
-
-
 def test_wrong_messages_are_named_with_file_and_line(tmp_path: Path) -> None:
-    """One sentence: what is wrong, what is allowed, and where it stands."""
+    """One text is that text, however written; what is wrong is told with file and line."""
     for rows, response, words in (
         ([{"role": "assistant", "content": "Hi"}], False, "a prompt ends with user, not with as"),
         ([{"role": "user", "content": "Hi"}], True, "a response goes from assistant to assistant"),
@@ -119,6 +118,10 @@ def test_wrong_messages_are_named_with_file_and_line(tmp_path: Path) -> None:
         write_jsonl(file, [fine, {"prompt_id": "q2", "messages": rows} | cell])
         with pytest.raises(DataError, match=rf"{file.name}:2: .*{words}"):
             read_responses(tmp_path, ["a"], ["q1", "q2"]) if response else read_prompts(file)
+    talk = [{"from": "human", "value": "Hi"}]
+    assert type(made_content(talk, content.Pictures(), response=False)) is str
+    assert made_content(talk, content.Pictures(), response=False) == "Hi"
+    assert content.without_reasoning("<think>so\nso</think>\nYes.") == "Yes."
 
 
 EXIF = Image.Exif()
@@ -134,9 +137,7 @@ SVG = '<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9"><title>secre
         (SVG.format("<!--secret--><g/>").encode(), "svg"),
     ],
 )  # fmt: skip
-def test_pictures_keep_their_pixels_and_nothing_else(
-    content: bytes, suffix: str, tmp_path: Path
-) -> None:
+def test_pictures_keep_pixels_and_nothing_else(content: bytes, suffix: str, tmp_path: Path) -> None:
     """Neither EXIF nor comments nor the file's name go on; the name is the hash."""
     (tmp_path / "secret-model.bin").write_bytes(content)
     pictures = PictureFiles(tmp_path / "log.jsonl")
@@ -217,19 +218,19 @@ def test_pictures_are_scaled_to_what_judges_take(monkeypatch: pytest.MonkeyPatch
         ((300, 200), 1568, (300, 200), 11 * 8), ((3136, 1568), 1568, (1568, 784), 56 * 28),
         ((300, 200), 0, (300, 200), 11 * 8),
     ):  # fmt: skip
-        content = drawn("PNG", size)
-        name = f"{hashlib.sha256(content).hexdigest()}.png"
-        media, shown = images.scaled(name, content, edge)
+        picture = drawn("PNG", size)
+        name = f"{hashlib.sha256(picture).hexdigest()}.png"
+        media, shown = content.scaled(name, picture, edge)
         assert (media, Image.open(BytesIO(shown)).size) == ("image/png", sent)
-        assert images.picture_tokens(content, edge) == tokens
+        assert content.picture_tokens(picture, edge) == tokens
     noise = np.random.default_rng(0).integers(0, 256, (300, 300, 3), np.uint8)
     Image.fromarray(noise).save(out := BytesIO(), "PNG")
     name = f"{hashlib.sha256(out.getvalue()).hexdigest()}.png"
-    monkeypatch.setattr(images, "_MOST_SENT", 100_000)
-    _, shown = images.scaled(name, out.getvalue(), 400)
+    monkeypatch.setattr(content, "_MOST_SENT", 100_000)
+    _, shown = content.scaled(name, out.getvalue(), 400)
     assert len(shown) <= 100_000
     with pytest.raises(DataError, match=r"judges take 100,000 bytes and edges .*: set image_edge"):
-        images.scaled(name, out.getvalue(), 0)
+        content.scaled(name, out.getvalue(), 0)
 
 
 # Import, record, reader and export

@@ -459,9 +459,7 @@ EXAMPLES = {
 
 
 @pytest.mark.parametrize("name", list(EXAMPLES))
-def test_a_file_is_read_as_its_makers_mean_it(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_every_format_is_read(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The file is recognised, its rows are the battles written down here."""
     monkeypatch.chdir(tmp_path)
     file, rows, expected, left_out, texts, turns = EXAMPLES[name]
@@ -506,9 +504,9 @@ def test_every_format_is_named_once_and_documented() -> None:
         assert f"\n| `{each.name}` |" in PAGE.read_text(), each.name
 
 
-@pytest.mark.parametrize(
-    ("name", "place", "wrong", "message"),
-    [
+def test_a_wrong_row_is_named_with_its_line(tmp_path: Path) -> None:
+    """What a tool cannot have meant is not guessed at: file, line or row, and what is wrong."""
+    for name, place, wrong, message in (
         ("lmarena-55k", ":3", {"winner_tie": 1}, "not one of winner_model_a, .* is 1"),
         ("lmarena-55k", ":3", {"winner_model_a": 0}, "not one of"),
         ("lmarena-55k", ":3", {"winner_tie": "maybe"}, "not one of"),
@@ -535,25 +533,18 @@ def test_every_format_is_named_once_and_documented() -> None:
         ("pair-counts", ":3", {"ties": None}, "ties is missing"),
         ("pair-counts", ":3", {"model_b": "beech"}, "both models are 'beech'"),
         ("pair-counts", ":3", {"model_a": None}, "model_a is missing"),
-    ],
-)  # fmt: skip
-def test_a_wrong_row_is_named_with_its_line(
-    name: str, place: str, wrong: Row, message: str, tmp_path: Path
-) -> None:
-    """What a tool cannot have meant is not guessed at: file, line or row, and what is wrong."""
-    first = EXAMPLES[name].rows[0]
-    path = written(tmp_path / EXAMPLES[name].file, [first, {**first, **wrong}])
-    with pytest.raises(DataError, match=rf"{path.stem}\.\w+{place}: .*{message}"):
-        read_battles(path)
+    ):  # fmt: skip
+        first = EXAMPLES[name].rows[0]
+        path = written(tmp_path / EXAMPLES[name].file, [first, {**first, **wrong}])
+        with pytest.raises(DataError, match=rf"{path.stem}\.\w+{place}: .*{message}"):
+            read_battles(path)
 
 
 @pytest.mark.filterwarnings("ignore::arena_kit.battles.read.LeftOutWarning")
 @pytest.mark.parametrize(
     ("name", "column", "line"), [("lmarena-55k", "prompt", 5), ("comparia", "conversation_a", 6)]
 )
-def test_a_damaged_conversation_is_named_with_its_line(
-    name: str, column: str, line: int, tmp_path: Path
-) -> None:
+def test_a_damaged_conversation_is_named(name: str, column: str, line: int, tmp_path: Path) -> None:
     """A conversation that is not JSON is refused where texts are asked for; votes are read."""
     rows = EXAMPLES[name].rows
     path = written(tmp_path / "cut.csv", [*rows, {**rows[0], "id": 99, column: '["cut sho'}])

@@ -43,7 +43,7 @@ def as_rows(log: BattleLog) -> list[tuple[str, str, str]]:
 
 
 @pytest.mark.parametrize("suffix", ["parquet", "csv", "jsonl.gz", "json"])
-def test_a_folder_holds_what_its_files_hold(
+def test_a_folder_holds_its_files(
     tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Counts and rows in order are those of the log, however a file is cut into chunks."""
@@ -119,9 +119,7 @@ def test_what_cannot_be_streamed_is_refused(tmp_path: Path) -> None:
     assert every_row(stream) == [("a", "b", "model_a"), ("b", "a", "model_a")]
 
 
-def test_a_file_that_is_there_twice_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_there_twice_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A battle id comes once per judge; of many ids a part is compared, which finds a copy."""
     log = replace(asked(300), battle_id=np.array([f"b{n}" for n in range(300)], object))
     folder = folder_of(log, tmp_path / "votes", "csv")

@@ -7,7 +7,7 @@ import re
 import subprocess
 import sys
 import warnings
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta, timezone
@@ -232,9 +232,9 @@ def test_times_are_iso_or_seconds(tmp_path: Path) -> None:
 NO_WEIGHT, NO_TIME = "is not a number above 0, at most", "is not an ISO date or seconds"
 
 
-@pytest.mark.parametrize(
-    ("changes", "message"),
-    [
+def test_a_wrong_value_is_named_with_its_line(tmp_path: Path) -> None:
+    """A wrong value is named with file, line (blank ones count) and, in a frame, row from 0."""
+    for changes, message in (
         ({"winner": "draw"}, "unknown winner 'draw'; .*: one of the row's models, model_a, .*tie"),
         *(({name: None}, f"{name} is missing") for name in ("winner", "model_a", "model_b")),
         ({"model_b": "ash"}, "both models are 'ash'"),
@@ -248,19 +248,14 @@ NO_WEIGHT, NO_TIME = "is not a number above 0, at most", "is not an ISO date or 
           for s in (1.5, -0.1, "half", "NaN", "inf")),
         ({"inconsistent": "maybe"}, "inconsistent 'maybe' is not true or false"),
         ({"inconsistent": True}, "an inconsistent battle must have winner 'tie'"),
-    ],
-)  # fmt: skip
-def test_a_wrong_value_is_named_with_its_line(
-    changes: Mapping[str, object], message: str, tmp_path: Path
-) -> None:
-    """A wrong value is named with file, line (blank ones count) and, in a frame, row from 0."""
-    path = text(tmp_path / "bad.jsonl", GOOD, "", GOOD, "  ", line(**changes), GOOD)
-    with pytest.raises(DataError, match=rf"bad\.jsonl:5: {message}"):
-        read_battles(path)
-    frame = pd.DataFrame([json.loads(GOOD), json.loads(line(**changes))])
-    if "NaN" not in changes.values():  # which is a missing value in a frame
-        with pytest.raises(DataError, match="the frame row 1: "):
-            battles_from_frame(frame)
+    ):  # fmt: skip
+        path = text(tmp_path / "bad.jsonl", GOOD, "", GOOD, "  ", line(**changes), GOOD)
+        with pytest.raises(DataError, match=rf"bad\.jsonl:5: {message}"):
+            read_battles(path)
+        frame = pd.DataFrame([json.loads(GOOD), json.loads(line(**changes))])
+        if "NaN" not in changes.values():  # which is a missing value in a frame
+            with pytest.raises(DataError, match="the frame row 1: "):
+                battles_from_frame(frame)
 
 
 ROWS = gzip.compress("".join(f"{line(question_id=str(i))}\n" for i in range(500)).encode())
@@ -379,9 +374,7 @@ VOTERS = ["model_a,model_b,human,gpt-4,winner", "x,y,a,tie_bothbad,tie", "y,x,b,
     ("kind", "first", "second"),
     [(".jsonl", ":1", ":4"), (".csv.gz", ":2", ":5"), (".parquet", " row 0", " row 3")],
 )
-def test_a_battle_id_that_comes_twice_is_refused(
-    kind: str, first: str, second: str, tmp_path: Path
-) -> None:
+def test_a_battle_id_twice_is_refused(kind: str, first: str, second: str, tmp_path: Path) -> None:
     """A file of battles written twice in a row is refused."""
     path = tmp_path / f"battles{kind}"
     rows = BattleLog.from_battles([battle(battle_id=name) for name in ("b1", "b2", "b3")])
@@ -475,9 +468,7 @@ def number() -> int:
         return int(value(con, "SELECT nextval('reads')"))
 
 
-def test_after_an_error_or_long_work_the_database_is_a_new_one(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_errors_or_long_work_end_databases(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """No database is used after an error or after long work."""
     monkeypatch.setattr(tabular, "_BRIEF", 60)
     wrong = text(tmp_path / "wrong.jsonl", line(winner="nobody"))
@@ -530,9 +521,7 @@ TOO_MUCH = {
 
 
 @pytest.mark.parametrize("name", TOO_MUCH)
-def test_a_small_file_may_hold_too_much(
-    tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_file_holds_too_much(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """It is refused before it fills memory; --no-limits, which the sentence names, lifts that."""
     for module, limit in ((files, "LONGEST_LINE"), (tabular, "MOST_ROWS"), (tabular, "MOST_JSON")):
         monkeypatch.setattr(module, limit, 100)

@@ -104,18 +104,18 @@ def test_two_models_at_two_lengths_by_hand() -> None:
 def test_fit_and_covariance_against_a_naive_twin(ties: str, when: str, prior: float) -> None:
     """With two covariates, the plain sum over battles has its peak and jackknife at our fit."""
     rng = np.random.default_rng(5)
-    winners = rng.choice(["model_a", "model_b", "tie"], 70)
-    asked = [f"q{n}" for n in rng.integers(0, 18, 70)]
+    winners = rng.choice(["model_a", "model_b", "tie"], 45)
+    asked = [f"q{n}" for n in rng.integers(0, 12, 45)]
     rows = [
         replace(battle, winner=winner, question_id=question)
         for battle, winner, question in zip(
-            random_log(70, seed=5).to_battles(), winners, asked, strict=True
+            random_log(45, seed=5).to_battles(), winners, asked, strict=True
         )
     ]
-    x = {"length": rng.normal(0.3, 1, 70), "lists": rng.uniform(-1, 1, 70)}
+    x = {"length": rng.normal(0.3, 1, 45), "lists": rng.uniform(-1, 1, 45)}
     log = replace(BattleLog.from_battles(rows), covariates=x)
     if ties == "half":
-        log = replace(log, share_a=np.where(np.arange(70) % 4, rng.random(70), np.nan))
+        log = replace(log, share_a=np.where(np.arange(45) % 4, rng.random(45), np.nan))
     found = BradleyTerry(ties=ties, prior_when=when, covariates=("length", "lists"))(log)  # type: ignore[arg-type]
     twin = Naive(log, ties, prior, covariates=("length", "lists"))
     theta = twin.parameters(found)

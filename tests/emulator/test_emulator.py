@@ -163,22 +163,18 @@ def test_the_same_seed_gives_the_same_service_and_shares_no_code_with_the_packag
         assert "arena_kit" not in file.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize(
-    ("size", "tokens"), [((200, 200), 64), ((1000, 1000), 1296), ((28, 29), 2), ((4000, 400), 336)]
-)
-def test_an_image_costs_its_squares_of_28_pixels(
-    size: tuple[int, int], tokens: int, client: anthropic.Anthropic
-) -> None:
+def test_an_image_costs_its_squares_of_28_pixels(client: anthropic.Anthropic) -> None:
     """A longer edge is scaled to 1,568 pixels; a kind that is not listed is refused."""
-    data = b64encode(picture(*size)).decode()
-    source = {"type": "base64", "media_type": "image/png", "data": data}
-    text: dict[str, Any] = {"type": "text", "text": "What?"}
-    image = {"type": "image", "source": source}
-    asked = [asking(content) for content in ([text, image], [text])]
-    for params in asked:
-        del params["max_tokens"]
-    shown, alone = (client.messages.count_tokens(**each).input_tokens for each in asked)
-    assert shown - alone == tokens
-    source["media_type"] = "image/svg+xml"
-    with pytest.raises(anthropic.BadRequestError, match="media_type"):
-        client.messages.count_tokens(**asked[0])
+    for size, tokens in (((200, 200), 64), ((1000, 1000), 1296), ((28, 29), 2), ((4000, 400), 336)):
+        data = b64encode(picture(*size)).decode()
+        source = {"type": "base64", "media_type": "image/png", "data": data}
+        text: dict[str, Any] = {"type": "text", "text": "What?"}
+        image = {"type": "image", "source": source}
+        asked = [asking(content) for content in ([text, image], [text])]
+        for params in asked:
+            del params["max_tokens"]
+        shown, alone = (client.messages.count_tokens(**each).input_tokens for each in asked)
+        assert shown - alone == tokens
+        source["media_type"] = "image/svg+xml"
+        with pytest.raises(anthropic.BadRequestError, match="media_type"):
+            client.messages.count_tokens(**asked[0])

@@ -110,7 +110,7 @@ def test_what_cannot_be_used_is_named_by_cell(tmp_path: Path) -> None:
 
 
 def test_a_merged_range_has_its_value_in_every_row(tmp_path: Path) -> None:
-    """A merged range has its value in every row; a damaged workbook is one sentence."""
+    """A merged range has its value in every row; damage and wrong votes are named by place."""
     rows = [["Question", "Model", "Answer"], ["Why?", "a", "So."], [None, "b", "Because."]]
     study = answers(workbook(tmp_path / "long.xlsx", rows, merge="A2:A3"))
     assert len(study.answers.prompts) == 1
@@ -120,11 +120,14 @@ def test_a_merged_range_has_its_value_in_every_row(tmp_path: Path) -> None:
         read_table(tmp_path / "broken.xlsx")
     with pytest.raises(DataError, match="no sheet 'Votes'; it has: Answers"):
         read_table(workbook(tmp_path / "a.xlsx", [HEADER, *ROWS]), "Votes")
+    votes = [["question_id", "model_a", "model_b", "winner"], ["q1", "a b", "c", "model_a"]]
+    log = read_battles(workbook(tmp_path / "votes.xlsx", [*votes, ["q2", "a b", "c", "tie"]]))
+    assert (len(log), log.models) == (2, ("a b", "c"))
+    with pytest.raises(DataError, match=r"bad\.xlsx, row 4: unknown winner 'x'"):
+        read_battles(workbook(tmp_path / "bad.xlsx", [*votes, [None], ["q2", "a b", "c", "x"]]))
 
 
-def test_a_spreadsheet_becomes_a_study_that_runs(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_spreadsheet_becomes_a_study(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A missing answer costs only its pairs; the pilot draws from the table's own strata."""
     many = [[n, f"What is {n} + 1?", str(n + 1), f"It is {n + 1}.", f"Perhaps {n}.",
              ("easy", "hard")[n % 2], 1] for n in range(80)]  # fmt: skip
@@ -139,12 +142,3 @@ def test_a_spreadsheet_becomes_a_study_that_runs(
     assert board.to_frame()["model"].tolist() == ["RAG v2 + CoT", "plain GPT"]
     with pytest.raises(DataError, match="exists and is not an empty folder"):
         init_study(tmp_path / "my study", frame())
-
-
-def test_a_sheet_of_votes_is_rated_and_an_error_names_its_row(tmp_path: Path) -> None:
-    """`read_battles` takes a workbook; the row is that of the sheet, empty rows counted."""
-    votes = [["question_id", "model_a", "model_b", "winner"], ["q1", "a b", "c", "model_a"]]
-    log = read_battles(workbook(tmp_path / "votes.xlsx", [*votes, ["q2", "a b", "c", "tie"]]))
-    assert (len(log), log.models) == (2, ("a b", "c"))
-    with pytest.raises(DataError, match=r"bad\.xlsx, row 4: unknown winner 'x'"):
-        read_battles(workbook(tmp_path / "bad.xlsx", [*votes, [None], ["q2", "a b", "c", "x"]]))

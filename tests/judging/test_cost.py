@@ -251,9 +251,7 @@ def small_plan(emulator: Emulator, **changes: Any) -> Plan:
     return samples.plan_of("pilot", **shared | changes)
 
 
-def test_known_answers(
-    workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_answers_kept(workspace: Path, emulator: Emulator, monkeypatch: pytest.MonkeyPatch) -> None:
     """After a run, the same run is forecast at nothing; only `cost` has the service count."""
     monkeypatch.setenv("ANTHROPIC_API_KEY", samples.KEY)
     plan = small_plan(emulator)

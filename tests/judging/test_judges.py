@@ -13,9 +13,17 @@ from arena_kit.judging.judges.base import ImmediateJudge, tls_context
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response, read_prompts, read_responses
-from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Settlement, Slot, Status
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Settlement,
+    Slot,
+    Status,
+    read_verdict,
+    settle,
+    verdict_of,
+)
 from arena_kit.judging.verdicts.rendering import Reference, Rubric, render
-from arena_kit.judging.verdicts.settle import read_verdict, settle, verdict_of
 from tests.samples import SAMPLE
 
 ENTRANTS = ["aspen", "birch", "cedar", "dogwood"]

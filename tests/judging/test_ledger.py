@@ -18,8 +18,7 @@ from arena_kit.files import DataError, LockedError
 from arena_kit.judging.asking.judge_pairs import judge_pairs
 from arena_kit.judging.judges.base import cache_keys
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status
-from arena_kit.judging.verdicts.settle import presentations
+from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status, presentations
 from tests import samples
 from tests.emulator import Emulator, Fault
 from tests.judging.conftest import Bench

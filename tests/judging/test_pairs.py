@@ -92,26 +92,23 @@ def test_every_pair_has_its_own_id(entrants: list[str], prompts: set[str]) -> No
             Pair(dimension="d", prompt_id="p", entrant_a=first, entrant_b=second)
 
 
-@pytest.mark.parametrize(
-    ("missing", "kept", "counts", "lost_prompts", "lost_pairs"),
-    [
+def test_a_missing_response_costs_its_prompt_or_its_pairs() -> None:
+    """All of its prompt listwise, two of three pairwise; one without a gold answer is not lost."""
+    for missing, kept, counts, lost_prompts, lost_pairs in (
         ("listwise", set(), (3, 3), ("q2", "q3"), (3, 6)),
         ("pairwise", {("q2", "ash", "cherry"), ("q3", "beech", "cherry")}, (4, 5), (), (2, 4)),
-    ],
-)
-def test_a_missing_response_costs_its_prompt_or_its_pairs(
-    missing: Any, kept: set[Any], counts: tuple[int, int], lost_prompts: Any, lost_pairs: Any
-) -> None:
-    """All of its prompt listwise, two of three pairwise; one without a gold answer is not lost."""
-    prompts = [prompt("q1"), prompt("q2"), prompt("q3", gold_answer=None)]
-    have = cells(ENTRANTS, prompts) - {("beech", "q2"), ("ash", "q3")}
-    pairing = build_pairs(prompts, ENTRANTS, have, GOLD_ONLY, missing=missing)
-    tone = {(p.prompt_id, p.entrant_a, p.entrant_b) for p in pairing.pairs if p.dimension == "tone"}
-    assert {row for row in tone if row[0] != "q1"} == kept
-    assert pairing.counts() == dict(zip(GOLD_ONLY, counts, strict=True))
-    assert pairing.missing == (("beech", "q2"), ("ash", "q3"))
-    assert pairing.dropped_prompts == lost_prompts
-    assert pairing.dropped_pairs == dict(zip(GOLD_ONLY, lost_pairs, strict=True))
+    ):
+        prompts = [prompt("q1"), prompt("q2"), prompt("q3", gold_answer=None)]
+        have = cells(ENTRANTS, prompts) - {("beech", "q2"), ("ash", "q3")}
+        pairing = build_pairs(prompts, ENTRANTS, have, GOLD_ONLY, missing=missing)
+        tone = {
+            (p.prompt_id, p.entrant_a, p.entrant_b) for p in pairing.pairs if p.dimension == "tone"
+        }
+        assert {row for row in tone if row[0] != "q1"} == kept
+        assert pairing.counts() == dict(zip(GOLD_ONLY, counts, strict=True))
+        assert pairing.missing == (("beech", "q2"), ("ash", "q3"))
+        assert pairing.dropped_prompts == lost_prompts
+        assert pairing.dropped_pairs == dict(zip(GOLD_ONLY, lost_pairs, strict=True))
 
 
 def test_the_limit_keeps_the_first_pairs_of_each_dimension() -> None:

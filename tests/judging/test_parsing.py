@@ -3,12 +3,10 @@
 import json
 from time import process_time
 
-import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from arena_kit.judging.verdicts.records import Margin, Slot
-from arena_kit.judging.verdicts.settle import read_verdict
+from arena_kit.judging.verdicts.records import Margin, Slot, read_verdict
 
 MEGABYTE = 1_000_000
 A, B, TIE = Slot.A, Slot.B, Slot.TIE
@@ -40,9 +38,9 @@ def test_a_json_object_on_lines_of_its_own_is_the_verdict() -> None:
         assert read_verdict(text).winner is slot
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
+def test_anything_else_is_unread() -> None:
+    """Two winners, a verdict that is quoted or mentioned, prose and scores name nobody."""
+    for text in (
         "[[A]] [[B]]", "At first [[A]].\nOn reflection:\n[[B]]",
         'The first answer ends with "[[B]]", which is odd.\n\n[[A]]', "Winner: A\nWinner: B",
         f"{OBJECT}\n\nWinner: A", f"{OBJECT}\n\nMy final verdict: [[A]]",
@@ -62,27 +60,21 @@ def test_a_json_object_on_lines_of_its_own_is_the_verdict() -> None:
         "Both answers are equally good.", "Answer 1: 4/5\nAnswer 2: 3/5",
         '{"justification": "two or three sentences", "winner": "A" or "B" or "tie"}', "", "{}",
         "null", "I'm sorry, but I can't help with that.",
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("graded", [False, True])
-def test_anything_else_is_unread(text: str, graded: bool) -> None:
-    """Two winners, a verdict that is quoted or mentioned, prose and scores name nobody."""
-    assert read_verdict(text, graded=graded).winner is None
+    ):  # fmt: skip
+        for graded in (False, True):
+            assert read_verdict(text, graded=graded).winner is None
 
 
-@pytest.mark.parametrize(
-    ("label", "winner", "margin"),
-    [
+def test_each_grade_in_each_form() -> None:
+    """And is no verdict where none was asked for."""
+    for label, winner, margin in (
         ("A>>B", A, Margin.MUCH), ("A>B", A, Margin.BETTER), ("A=B", TIE, Margin.NONE),
         ("B>A", B, Margin.BETTER), (" b >> a ", B, Margin.MUCH),
-    ],
-)  # fmt: skip
-@pytest.mark.parametrize("form", ['{{"winner": "{}"}}', "I see. [[{}]]", "So:\nWinner: {}"])
-def test_each_grade_in_each_form(form: str, label: str, winner: Slot, margin: Margin) -> None:
-    """And is no verdict where none was asked for."""
-    reading = read_verdict(form.format(label), graded=True)
-    assert (reading.winner, reading.margin) == (winner, margin)
-    assert read_verdict(form.format(label)).winner is None
+    ):  # fmt: skip
+        for form in ('{{"winner": "{}"}}', "I see. [[{}]]", "So:\nWinner: {}"):
+            reading = read_verdict(form.format(label), graded=True)
+            assert (reading.winner, reading.margin) == (winner, margin)
+            assert read_verdict(form.format(label)).winner is None
 
 
 def test_a_winner_without_a_grade_or_with_two_is_no_graded_verdict() -> None:

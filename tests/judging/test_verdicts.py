@@ -12,7 +12,7 @@ from arena_kit.judging.judges.base import Judge, Price, cache_keys
 from arena_kit.judging.judges.baseline import BaselineJudge
 from arena_kit.judging.judges.openai_compatible import ChatJudge
 from arena_kit.judging.ledger.ledger import Ledger
-from arena_kit.judging.verdicts import records, settle
+from arena_kit.judging.verdicts import records
 from arena_kit.judging.verdicts.records import Answer, Judgment, Margin, Settlement, Slot, Status
 from tests import samples
 from tests.emulator import Emulator
@@ -36,7 +36,7 @@ BEFORE = [
 
 
 def test_two_answers_settle_a_pair() -> None:
-    """A missing answer is never a tie, a win or a loss, and never becomes a battle."""
+    """A missing answer is never a tie, win, loss or battle; one order alone is a battle."""
     for answers, settlement, winner in (
         ((A, B), Settlement.WINNER, "ash"),
         ((B, A), Settlement.WINNER, "beech"),
@@ -46,22 +46,18 @@ def test_two_answers_settle_a_pair() -> None:
     ):
         [found] = settled(answers)
         assert (found.settlement, found.winner) == (settlement, winner)
-        battles = settle.to_battles([found, *settled((A, B))])
+        battles = records.to_battles([found, *settled((A, B))])
         assert len(battles) == (1 if settlement is Settlement.INCOMPLETE else 2)
-
-
-def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
-    """One order alone is a battle with that order's outcome; without an answer it is none."""
     given = settled((A, B), (TIE, TIE), (A, B), (A, A), (Status.REFUSED, A))
     (f0, b0), (f1, b1), (f2, _), (_, b3), (f4, _) = (each.verdicts for each in given)
-    found = settle.settle_all([b1, f0, b0, f1, f2, b3, f4])
+    found = records.settle_all([b1, f0, b0, f1, f2, b3, f4])
     assert [(j.pair.prompt_id, j.settlement, j.winner) for j in found] == [
         ("q1", Settlement.TIE, None), ("q0", Settlement.WINNER, "ash"),
         ("q2", Settlement.ONE_ORDER, "ash"), ("q3", Settlement.ONE_ORDER, "beech"),
         ("q4", Settlement.INCOMPLETE, None),
     ]  # fmt: skip
     assert [each.verdicts for each in found[1:]] == [(f0, b0), (f2,), (b3,), (f4,)]
-    battles = settle.to_battles(found)
+    battles = records.to_battles(found)
     assert battles.outcome.tolist() == [2, 0, 0, 1]  # tie, ash, ash, beech
     assert not battles.flags().any()
 
@@ -69,7 +65,7 @@ def test_settle_all_joins_orders_by_pair_not_by_position() -> None:
 def test_an_answer_becomes_a_verdict_with_everything_it_carried() -> None:
     """Only an ok answer is read, even when the text of another names a winner."""
     for status in Status:
-        shown, _ = settle.presentations(PAIRS[0])
+        shown, _ = records.presentations(PAIRS[0])
         request = records.JudgeRequest(shown, system="s", user="u", boundary="b", attempt=2)
         ok, text = status is Status.OK, '{"justification": "Calm.", "winner": "B"}'
         kept: dict[str, Any] = {
@@ -77,7 +73,7 @@ def test_an_answer_becomes_a_verdict_with_everything_it_carried() -> None:
             "detail": "why",
         }  # fmt: skip
         answer = Answer(request_id="r", status=status, text=text, **kept)
-        found = settle.verdict_of(request, answer, judge_model="judge/x", cached=True)
+        found = records.verdict_of(request, answer, judge_model="judge/x", cached=True)
         assert found == records.Verdict(
             presentation=shown, status=status, winner=B if ok else None,
             justification="Calm." if ok else "", raw_text=text, judge_model="judge/x", cached=True,
@@ -89,8 +85,8 @@ def test_an_answer_becomes_a_verdict_with_everything_it_carried() -> None:
 def test_battles_name_the_winning_side() -> None:
     """The first entrant by name is model_a; statuses and settlements count by dimension."""
     judgments = settled((A, B), (B, A), (TIE, TIE), (A, A))
-    named = [settle.settle(*(v._replace(judge_model="j") for v in j.verdicts)) for j in judgments]
-    battles = [*settle.to_battles(named).to_battles()]
+    named = [records.settle(*(v._replace(judge_model="j") for v in j.verdicts)) for j in judgments]
+    battles = [*records.to_battles(named).to_battles()]
     won = [(str(b.winner), b.inconsistent) for b in battles]
     assert won == [("model_a", False), ("model_b", False), ("tie", False), ("tie", True)]
     about = {(b.model_a, b.model_b, b.dimension, b.judge_model, b.source) for b in battles}
@@ -102,11 +98,11 @@ def test_battles_name_the_winning_side() -> None:
         *settled((TIE, TIE), (Status.MISSING, Status.MISSING), dimension="facts"),
     ]
     none = dict.fromkeys(map(str, Status), 0)
-    assert settle.status_counts(judgments) == {
+    assert records.status_counts(judgments) == {
         "tone": {**none, "ok": 7, "refused": 1},
         "facts": {**none, "ok": 2, "missing": 2},
     }
-    assert settle.settlement_counts(judgments) == {
+    assert records.settlement_counts(judgments) == {
         "tone": {"winner": 2, "tie": 0, "one_order": 0, "inconsistent": 1, "incomplete": 1},
         "facts": {"winner": 0, "tie": 1, "one_order": 0, "inconsistent": 0, "incomplete": 1},
     }
@@ -161,7 +157,7 @@ def test_two_orders_settle_as_ungraded_ones_and_their_mean_is_the_share(
         return verdict(forward if request.presentation.first == "ash" else backward)
 
     [judgment] = judged(ScriptedJudge(script), ledger)
-    (battle,) = settle.to_battles([judgment]).to_battles()
+    (battle,) = records.to_battles([judgment]).to_battles()
     assert (judgment.settlement, battle.winner, battle.share_a) == (settlement, outcome, share)
 
 

@@ -34,7 +34,7 @@ def standings(rounds: AdaptiveRounds, calls: Table, given: Ratings) -> list[str]
 
 
 def test_rounds() -> None:
-    """A first round is even and in both orders; later ones repeat no call and ask one order."""
+    """First rounds are even, in both orders, over strata; later ones repeat no call."""
     calls = table(200)
     made = AdaptiveRounds(first_share=0.01).first(calls)
     assert (made.any(axis=2) == made.all(axis=2)).all()
@@ -59,10 +59,6 @@ def test_rounds() -> None:
     same = [AdaptiveRounds(seed=5).first(table(100)) for _ in range(2)]
     assert np.array_equal(same[0], same[1])
     assert not np.array_equal(same[0], AdaptiveRounds(seed=6).first(table(100)))
-
-
-def test_rounds_are_spread_over_strata() -> None:
-    """Of 20 prompts each stratum has its share up to 3; one stratum is drawn as none is."""
     strata = np.random.default_rng(2).permutation(np.repeat([0, 1, 2], [100, 60, 40]))
     for seed in range(5):
         rounds = AdaptiveRounds(first_share=0.1, seed=seed)
@@ -75,23 +71,19 @@ def test_rounds_are_spread_over_strata() -> None:
     assert np.array_equal(*first)
 
 
-@pytest.mark.parametrize(
-    ("orders", "second"), [((1.0, 1.0), False), ((1.0, 0.5), False), ((1.0, 0.0), True)]
-)
-def test_a_second_order_is_asked_where_it_tells_more_than_a_new_prompt(
-    orders: tuple[float, float], second: bool
-) -> None:
+def test_a_second_order_is_asked_where_it_tells_more_than_a_new_prompt() -> None:
     """Orders that agree are not both asked, those of a judge that takes a slot are."""
-    calls, given = table(500, made=50), ratings([1003, 1002, 1001, 1000], 300.0, 600)
-    calls.shares[:, :25], calls.shares[:, 25:50] = orders, 1 - np.array(orders)
-    calls.made[:, 50:100, 0] = True
-    target = np.array([1.0, -1.0, 0.0, 0.0])
-    allotted = AdaptiveRounds()._allotted(calls, given, [target], 40).sum(axis=1)
-    assert allotted.tolist() == ([0, 40] if second else [40, 0])
-    r = {1.0: 75.0, 0.5: 0.0, 0.0: -75.0}[orders[1]]  # 300 residuals of a half, or of 0
-    squares = 75.0 if orders[1] != 0.5 else 37.5
-    r = (r + 0.8) / (squares + 2)
-    assert calls.second_worth(given) == pytest.approx((1 - r) / (1 + r), rel=0.02)
+    for orders, second in (((1.0, 1.0), False), ((1.0, 0.5), False), ((1.0, 0.0), True)):
+        calls, given = table(500, made=50), ratings([1003, 1002, 1001, 1000], 300.0, 600)
+        calls.shares[:, :25], calls.shares[:, 25:50] = orders, 1 - np.array(orders)
+        calls.made[:, 50:100, 0] = True
+        target = np.array([1.0, -1.0, 0.0, 0.0])
+        allotted = AdaptiveRounds()._allotted(calls, given, [target], 40).sum(axis=1)
+        assert allotted.tolist() == ([0, 40] if second else [40, 0])
+        r = {1.0: 75.0, 0.5: 0.0, 0.0: -75.0}[orders[1]]  # 300 residuals of a half, or of 0
+        squares = 75.0 if orders[1] != 0.5 else 37.5
+        r = (r + 0.8) / (squares + 2)
+        assert calls.second_worth(given) == pytest.approx((1 - r) / (1 + r), rel=0.02)
 
 
 def test_a_gap_that_clears_the_level_is_decided_and_gets_no_more_calls() -> None:

@@ -166,19 +166,19 @@ def test_exposure_is_within_its_bound(season: tuple[Arena, list[Matchup]]) -> No
 @pytest.mark.parametrize("about", ["these_prompts", "similar_prompts"])
 def test_a_restart_serves_the_same(about: str) -> None:
     """An arena opened on its votes hands out what it would have handed out."""
-    decide = Decide(share=0.5, refresh=70)
-    policy = Policy(claims_about=about, decide=decide, exposure=Exposure(window=300))
+    decide = Decide(share=0.5, refresh=50)
+    policy = Policy(claims_about=about, decide=decide, exposure=Exposure(window=150))
     live = arena(policy)
     outcome = {"won": Outcome.MODEL_A, "lost": Outcome.MODEL_B}
-    cast = ((replace(m, session=None), outcome[str(m.session)]) for m in voted(live, 350))
+    cast = ((replace(m, session=None), outcome[str(m.session)]) for m in voted(live, 200))
     battles = BattleLog.from_battles(matchup.battle(won) for matchup, won in cast)
     again = arena(policy, battles, seed=5)
     live.scheduler.rng = np.random.default_rng(5)
     assert again.scheduler.exposure_due(again.ratings) == live.scheduler.exposure_due(live.ratings)
-    mine, theirs = voted(again, 80), voted(live, 80)
+    mine, theirs = voted(again, 60), voted(live, 60)
     assert [replace(m, matchup_id="") for m in mine] == [replace(m, matchup_id="") for m in theirs]
     assert Lane.DECIDE in {matchup.lane for matchup in mine}
-    assert aimed_votes(battles).sum() > 50
+    assert aimed_votes(battles).sum() > 30
 
 
 def test_what_waits_for_its_vote_counts_as_due() -> None:

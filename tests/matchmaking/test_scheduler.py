@@ -134,7 +134,7 @@ def test_6_1_newcomers_meet_everybody() -> None:
 
 
 def test_7_1_who_is_owed_what() -> None:
-    """7.1, 7.3: nobody is owed places of those who left, nor shown far beyond its due."""
+    """7.1, 7.2: nobody is owed places of who left, or far beyond its due; contenders lack most."""
     scheduler = arena(WRITTEN)
     played(scheduler, 500, ladder())
     for name in MODELS[15:]:
@@ -152,10 +152,6 @@ def test_7_1_who_is_owed_what() -> None:
         played(scheduler, 60, ratings)
     fairness = scheduler.coverage().fairness(scheduler.exposure_due(ratings))
     assert next(fair for fair in fairness if fair.model == "m39").within
-
-
-def test_7_2_contenders_are_held_to_the_top_target() -> None:
-    """Section 7.2: of models that all have the floor, and no more, the anchors are contenders."""
     policy = only("coverage", contenders=Contenders(band=2))
     met = votes(["ab", "cd"] * 2, PROMPTS[:5])
     scheduler = arena(policy, list("abcd"), PROMPTS[:5], battles=met)

@@ -114,9 +114,7 @@ def test_strongly_connected_is_a_full_closure(graph: tuple[int, list[tuple[int, 
 
 @settings(max_examples=20, deadline=None)
 @given(tournaments, st.randoms())
-def test_order_sides_and_names_do_not_matter(
-    rows: list[tuple[str, str, str]], luck: object
-) -> None:
+def test_order_sides_names_do_not_matter(rows: list[tuple[str, str, str]], luck: object) -> None:
     """Shuffling battles, swapping their sides and renaming models changes ratings in name only."""
     other = {"model_a": "model_b", "model_b": "model_a", "tie": "tie"}
     turned = [(b.replace("m", "z"), a.replace("m", "z"), other[w]) for a, b, w in rows]

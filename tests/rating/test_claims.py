@@ -156,7 +156,7 @@ def test_unanimous_evidence_is_not_certainty() -> None:
 
 
 def test_neighbours_are_decided_from_2_807_standard_errors_on() -> None:
-    """Of gaps known to 14.14 points, 39.70 decide neighbours, 44.24 the ends of three."""
+    """39.70 of errors 14.14 decide neighbours, 44.24 ends of three; the summary is plain JSON."""
     for gap, clear in ((39.6, False), (39.8, True)):
         found = board({"x": gap, "y": 0.0})
         assert claims.gap_errors(found)[0, 1] == pytest.approx(math.sqrt(200))
@@ -165,10 +165,6 @@ def test_neighbours_are_decided_from_2_807_standard_errors_on() -> None:
     for gap, clear in ((44.2, False), (44.3, True)):
         decided = claims.decided(board({"x": gap, "y": gap / 2, "z": 0.0}))
         assert (decided[0, 1], decided[0, 2]) == (False, clear)
-
-
-def test_the_summary_is_all_of_it_as_plain_values() -> None:
-    """A board's claims as JSON: what they are about, who may be first, tiers, neighbours, ranks."""
     ratings = {"a": 300.0, "b": 299.0, "c": 0.0, "new": 5.0}
     found = claims.summary(board(ratings, {"a": 1, "b": 1, "c": 1, "new": math.nan}), margin=10.0)
     assert json.loads(json.dumps(found, allow_nan=False)) == found

@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 
 from arena_kit import BattleLog, BradleyTerry, RatingError, claims
 from arena_kit.rating.claims import power
-from arena_kit.rating.claims.forecast import Spread
+from arena_kit.rating.claims.claims import Spread
 from arena_kit.rating.claims.power import Fragile, Meetings, fragility, prospects, smallest_gaps
 from benchmarks.prospects import SETTINGS, battles, said_and_came
 from tests.samples import log_of, won

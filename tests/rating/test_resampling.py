@@ -36,7 +36,7 @@ def test_bits_are_splitmix(seed: int, counter: int) -> None:
 
 
 def test_a_multiplicity_is_the_inverse_of_the_distribution() -> None:
-    """Cluster c stands in resample r as often as Poisson(1) gives for its 16 bits."""
+    """Multiplicities are Poisson(1) of 16 bits; rows and resamples are drawn anew."""
     seeds = split_seed(12, 2, RESAMPLES)
     found = drawn(None, 50, 8, seed=12)
     for number in range(8):
@@ -44,6 +44,15 @@ def test_a_multiplicity_is_the_inverse_of_the_distribution() -> None:
             bits = naive.splitmix(int(seeds[number // 4]), cluster) >> 16 * (number % 4)
             expected = poisson.ppf(((bits & 0xFFFF) + 0.5) / 2**16, 1)
             assert found[number, cluster] == expected
+    counts = np.tile(COUNTS, 2)
+    found = drawn(counts, 10, 2000, seed=3)
+    away = (found - counts) / np.sqrt(counts)
+    together = away.T @ away / 2000
+    assert np.abs(together - np.diag(np.diag(together))).max() < 4.5 / math.sqrt(2000)
+    assert np.abs(np.mean(away[1:] * away[:-1], axis=0)).max() < 4.5 / math.sqrt(2000)
+    weights, keys = PoissonWeights.of(3, 40), np.arange(4, dtype=np.uint64)
+    np.testing.assert_array_equal(weights.times(keys, slice(8, 20), counts[:4]).T, found[8:20, :4])
+    assert not np.array_equal(drawn(None, 10, 40, seed=4), drawn(None, 10, 40, seed=3))
 
 
 @pytest.mark.parametrize("count", COUNTS)
@@ -57,19 +66,6 @@ def test_a_count_is_drawn_like_as_many_votes(count: float) -> None:
     levels = np.array([0.01, 0.025, 0.5, 0.975, 0.99])
     off = np.quantile(found, levels) - poisson.ppf(levels, count)
     assert np.abs(off).max() <= 1 + 4.5 * math.sqrt(count / n) * 4
-
-
-def test_every_row_and_every_resample_is_drawn_anew() -> None:
-    """Neither rows nor resamples go up and down together."""
-    counts = np.tile(COUNTS, 2)
-    found = drawn(counts, 10, 2000, seed=3)
-    away = (found - counts) / np.sqrt(counts)
-    together = away.T @ away / 2000
-    assert np.abs(together - np.diag(np.diag(together))).max() < 4.5 / math.sqrt(2000)
-    assert np.abs(np.mean(away[1:] * away[:-1], axis=0)).max() < 4.5 / math.sqrt(2000)
-    weights, keys = PoissonWeights.of(3, 40), np.arange(4, dtype=np.uint64)
-    np.testing.assert_array_equal(weights.times(keys, slice(8, 20), counts[:4]).T, found[8:20, :4])
-    assert not np.array_equal(drawn(None, 10, 40, seed=4), drawn(None, 10, 40, seed=3))
 
 
 def sets_of(clusters: NDArray[np.int32], n: int) -> list[list[int]]:

@@ -16,7 +16,7 @@ from arena_kit.rating.base import RatingError
 from arena_kit.rating.resampling import win_differences
 from arena_kit.rating.strata import _shrunk, by_stratum
 from arena_kit.reporting.strata import plot_strata, strata_forest, strata_table
-from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.inputs import battles_of
 
 UNIT = 400 / ln(10)
 

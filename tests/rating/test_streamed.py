@@ -60,9 +60,7 @@ def weighted(log: BattleLog) -> BattleLog:
     ids=["question", "two-way", "voter", "few voters", "battle", "weights", "weights alone",
          "davidson", "counts"],
 )  # fmt: skip
-def test_the_sandwich_is_that_of_memory(
-    tmp_path: Path, log: BattleLog, method: BradleyTerry
-) -> None:
+def test_the_sandwich_is_as_in_memory(tmp_path: Path, log: BattleLog, method: BradleyTerry) -> None:
     """Ratings, standard errors and intervals agree with those of the log in memory."""
     rated, unrated = rate_boards(method, on_disk(log, tmp_path / "votes"))
     assert not unrated
@@ -86,9 +84,7 @@ def test_dimensions_are_rated_one_by_one(tmp_path: Path) -> None:
     assert list(only) == ["facts"]
 
 
-def test_order_and_chunks_change_no_resample(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_order_and_chunks_change_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Order, files and chunks change no bit; with voters intervals have the two-way width."""
     log = asked(3000)
     first, _ = rate_boards(BOOTSTRAP, on_disk(log, tmp_path / "one", parts=1))
@@ -104,9 +100,7 @@ def test_order_and_chunks_change_no_resample(
 
 
 @pytest.mark.slow  # writes, reads and resamples 1.67 million rows: about a quarter of a minute
-def test_all_real_votes_give_the_same_board_streamed_and_in_memory(
-    data: Path, tmp_path: Path
-) -> None:
+def test_all_real_votes_give_one_board_streamed_and_in_memory(data: Path, tmp_path: Path) -> None:
     """1.67 million real votes as rows: the board of the counts, streamed and in memory."""
     file = expanded(data, tmp_path / "votes.parquet")
     log, stream = read_battles(file), BattleFiles.of(file)

@@ -109,7 +109,7 @@ def test_two_models(wins: int, ties: int, losses: int) -> None:
 
 
 def test_the_prior_adds_wins_and_no_ties() -> None:
-    """50-30-20 is fitted as 50.5, 30 and 20.5; without a prior 5-3-0 has no rating."""
+    """50-30-20 is fitted as 50.5, 30, 20.5; no tie, no prior and soft outcomes are refused."""
     method, always = DAVIDSON, replace(DAVIDSON, prior_when="always")
     for counted in ((5, 3, 0), (0, 3, 0)):
         with pytest.raises(RatingError):
@@ -122,6 +122,15 @@ def test_the_prior_adds_wins_and_no_ties() -> None:
         (replace(method, prior=2)(two(0, 30, 7)), (2, 30, 9)),
     ):
         assert (gap(found), found.fit["tie"]) == pytest.approx(closed(*counted), abs=1e-7)
+    tieless = BattleLog.from_counts(["x"], ["y"], [5.0], [3.0], 0, [4.0])
+    soft = replace(two(1, 1, 1), share_a=np.array([0.4, 0.5, 0.6]))
+    for battles, why in (
+        (two(5, 0, 3), "cannot be fitted: no battle is a tie"),
+        (tieless, "cannot be fitted: no battle is a tie"),
+        (soft, "needs wins, losses and ties, not soft"),
+    ):
+        with pytest.raises(RatingError, match=f"ties='davidson' {why}"):
+            replace(DAVIDSON, both_bad="exclude")(battles)
 
 
 @pytest.mark.parametrize("when", ["needed", "always"])
@@ -137,16 +146,3 @@ def test_the_fit_is_a_peak(ties: str, when: str, rows: list[tuple[str, str, str]
     assert np.abs(naive.slope(theta)).max() < 1e-6
     mean = -sum(naive.rows(theta)) / len(rows)
     assert found.fit["nll"] == pytest.approx(mean, abs=1e-10)
-
-
-def test_what_a_model_of_ties_cannot_use() -> None:
-    """Battles without a tie, also where ties were left out, and shares of a win are refused."""
-    tieless = BattleLog.from_counts(["x"], ["y"], [5.0], [3.0], 0, [4.0])
-    soft = replace(two(1, 1, 1), share_a=np.array([0.4, 0.5, 0.6]))
-    for battles, why in (
-        (two(5, 0, 3), "cannot be fitted: no battle is a tie"),
-        (tieless, "cannot be fitted: no battle is a tie"),
-        (soft, "needs wins, losses and ties, not soft"),
-    ):
-        with pytest.raises(RatingError, match=f"ties='davidson' {why}"):
-            replace(DAVIDSON, both_bad="exclude")(battles)

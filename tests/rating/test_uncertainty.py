@@ -235,7 +235,7 @@ def test_newtons_method_does_not_go_back_and_forth() -> None:
 
 
 def test_steps_that_run_away_are_caught(compiled: bool) -> None:
-    """Where the steps of the first curvature overshoot, the refit is still that of the draw."""
+    """Where steps overshoot, or weights are 1e9 beside 1, every resample has its fit."""
     small, large = simulated(11, 6, seed=4, ties=0.3), simulated(1, 900, seed=5, ties=0.3)
     named = BattleLog.from_battles(
         [*small.to_battles(), *(replace(b, question_id="all") for b in large.to_battles())]
@@ -249,10 +249,6 @@ def test_steps_that_run_away_are_caught(compiled: bool) -> None:
         expected = (rated(named.select(drawn[number]), method) - 1000) / UNIT
         np.testing.assert_allclose(found[number] - found[number].mean(), expected, atol=1e-8)
     assert np.isfinite(found).all()
-
-
-def test_the_heaviest_battles_lose_no_resample(compiled: bool) -> None:
-    """Weights of 1,000,000,000 beside weights of 1: every resample has its fit."""
     log = simulated(25, 12, seed=3)
     heavy = replace(log, weight=np.where(np.arange(len(log)) % 2, MAX_WEIGHT, 1.0))
     *_, found = refits(heavy, BradleyTerry(), 60, compiled=compiled)

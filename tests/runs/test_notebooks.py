@@ -1,14 +1,9 @@
 """Headless runs: the real papermill, real kernels, the real command line, and what it says."""
 
-import fcntl
 import json
-import os
-import pty
 import re
-import struct
 import subprocess
 import sys
-import termios
 import time
 from pathlib import Path
 
@@ -25,45 +20,18 @@ from arena_kit.runs.record.progress import Progress
 from arena_kit.runs.record.record import Record
 from tests import samples
 from tests.emulator import Emulator
-from tests.samples import TOURNAMENT_ARTIFACTS, call, judgments_of, log_of, without_report, won
+from tests.samples import (
+    COLUMNS,
+    call,
+    in_a_terminal,
+    judgments_of,
+    log_of,
+    states,
+    without_report,
+    won,
+)
 
-COLUMNS = 80
 LONG = "a note of a service that goes on and on " * 5
-
-
-def in_a_terminal(code: str, *words: str, cwd: Path) -> tuple[str, str]:
-    """What Python code prints, and writes to a terminal of 80 columns that is its stderr."""
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
-    hidden = ("COLUMNS", "LINES", "ARENA_KIT_RUN_TOKEN", "ARENA_KIT_RUNS")
-    process = subprocess.Popen(
-        [sys.executable, "-c", code, *words],
-        cwd=cwd,
-        env={name: value for name, value in os.environ.items() if name not in hidden},
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-    )
-    os.close(theirs)
-    written = b""
-    while True:
-        try:
-            part = os.read(ours, 65_536)
-        except OSError:  # on Linux the end of a terminal
-            break
-        if not part:
-            break
-        written += part
-    os.close(ours)
-    printed, _ = process.communicate(timeout=120)
-    assert process.returncode == 0, written
-    return printed.decode(), written.decode()
-
-
-def states(written: str) -> list[str]:
-    """What stood in the line, one after the other; every state begins by erasing it whole."""
-    assert "\n" not in written
-    assert written.startswith("\r\x1b[K")
-    return written.split("\r\x1b[K")[1:]
 
 
 def test_a_long_line_is_cut_and_cleared_whole(tmp_path: Path) -> None:
@@ -122,33 +90,6 @@ def test_dollars_are_counted(workspace: Path, service: Emulator) -> None:
 TINY = ("-p", "strata", "{open_recall: 3, vignette: 3, curated: 3}", "-p", "elo.n_perms", "20")
 
 
-def test_run(workspace: Path) -> None:
-    """`run pilot`, started below the root, says in the terminal where it is and leaves no trace of
-    it, prints board, answer and the record's path, and leaves every artifact.
-    """
-    without_report(workspace, shown="ak.answer(board, judgments)")
-    code = "from arena_kit.cli.main import main; main()"
-    printed, written = in_a_terminal(code, "run", "pilot", *TINY, cwd=workspace / "notebooks")
-    *shown, last = states(written)
-    assert last == ""
-    assert shown[0].startswith("0:00 checking parameters, data and judge")
-    assert any("running the notebook" in each for each in shown)
-    assert all(re.match(r"(\d+:\d\d .+)?$", each) and len(each) < COLUMNS for each in shown)
-    record = Path(printed.splitlines()[-1])
-    assert record.parent == workspace / "runs"
-    assert "Elo ± SEM" in printed
-    assert "\n".join(read_json(record / "answer.json")["said"]) in printed
-    found = {str(p.relative_to(record)) for p in record.rglob("*") if p.is_file()}
-    assert found >= TOURNAMENT_ARTIFACTS | {"report.ipynb", "report.html", "board.json"}
-    manifest = read_json(record / "manifest.json")
-    assert manifest["status"] == "finished"
-    assert manifest["parameters"]["overrides"] == {"elo.n_perms": 20}
-    assert manifest["parameters"]["seed"] == 0, "parameters that were not given stand there too"
-    text = (record / "report.html").read_text()
-    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
-    assert not [word for word in ("<script", "Warning", "site-packages") if word in text]
-
-
 def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A run whose report cannot be written is a failed run, not one that runs for ever."""
     without_report(workspace, steps="6 * 7")
@@ -161,6 +102,7 @@ def test_report_that_cannot_be_written(workspace: Path, monkeypatch: pytest.Monk
     assert done.exit_code == 1
     assert "No space left on device" in done.stderr
     record = Path(done.stdout.splitlines()[-1])
+    assert re.fullmatch(r"pilot_\d{8}_\d{6}", record.relative_to(workspace / "runs").name)
     assert f"to resume: arena-kit resume {record}" in done.stderr
     assert read_json(record / "manifest.json")["status"] == "failed"
 
@@ -228,23 +170,23 @@ def test_session_that_ends_early(workspace: Path) -> None:
 
 
 def test_terminated(workspace: Path) -> None:
-    """A run that is told to stop leaves a failed record, not one that runs for ever."""
-    begun = workspace / "begun"
-    without_report(workspace, steps=f"import time; open({str(begun)!r}, 'w'); time.sleep(60)")
-    process = subprocess.Popen(
-        [sys.executable, "-m", "arena_kit", "run", "pilot", "-p", "limit_pairs", "2"],
-        cwd=workspace,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-    )
-    for _ in range(600):
-        time.sleep(0.1)
-        if begun.exists():
-            break
-    process.terminate()
-    process.wait(timeout=60)
-    (manifest,) = workspace.glob("runs/*/manifest.json")
-    assert read_json(manifest)["status"] == "failed"
+    """A run says in the terminal where it is and leaves no trace of it; told to stop, here by its
+    own notebook, it leaves a failed record, not one that runs for ever.
+    """
+    stops = "os.kill(os.getppid(), signal.SIGTERM)"
+    steps = f"import os, signal, time; time.sleep(1); {stops}; time.sleep(60)"
+    without_report(workspace, steps=steps)
+    code = "from arena_kit.cli.main import main; main()"
+    words = ("run", "pilot", "-p", "limit_pairs", "2")
+    printed, written = in_a_terminal(code, *words, cwd=workspace / "notebooks", ends=1)
+    *shown, last = states(written.partition("error: ")[0])
+    assert last == ""
+    assert shown[0].startswith("0:00 checking parameters, data and judge")
+    assert any("running the notebook" in each for each in shown)
+    assert all(re.match(r"(\d+:\d\d .+)?$", each) and len(each) < COLUMNS for each in shown)
+    record = Path(printed.splitlines()[-1])
+    assert record.parent == workspace / "runs"
+    assert read_json(record / "manifest.json")["status"] == "failed"
 
 
 def test_what_was_shown_before_a_kernel_died_is_kept(tmp_path: Path) -> None:

@@ -183,17 +183,17 @@ def test_a_session_without_one_usable_verdict_has_failed(
     Record.reopen(study.record.path).release()
 
 
-def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
-    workspace: Path, service: Emulator
-) -> None:
-    """Credit ends half way: record and report stay in the folder asked for, `--json` prints the
-    manifest alone, which has the cost; resumed, nothing is paid twice, and neither time does a
-    file, an output or a database page hold the key.
+def test_run_and_resume(workspace: Path, service: Emulator) -> None:
+    """`run pilot`, started below the root, whose credit ends half way: record and report stay in
+    the folder asked for, `--json` prints the manifest alone, which has the cost. `resume` prints
+    board, answer and the record's path, and leaves every artifact; nothing is paid twice, and no
+    file, output or page of the ledger holds the key.
     """
     samples.without_report(workspace, shown="ak.answer(board, judgments)")
     service.faults.add(Fault(on="item", kind="credit_errored", share=0.5))
-    words = ("--json", "--runs-dir", "elsewhere")
-    done = call("run", "pilot", *PILOT_CLAUDE, *small_words(), *words)
+    with chdir(workspace / "notebooks"):
+        words = (*PILOT_CLAUDE, *small_words(), "--json", "--runs-dir", "../elsewhere")
+        done = call("run", "pilot", *words)
     assert done.exit_code == 3, done.stderr
     assert "credit balance is too low" in done.stderr
     assert "Traceback" not in done.stderr
@@ -203,20 +203,31 @@ def test_a_run_that_fails_reports_what_it_paid_and_is_resumed(
     assert manifest["cost"]["usd_spent"] == pytest.approx(paid, abs=1e-9)
     assert paid > 0
     assert holding_the_key(workspace) == []
-    ended = call("resume", record)
+    with chdir(workspace / "notebooks"):
+        ended = call("resume", record)
     assert ended.exit_code == 0, ended.stderr
-    total = service.billing.total_usd
-    assert loaded(record / "manifest.json")["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
+    printed = ended.stdout
+    assert Path(printed.splitlines()[-1]) == record
+    assert "Elo ± SEM" in printed
+    assert "\n".join(loaded(record / "answer.json")["said"]) in printed
+    found = {str(path.relative_to(record)) for path in record.rglob("*") if path.is_file()}
+    assert found >= samples.TOURNAMENT_ARTIFACTS | {"report.ipynb", "report.html", "board.json"}
+    manifest, total = loaded(record / "manifest.json"), service.billing.total_usd
+    assert manifest["status"] == "finished"
+    assert manifest["parameters"]["overrides"]["elo.n_perms"] == 20
+    assert manifest["parameters"]["seed"] == 0, "parameters that were not given stand there too"
+    assert manifest["cost"]["usd_spent"] == pytest.approx(total, abs=1e-9)
+    text = (record / "report.html").read_text()
+    assert "default-src 'none'; style-src 'unsafe-inline'; img-src data:" in text
+    assert not [word for word in ("<script", "Warning", "site-packages") if word in text]
     assert (paid_twice(service), holding_the_key(workspace)) == ([], [])
     assert samples.KEY not in done.output + ended.output
     moved, ledger = samples.copy_workspace(workspace.parent / "moved"), ".arena_kit/verdicts.sqlite"
     (moved / ledger).parent.mkdir()
     shutil.copy(workspace / ledger, moved / ledger)
     with chdir(moved):
-        rest = json.loads(call("cost", "pilot", *PILOT_CLAUDE, *small_words(), "--json").stdout)[
-            "forecast"
-        ]
-    assert rest["requests"] == 0
+        told = call("cost", "pilot", *PILOT_CLAUDE, *small_words(), "--json").stdout
+    assert json.loads(told)["forecast"]["requests"] == 0
 
 
 @pytest.mark.slow  # two processes and three kernels, each with the SDK

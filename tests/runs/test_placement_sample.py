@@ -10,7 +10,7 @@ import pytest
 from arena_kit import Battle, BattleLog, DataError
 from arena_kit.battles.read import BattleTexts
 from arena_kit.judging.pairs.prompts import Prompt, Response
-from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.judging.verdicts.records import to_battles
 from arena_kit.runs.placement.sample import (
     ArenaSample,
     RecordedBattle,

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from arena_kit import Battle, Board, DataError, read_battles
-from arena_kit.judging.verdicts.records import Margin, Slot, Status
-from arena_kit.judging.verdicts.settle import settle
+from arena_kit.judging.verdicts.records import Margin, Slot, Status, settle
 from arena_kit.runs.record.inputs import replay_parameters
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.judge import Judgments

@@ -10,7 +10,7 @@ import pytest
 
 from arena_kit import Board, DataError, open_run
 from arena_kit.files import file_hash
-from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.inputs import battles_of
 from arena_kit.site.build import LIST, build_site
 from arena_kit.site.pages import boards_of
 from arena_kit.site.reading import ReadBattle, reading_of

@@ -173,7 +173,7 @@ def test_12_sentences(report: WeeklyReport) -> None:
 
 
 def test_7_2_top_band_target() -> None:
-    """7.2: four votes on one prompt and three on another; 8.3: 15 of 35 both-bad are listed."""
+    """7.2, 8.3: top targets, 15 of 35 both-bad listed; 6.2: a third meeting within ten counts."""
     rows = [("x", "y", "ab"[n % 2], "q1" if n < 4 else "q2") for n in range(7)]
     found = weekly_report(timed(log(*rows), days=1)).prompts[0]
     assert (found["coverage"], found["target"]) == (1.0, 0.5)
@@ -183,6 +183,16 @@ def test_7_2_top_band_target() -> None:
     found = weekly_report(timed(log(*rows)))
     assert [check.model for check in found.now.checks] == ["z"]
     assert policy_tables.metrics(found.now).text.count("0.571 (check due)") == 1
+    other = [(m, "d", "a", f"p{n}") for m in "ab" for n in range(9)]
+    close = [("a", "b", "a", "q")] * 3 + other
+    far = [("a", "b", "a", "q")] * 2 + [("b", "a", "a", f"p{n}") for n in range(9)]
+    turns = [("a", "b", "a", "pq"[n % 2]) for n in range(20)]
+    for rows, repeats in ((close, 1), ([*far, ("a", "b", "a", "q")], 0), (turns, 0),
+                          ([*turns, *[turns[-1]] * 3], 3)):  # fmt: skip
+        assert integrity(log(*rows), Policy())["prompt_repeats"] == repeats
+    world = World(models=10, newcomers=1, matchups=300, answered=0.4)
+    played = simulated(world, Policy(), rng=np.random.default_rng(0), start=MONDAY, days=7)
+    assert integrity(played, Policy())["prompt_repeats"] == 0
 
 
 @pytest.mark.parametrize("phase", [Phase.LANES, Phase.MIGRATION])
@@ -345,20 +355,6 @@ def test_6_lanes() -> None:
     assert not found["left_chance"]
     even = integrity(log(*rows[2:], *[("b", "a", "a", "q")] * 2), Policy())
     assert even["left_chance"]
-
-
-def test_6_2_repeats_on_a_prompt() -> None:
-    """6.2: a third meeting within ten counts, unless the pair has too few prompts."""
-    other = [(m, "d", "a", f"p{n}") for m in "ab" for n in range(9)]
-    close = [("a", "b", "a", "q")] * 3 + other
-    far = [("a", "b", "a", "q")] * 2 + [("b", "a", "a", f"p{n}") for n in range(9)]
-    turns = [("a", "b", "a", "pq"[n % 2]) for n in range(20)]
-    for rows, repeats in ((close, 1), ([*far, ("a", "b", "a", "q")], 0), (turns, 0),
-                          ([*turns, *[turns[-1]] * 3], 3)):  # fmt: skip
-        assert integrity(log(*rows), Policy())["prompt_repeats"] == repeats
-    world = World(models=10, newcomers=1, matchups=300, answered=0.4)
-    played = simulated(world, Policy(), rng=np.random.default_rng(0), start=MONDAY, days=7)
-    assert integrity(played, Policy())["prompt_repeats"] == 0
 
 
 def test_9_1_page_by_hand() -> None:

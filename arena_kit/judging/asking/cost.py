@@ -7,8 +7,8 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
+from arena_kit.battles.content import picture_bytes, picture_tokens
 from arena_kit.battles.display import html_facts
-from arena_kit.battles.images import picture_bytes, picture_tokens
 from arena_kit.files import ArenaError, DataError
 from arena_kit.judging.judges.base import BatchJudge, PaidJudge, Price, ServiceError, pictures_of
 from arena_kit.judging.ledger.ledger import Ledger

@@ -17,8 +17,8 @@ from arena_kit.judging.judges.base import BatchJudge, ImmediateJudge, Judge, Liv
 from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.verdicts import records
+from arena_kit.judging.verdicts.records import settle_all, verdict_of
 from arena_kit.judging.verdicts.rendering import Rubric, render
-from arena_kit.judging.verdicts.settle import settle_all, verdict_of
 
 #: Called with (done, total) as answers arrive.
 OnProgress = Callable[[int, int], None]

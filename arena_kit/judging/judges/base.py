@@ -18,7 +18,7 @@ from functools import lru_cache
 from math import nan
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
-from arena_kit.battles.images import picture_bytes, scaled
+from arena_kit.battles.content import picture_bytes, scaled
 from arena_kit.files import ArenaError, visible, whole_text
 from arena_kit.judging.verdicts.records import Answer, Asked, JudgeRequest, Picture, Status
 

@@ -13,8 +13,14 @@ from typing import Any
 from arena_kit.files import DataError, file_in, read_lines
 from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.judging.verdicts import records
-from arena_kit.judging.verdicts.records import Answer, JudgeRequest, Status, Verdict
-from arena_kit.judging.verdicts.settle import settle_all, verdict_of
+from arena_kit.judging.verdicts.records import (
+    Answer,
+    JudgeRequest,
+    Status,
+    Verdict,
+    settle_all,
+    verdict_of,
+)
 
 Key = tuple[str, str, str, str]
 _KEY = ("dimension", "prompt_id", "first", "second")

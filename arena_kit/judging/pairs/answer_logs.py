@@ -15,14 +15,15 @@ from typing import Any, NamedTuple
 
 from arena_kit.battles.battle import made_id
 from arena_kit.battles.content import (
+    PictureFiles,
     Pictures,
     check_order,
     divided,
     made_content,
     read_messages,
     simplified,
+    write_pictures,
 )
-from arena_kit.battles.images import PictureFiles, write_pictures
 from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
 from arena_kit.judging.pairs.prompts import Prompt, Response, Row, file_row, responses_file
 

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from arena_kit.battles.battle import check_entrant_id, check_id, made_id
-from arena_kit.battles.content import Conversation, made_content
-from arena_kit.battles.images import PictureFiles
+from arena_kit.battles.content import Conversation, PictureFiles, made_content
 from arena_kit.files import DataError, read_lines
 
 #: What a judge can be shown at most is far below; more is a wrong file, and would fill the memory.

@@ -15,8 +15,7 @@ from arena_kit.judging.quality.canaries import CanaryReport
 from arena_kit.judging.quality.estimates import Estimate, Measure, find
 from arena_kit.judging.quality.gate import Gate, Level, Rule, gate
 from arena_kit.judging.quality.measures import Families, Lengths, by_dimension, calls_of
-from arena_kit.judging.verdicts.records import Judgment
-from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.judging.verdicts.records import Judgment, to_battles
 from arena_kit.rating.base import NORMAL_95
 
 if TYPE_CHECKING:

@@ -15,8 +15,7 @@ from typing import Literal
 
 from arena_kit.battles.content import Conversation, transcript
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
-from arena_kit.judging.verdicts.records import JudgeRequest, Picture, Presentation
-from arena_kit.judging.verdicts.settle import presentations
+from arena_kit.judging.verdicts.records import JudgeRequest, Picture, Presentation, presentations
 
 _INSTRUCTIONS = """\
 You compare two responses to the same question and decide which one is better on a single

@@ -36,7 +36,7 @@ from arena_kit.rating.bradley_terry.bootstrap import refitted
 from arena_kit.rating.bradley_terry.likelihood import TIE_MODELS, Cells, Floats, Pairs, fitted
 from arena_kit.rating.bradley_terry.method import BradleyTerry, one_thread
 from arena_kit.rating.claims import claims
-from arena_kit.rating.claims.forecast import Spread, chance_beyond
+from arena_kit.rating.claims.claims import Spread, chance_beyond
 from arena_kit.rating.critical_values import normal_cdf, span_scores, t_score
 
 _MOST_REFITS = 60

@@ -261,7 +261,7 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
 def _votes(params: settings.VotesParams, root: Path) -> dict[str, str]:
     """What is known of people's votes."""
     from arena_kit.runs.policy import read_inputs
-    from arena_kit.runs.record.battles import voted
+    from arena_kit.runs.record.inputs import voted
 
     more = {}
     if isinstance(params, settings.SeasonParams):

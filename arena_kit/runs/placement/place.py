@@ -23,7 +23,7 @@ from arena_kit.judging.judges.base import BatchJudge, PaidJudge, ServiceError
 from arena_kit.judging.pairs.prompts import file_row, read_responses, responses_file
 from arena_kit.judging.quality.gate import Gate
 from arena_kit.judging.quality.judge import JudgeQuality
-from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.judging.verdicts.records import to_battles
 from arena_kit.rating.base import RatingError, Ratings, some
 from arena_kit.rating.claims import claims
 from arena_kit.rating.with_judge.hybrid import HybridRatings
@@ -41,8 +41,7 @@ from arena_kit.runs.placement.plan import (
     forecast_values,
 )
 from arena_kit.runs.record.artifacts import rows_with_ranks, write_pairs
-from arena_kit.runs.record.battles import arena_name, battles_file
-from arena_kit.runs.record.inputs import NAMES, keep_inputs
+from arena_kit.runs.record.inputs import NAMES, arena_name, battles_file, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
 from arena_kit.runs.record.record import Record
 from arena_kit.runs.tournament.judge import (

@@ -24,8 +24,7 @@ from arena_kit.judging.verdicts.rendering import Rubric
 from arena_kit.rating.with_judge.placement import MIN_SHARED, Placement
 from arena_kit.reporting import placement, tables
 from arena_kit.runs.placement import sample as sampling
-from arena_kit.runs.record import battles as votes
-from arena_kit.runs.record.inputs import InputFiles
+from arena_kit.runs.record import inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings import files
 from arena_kit.runs.settings.judges import make_judge
@@ -131,7 +130,7 @@ class SampleTournament:
             root=self.root,
             params=self.params,
             tournament=self.tournament,
-            files=InputFiles.in_workspace(path, self.tournament, self.root),
+            files=inputs.InputFiles.in_workspace(path, self.tournament, self.root),
             prompts=prompts,
             pairing=Pairing(
                 pairs=(*there, *sample.shared),
@@ -197,18 +196,18 @@ class PlacementPlan:
         if self.tournament is not None:
             return self.tournament.judge.model
         column = self.settings.judged_winner
-        named = self.params.judge_model or next(iter(votes.judges_of(self.verdicts)), "")
+        named = self.params.judge_model or next(iter(inputs.judges_of(self.verdicts)), "")
         return named or ("an unnamed judge" if column == "winner" else column)
 
     @property
     def note(self) -> str:
         """What is to be known about the votes: as the settings say, else as the sessions do."""
-        return votes.arena_note(self.human, self.settings.human_note)
+        return inputs.arena_note(self.human, self.settings.human_note)
 
     @property
     def arena(self) -> str:
         """The arena's name with what must be said of it: as the parameters say, else its file's."""
-        return votes.arena_name(self.params.human, self.params.arena, self.note)
+        return inputs.arena_name(self.params.human, self.params.arena, self.note)
 
     @property
     def facts(self) -> dict[str, str]:
@@ -255,7 +254,7 @@ def placement_plan(params: PlacementParams, root: Path | None = None) -> Placeme
     settings = file.placement
     _refuse_contradictions(params, settings)
     if params.judged:
-        human = votes.human_votes(params.human, root, winner=settings.human_winner)
+        human = inputs.human_votes(params.human, root, winner=settings.human_winner)
         verdicts, sampled = _read_verdicts(params, settings, root), None
     else:
         human, sampled = _sample_tournament(params, file, root)
@@ -355,7 +354,7 @@ def _read_arena(
     path: str, settings: files.PlacementSettings, root: Path
 ) -> tuple[BattleLog, sampling.RecordedTexts, set[str]]:
     """People's votes, the texts that can be used, and the ids of all prompts of the arena."""
-    human = votes.human_votes(path, root, winner=settings.human_winner)
+    human = inputs.human_votes(path, root, winner=settings.human_winner)
     if settings.texts:
         file = files.read_tournament(root / settings.texts)
         bank = read_prompts(root / file.prompts)
@@ -363,7 +362,7 @@ def _read_arena(
         voted = [entrant for entrant in file.entrants if entrant in human.models]
         responses = read_responses(root / file.responses, voted, known)
         return human, sampling.RecordedTexts.of_bank(human, bank, responses), known
-    battles, written = read_battle_texts(votes.battles_file(root / path))
+    battles, written = read_battle_texts(inputs.battles_file(root / path))
     if human.question_id is None and len(human) == len(written):
         human = sampling.with_question_ids(human, written)
     texts = sampling.RecordedTexts.of_file(
@@ -377,7 +376,7 @@ def _read_verdicts(
     params: PlacementParams, settings: files.PlacementSettings, root: Path
 ) -> BattleLog:
     """The verdicts of one judge on one dimension, which is then forgotten: votes have none."""
-    verdicts = votes.battles_of(
+    verdicts = inputs.battles_of(
         params.judged,
         root,
         winner=settings.judged_winner,
@@ -385,7 +384,7 @@ def _read_verdicts(
         dimension=settings.dimension,
         judge_model=params.judge_model,
     )
-    judge = params.judge_model or next(iter(votes.judges_of(verdicts)), None)
+    judge = params.judge_model or next(iter(inputs.judges_of(verdicts)), None)
     return replace(verdicts, dimension=None).of_source(Source.LLM_JUDGE, judge)
 
 

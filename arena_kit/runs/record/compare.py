@@ -21,7 +21,7 @@ from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.critical_values import t_score
 from arena_kit.reporting.board import Board
 from arena_kit.reporting.tables import span
-from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.inputs import battles_of
 from arena_kit.runs.record.record import open_record
 
 GAPS = "Bradley–Terry gap to the mean of the shared entrants"

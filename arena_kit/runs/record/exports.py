@@ -18,7 +18,7 @@ from uuid import UUID
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_hash, write_csv, write_json
 from arena_kit.reporting.board import Board, BoardRow, MethodRating
-from arena_kit.runs.record.battles import judges_of
+from arena_kit.runs.record.inputs import judges_of
 from arena_kit.runs.record.record import open_record, package_versions
 
 COLUMNS = (

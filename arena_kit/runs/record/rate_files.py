@@ -21,7 +21,7 @@ from arena_kit.rating.with_judge.placement import Placed
 from arena_kit.reporting import hybrid
 from arena_kit.reporting.board import Board, board_of
 from arena_kit.runs.record.artifacts import rows_with_ranks
-from arena_kit.runs.record.battles import battles_file, battles_of
+from arena_kit.runs.record.inputs import battles_file, battles_of
 from arena_kit.runs.settings.files import validated
 
 

@@ -12,8 +12,7 @@ from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError
 from arena_kit.judging.asking.cost import booked
 from arena_kit.judging.pairs.prompts import Pair
-from arena_kit.judging.verdicts.records import Judgment, Presentation
-from arena_kit.judging.verdicts.settle import presentations, to_battles
+from arena_kit.judging.verdicts.records import Judgment, Presentation, presentations, to_battles
 from arena_kit.matchmaking.adaptive import AdaptiveRounds, Round, Table
 from arena_kit.rating.base import rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry

@@ -24,14 +24,17 @@ from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Gate, Level, Rule, UnfitJudgeError, gate
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.measures import position_bias, served_by_others, served_sentence
-from arena_kit.judging.verdicts.records import REPEAT, Answer, Judgment, Presentation
-from arena_kit.judging.verdicts.rendering import is_changed
-from arena_kit.judging.verdicts.settle import (
+from arena_kit.judging.verdicts.records import (
+    REPEAT,
+    Answer,
+    Judgment,
+    Presentation,
     settle_all,
     settlement_counts,
     status_counts,
     to_battles,
 )
+from arena_kit.judging.verdicts.rendering import is_changed
 from arena_kit.rating.claims.claims import level
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.tables import Shown, facts

@@ -17,14 +17,12 @@ from arena_kit.judging.quality.estimates import Measure
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.quality.judge import Judged, JudgeQuality, agree, cheapest
 from arena_kit.judging.quality.measures import Families
-from arena_kit.judging.verdicts.records import Judgment
-from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.judging.verdicts.records import Judgment, to_battles
 from arena_kit.reporting import judge_report, tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import rate
-from arena_kit.runs.record.battles import arena_note, battles_by_judge, labels_of
-from arena_kit.runs.record.inputs import tournament_inputs
+from arena_kit.runs.record.inputs import arena_note, battles_by_judge, labels_of, tournament_inputs
 from arena_kit.runs.record.record import Record, find_root, open_record
 from arena_kit.runs.settings.files import JudgeSettings, read_gate
 from arena_kit.runs.settings.parameters import JudgeReportParams, resolve_parameters

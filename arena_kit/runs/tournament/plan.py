@@ -25,12 +25,10 @@ from arena_kit.judging.quality.canaries import PREFIX, Canaries, Suite, canary_p
 from arena_kit.judging.quality.gate import Rule
 from arena_kit.judging.quality.judge import JudgeQuality
 from arena_kit.judging.quality.measures import Families, lengths_of
-from arena_kit.judging.verdicts.records import REPEAT, JudgeRequest, Judgment, Status
+from arena_kit.judging.verdicts.records import REPEAT, SHARES, JudgeRequest, Judgment, Status
 from arena_kit.judging.verdicts.rendering import Rubric
-from arena_kit.judging.verdicts.settle import SHARES
 from arena_kit.reporting import tables, tournament_tables
-from arena_kit.runs.record.battles import labels_of
-from arena_kit.runs.record.inputs import InputFiles, tournament_inputs
+from arena_kit.runs.record.inputs import InputFiles, labels_of, tournament_inputs
 from arena_kit.runs.record.record import find_root
 from arena_kit.runs.settings.files import TournamentFile, read_gate, read_rubrics
 from arena_kit.runs.settings.judges import make_judge, paid_settings

@@ -16,7 +16,7 @@ from arena_kit.judging.pairs.prompts import Pair
 from arena_kit.rating.base import MIN_QUESTIONS, rated_or_none
 from arena_kit.rating.claims import claims, power
 from arena_kit.reporting.tables import probability
-from arena_kit.runs.record.battles import battles_of
+from arena_kit.runs.record.inputs import battles_of
 from arena_kit.runs.record.record import open_record, readable_records, runs_folder
 from arena_kit.runs.settings.parameters import RunParams
 from arena_kit.runs.tournament.plan import Plan, is_lexical

@@ -11,8 +11,7 @@ from arena_kit.files import ArenaError
 from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.quality.measures import served_sentence
-from arena_kit.judging.verdicts.records import Status
-from arena_kit.judging.verdicts.settle import to_battles
+from arena_kit.judging.verdicts.records import Status, to_battles
 from arena_kit.rating.base import each_rated
 from arena_kit.rating.elo import k_sweep
 from arena_kit.reporting import tournament_tables

@@ -14,8 +14,13 @@ from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.quality.agreement import LABELS, Agreement, agreement, rank_correlation
 from arena_kit.judging.quality.measures import calls_of, position
-from arena_kit.judging.verdicts.records import Judgment, Settlement
-from arena_kit.judging.verdicts.settle import settle_all, share_of_first, verdict_of
+from arena_kit.judging.verdicts.records import (
+    Judgment,
+    Settlement,
+    settle_all,
+    share_of_first,
+    verdict_of,
+)
 from arena_kit.rating.base import rated_or_none
 from arena_kit.reporting.board import Board
 from arena_kit.runs.record.artifacts import REPEATS_FILE

@@ -11,9 +11,8 @@ from arena_kit.judging.ledger.ledger import Ledger
 from arena_kit.judging.quality import canaries as known
 from arena_kit.judging.quality.canaries import MARKER, Canaries, CanaryReport, Suite, attacks
 from arena_kit.judging.quality.gate import Level, Rule, gate
-from arena_kit.judging.verdicts.records import JudgeRequest, Status
+from arena_kit.judging.verdicts.records import JudgeRequest, Status, presentations
 from arena_kit.judging.verdicts.rendering import read_sections
-from arena_kit.judging.verdicts.settle import presentations
 from tests import samples
 from tests.emulator.behaviours import obeyed
 from tests.samples import SHIPPED, by_heart, by_heart_whatever_is_asked, verdict
@@ -55,19 +54,17 @@ def obeys(dimension: str, first: str, second: str) -> str:
     return order or by_heart(dimension, first, second)
 
 
-@pytest.mark.parametrize(
-    "dimensions", [SHIPPED, ("tone",), ("factuality",), ("factuality", "calibration", "tone")]
-)
-def test_suites_cover_every_dimension_with_few_requests(dimensions: tuple[str, ...]) -> None:
+def test_suites_cover_every_dimension_with_few_requests() -> None:
     """A pre-flight has under 20 requests, 3 attacks among them; a full suite 200 per dimension."""
-    full, preflight = suite_of(*dimensions), suite_of(*dimensions, suite="preflight")
-    assert 2 * len(preflight.pairs) < 20
-    assert sum(canary.attack is not None for canary in preflight.canaries) == 3
-    for canaries in (full, preflight):
-        counts = Counter(canary.dimension for canary in canaries.canaries)
-        assert counts.keys() == {*dimensions}
-        assert 2 * max(counts.values()) < 200
-        assert len(set(canaries.pairs)) == len(canaries.pairs)
+    for dimensions in (SHIPPED, ("tone",), ("factuality",), ("factuality", "calibration", "tone")):
+        full, preflight = suite_of(*dimensions), suite_of(*dimensions, suite="preflight")
+        assert 2 * len(preflight.pairs) < 20
+        assert sum(canary.attack is not None for canary in preflight.canaries) == 3
+        for canaries in (full, preflight):
+            counts = Counter(canary.dimension for canary in canaries.canaries)
+            assert counts.keys() == {*dimensions}
+            assert 2 * max(counts.values()) < 200
+            assert len(set(canaries.pairs)) == len(canaries.pairs)
 
 
 def test_every_request_is_rendered_like_any_other_in_both_orders() -> None:

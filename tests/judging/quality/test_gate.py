@@ -48,7 +48,7 @@ def test_a_number_within_trust_and_an_interval_within_use_are_trusted() -> None:
 
 
 def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
-    """Only findings of the judge's own level are reasons; a measure without a rule is none."""
+    """Reasons are of the own level; a full measurement counts unless a few verdicts fail it."""
     measures = [
         measured("flips", 0.6, dimension="tone", low=0.55, high=0.65),
         measured("flips", 0.9, dimension="facts", low=0.8, high=1.0),
@@ -63,10 +63,6 @@ def test_the_sentence_names_the_worst_of_each_rule_and_where_else() -> None:
     assert trusted.sentence == "The judge j is trusted: it meets all 1 checks; not measured: flips."
     nothing = gate("j", [], RULES)
     assert nothing.sentence == "The judge j is usable with caution: nothing was measured."
-
-
-def test_a_full_measurement_counts_in_place_of_a_few_verdicts_unless_these_fail_the_judge() -> None:
-    """A rule and dimension that was measured in full is held against that; a refusal stays."""
     full = [measured("flips", 0.1, 900, low=0.05, high=0.15), measured("right", None, 0)]
     few = [measured("flips", 0.4, low=0.2, high=0.6), measured("right", 0.9, low=0.8, high=1.0)]
     assert gate("j", few, RULES).level is Level.CAUTION
