@@ -77,8 +77,7 @@ def _verify(path: Path) -> None:
     findings = Ledger(path).check()
     for damaged in findings.answers:
         echo(f"{path}: the answer to {damaged.request_id!r} is damaged")
-    for error in findings.structure:
-        echo(f"{path}: {error}")
+    echo(*(f"{path}: {error}" for error in findings.structure))
     if findings.sound:
         echo(f"{path}: {findings.n_answers} answers, all intact")
         return

@@ -186,5 +186,4 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
     ]
     title = "Guarantees of the policy, worst seed"
     terminal.show_table(Table(kept, title=title))
-    for sentence in (*_limits(policy, world), simulation.sentence(duels, policy)):
-        cli.echo(sentence)
+    cli.echo(*_limits(policy, world), simulation.sentence(duels, policy))

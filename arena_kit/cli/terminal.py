@@ -34,8 +34,7 @@ def show_board(board: Board, *, answered: bool = False) -> None:
         about = [] if answered or board.publication else each.scope
         for sentence in (*said, *about, *each.notes) if board.diagnostics else ():
             echo(f"  {sentence}")
-    for note in board.notes:
-        echo(note)
+    echo(*board.notes)
     if board.publication is None:
         _show_open(board)
     elif not board.diagnostics:
@@ -73,16 +72,14 @@ def _show_open(board: Board) -> None:
 def show_table(table: Table) -> None:
     """A table, and its notes as sentences under it."""
     _print(table)
-    for sentence in table.notes:
-        echo(f"  {sentence}")
+    echo(*(f"  {sentence}" for sentence in table.notes))
 
 
 def show_comparison(comparison: Comparison) -> None:
     """Warnings, settings that differ, verdicts that flipped, gaps that moved, orders that are
     decided in one record only.
     """
-    for warning in comparison.warnings:
-        echo(warning)
+    echo(*comparison.warnings)
     if comparison.settings:
         settings = [
             {"key": key, "before": str(old), "after": str(new)}
@@ -100,8 +97,7 @@ def show_comparison(comparison: Comparison) -> None:
         echo(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
     _show_moves(comparison.deltas)
     echo("Order by Bradley–Terry (--json lists all pairs):")
-    for orders in comparison.orders:
-        echo(f"  {orders.sentence}")
+    echo(*(f"  {orders.sentence}" for orders in comparison.orders))
 
 
 def _show_moves(deltas: Sequence[Delta]) -> None:

@@ -30,7 +30,7 @@ from arena_kit.runs.record.inputs import (
 )
 from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import read_policy
-from arena_kit.runs.settings.parameters import PolicyParams, SeasonParams, resolve_parameters
+from arena_kit.runs.settings.parameters import SeasonParams, resolve_parameters
 from arena_kit.validity.leaderboard import Earlier, earlier_of
 from arena_kit.validity.model_page import ModelDetail, model_detail
 from arena_kit.validity.sentences import validity_values
@@ -66,16 +66,14 @@ class Season:
 
     def report(self) -> WeeklyReport:
         """The weekly report on the week of the parameters."""
-        params, compare_week, earlier = self.params, "", None
+        params = self.params
         with self.record.failing():
-            if isinstance(params, PolicyParams):
-                compare_week, earlier = params.compare_week, _earlier(self.root, params.earlier)
             return weekly_report(
                 self.battles,
                 self.policy,
                 week=params.week,
-                compare_week=compare_week,
-                earlier=earlier,
+                compare_week=getattr(params, "compare_week", ""),
+                earlier=_earlier(self.root, getattr(params, "earlier", "")),
                 retired=_retired(self.battles, params),
             )
 

@@ -172,7 +172,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
     for dimension, (one, two) in shared_battles(*zip((before, after), boards, strict=True)).items():
         with suppress(RatingError):
             rated = _Rated.of(*one, "before"), _Rated.of(*two, "after")
-            deltas += _changes(dimension, *rated, flips=changed[dimension])
+            deltas += [*_changes(dimension, *rated, flips=changed[dimension])]
     return Comparison(
         settings=_differences(old, new),
         n_shared=len(shared),
