@@ -52,6 +52,7 @@ ONLY_CHECKED = {
     r"--cluster ": "needs a cluster, as tests/test_fanout.py has",
     r"^arena-kit resume ": "needs a run that was killed, which tests/runs/test_record.py has",
     r"^arena-kit paper runs/headline": "docs/tutorial.md has it",
+    r"^arena-kit rate team.csv --report": "README.md has one",
     r"--verdicts runs/": "takes five models, and the sample has four",
     r"runs/(cheap|by_x|all_by_cheap)": "needs several judges, as tests/cli and tests/runs have",
 }
