@@ -90,8 +90,7 @@ def _answered(record: Path, manifest: Mapping[str, Any]) -> tuple[list[str], lis
     """
     phase = (manifest.get("policy") or {}).get("phase")
     if phase and not Phase(phase).shows_diagnostics:
-        hidden = f"Phase {phase}: confidence, coverage, badges and status are not shown yet."
-        return [hidden], []
+        return [f"Phase {phase}: confidence, coverage, badges and status are not shown yet."], []
     if not (record / ANSWER_FILE).is_file():
         return [], []
     kept = read_json(record / ANSWER_FILE)

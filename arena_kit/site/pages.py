@@ -193,8 +193,7 @@ def asset(name: str, package: str = "arena_kit.site") -> str:
 
 
 def _rendered(name: str, **values: Any) -> str:
-    template = templates().get_template(f"{name}.html.j2")
-    return template.render(version=__version__, **values)
+    return templates().get_template(f"{name}.html.j2").render(version=__version__, **values)
 
 
 @cache

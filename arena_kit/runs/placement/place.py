@@ -44,15 +44,7 @@ from arena_kit.runs.record.artifacts import rows_with_ranks, write_pairs
 from arena_kit.runs.record.inputs import NAMES, arena_name, battles_file, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
 from arena_kit.runs.record.record import Record
-from arena_kit.runs.tournament.judge import (
-    Judgments,
-    ask_canaries,
-    booked,
-    concerns,
-    full_measurement,
-    judge,
-    write_gate,
-)
+from arena_kit.runs.tournament import judge as judging
 from arena_kit.runs.tournament.plan import LEXICAL, is_lexical
 from arena_kit.runs.tournament.publish import asked_at
 
@@ -70,7 +62,7 @@ class PlacementVerdicts:
     plan: PlacementPlan
     record: Record
     battles: BattleLog = field(repr=False)
-    judgments: Judgments | None = field(default=None, repr=False)
+    judgments: judging.Judgments | None = field(default=None, repr=False)
 
     @cached_property
     def quality(self) -> JudgeQuality:
@@ -89,9 +81,9 @@ class PlacementVerdicts:
         """Whether the judge's verdicts may be built upon."""
         canaries = self.judgments.canaries if self.judgments else None
         rules = self.plan.rules
-        measures = canaries.measures if canaries else ()
-        full, note = full_measurement(self.plan.root, self.record.read(), rules)
-        return self.quality.gate(rules, more=concerns(measures, rules), full=full, note=note)
+        more = judging.concerns(canaries.measures if canaries else (), rules)
+        full, note = judging.full_measurement(self.plan.root, self.record.read(), rules)
+        return self.quality.gate(rules, more=more, full=full, note=note)
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -150,15 +142,15 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
         return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
     forecast = record.read().get("cost", {}).get("forecast") or forecast_values(tournament.forecast)
     expected = tournament.expected
-    with booked(expected, record, spends=bool(tournament.paid)):
+    with judging.booked(expected, record, spends=bool(tournament.paid)):
         record.update(cost=record.read().get("cost", {}) | {"forecast": forecast})
         tournament.refuse_above_cap(record.token)
-        began = ask_canaries(expected, record)
+        began = judging.ask_canaries(expected, record)
         answers = _answers(tournament, record)
         _keep_inputs(tournament, record, answers)
         sampled = tournament.plan(answers)
         write_pairs(record.path, sampled.pairing.pairs)
-        judgments = judge(sampled, earlier=replace(began, plan=sampled))
+        judgments = judging.judge(sampled, earlier=replace(began, plan=sampled))
     settled = tournament.sample.renamed(to_battles(judgments))
     battles = replace(settled, dimension=None).of_source(Source.LLM_JUDGE, plan.judge_model)
     _keep_cost(tournament, record, forecast)
@@ -367,7 +359,7 @@ def publish_placement(
     joint, in_votes = placed.joint, placement.in_votes(placed.model, model.together, model.apart)
     both = {"together": model.together and hybrid_summary(model.together), "in_votes": in_votes}
     with record.failing():
-        write_gate(record, verdicts.gate, verdicts.quality)
+        judging.write_gate(record, verdicts.gate, verdicts.quality)
         if verdicts.judgments is not None:
             write_battles(folder / "judged.jsonl", verdicts.battles)
         write_battles(folder / "battles.jsonl", placed.battles)

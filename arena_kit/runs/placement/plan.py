@@ -234,8 +234,7 @@ class PlacementPlan:
         return " (judges its own answers: risk of self-preference)" if own else ""
 
     def _repr_html_(self) -> str:
-        forecast = placement.forecast(self.forecast)
-        return tables.facts(self.facts, name="plan").html + forecast.html
+        return tables.facts(self.facts, name="plan").html + placement.forecast(self.forecast).html
 
 
 def read_placement(**parameters: Any) -> PlacementPlan:

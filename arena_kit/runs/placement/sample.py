@@ -206,8 +206,7 @@ def draw(
     drawn = _balanced(cells, n_battles, seed)
     among = _among_few([b for b in texts.battles if b.question in usable], others, n_shared)
     order = np.random.default_rng([seed, 1]).permutation(len(among))[:n_shared]
-    shared = [among[i] for i in sorted(order)]
-    return _sample(texts, model, drawn, shared, dimension)
+    return _sample(texts, model, drawn, [among[i] for i in sorted(order)], dimension)
 
 
 def question_ids(battles: BattleLog, texts: BattleTexts) -> list[str]:

@@ -379,8 +379,7 @@ def code_state(folder: Path) -> dict[str, Any]:
     def git(*words: str) -> str | None:
         command, quiet = ["git", "-C", str(folder), *words], subprocess.DEVNULL
         with suppress(OSError, subprocess.SubprocessError):  # fixed words, no shell
-            shown = subprocess.check_output(command, stderr=quiet, text=True, timeout=10)  # noqa: S603
-            return shown.strip()
+            return subprocess.check_output(command, stderr=quiet, text=True, timeout=10).strip()  # noqa: S603
         return None
 
     commit = git("rev-parse", "HEAD")
