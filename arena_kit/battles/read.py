@@ -20,29 +20,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.battles import tabular
-from arena_kit.battles.battle import (
-    A_WEIGHT,
-    MAX_WEIGHT,
-    OUTCOME_LABELS,
-    OUTCOME_NUMBERS,
-    OUTCOMES,
-    TIE,
-    LookAlikeWarning,
-    check_model_name,
-    look_alikes,
-    outcome_labels,
-    read_source,
-)
-from arena_kit.battles.content import (
-    Conversation,
-    Kind,
-    PictureFiles,
-    Pictures,
-    read_cell,
-    spoken,
-    turns_of,
-)
+from arena_kit.battles import battle as schema
+from arena_kit.battles import content, tabular
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
 from arena_kit.battles.readers.format import (
     OPTIONAL,
@@ -70,17 +49,19 @@ _CODE = re.compile(r"^[ \t]*```.*?(?:^[ \t]*```|\Z)", re.MULTILINE | re.DOTALL)
 #: What is measured of a response: its length in words, how often each kind of Markdown stands
 #: outside its code, how many fences of code it has, and its turns, images and tool calls.
 FEATURES = ("length", *_COUNTED, "code", "assistant_turns", "images", "tool_calls")
-_PARTS: tuple[Kind, ...] = ("image", "tool_call")
+_PARTS: tuple[content.Kind, ...] = ("image", "tool_call")
 
 
 @lru_cache(maxsize=4096, typed=True)
 def style_of(text: str) -> tuple[int, ...]:
     """The features of one response, in the order of `FEATURES`."""
-    said = spoken(text)
+    said = content.spoken(text)
     prose = _CODE.sub("", said)
     counts = (len(kind.findall(prose)) for kind in _COUNTED.values())
-    parts = [len(text.parts(kind)) if isinstance(text, Conversation) else 0 for kind in _PARTS]
-    return (len(said.split()), *counts, len(_FENCE.findall(said)), turns_of(text), *parts)
+    parts = [
+        len(text.parts(kind)) if isinstance(text, content.Conversation) else 0 for kind in _PARTS
+    ]
+    return (len(said.split()), *counts, len(_FENCE.findall(said)), content.turns_of(text), *parts)
 
 
 def style_differences(
@@ -99,7 +80,7 @@ REQUIRED = ("model_a", "model_b", "winner")
 RESPONSES = ("response_a", "response_b")
 _BY = "by "  # begins our name of a column of strata, which may be another column of ours, too
 #: Labels that a reader is told the meaning of.
-_UNSURE = (*OUTCOME_NUMBERS, "both", "neither")
+_UNSURE = (*schema.OUTCOME_NUMBERS, "both", "neither")
 _SECONDS = "try_cast(timestamp AS DOUBLE)"
 #: A timestamp, an ISO date or seconds since 1970, as SQL.
 _MOMENT = (
@@ -259,7 +240,7 @@ def _said(con: Connection, names: Iterable[str], path: Path) -> dict[str, NDArra
         for name in _holding(con, names)
     }
     for name in [name for name in ("prompt", *RESPONSES) if name in said]:
-        said[name], errors = _contents(said[name], name, lambda: PictureFiles(path))
+        said[name], errors = _contents(said[name], name, lambda: content.PictureFiles(path))
         for error in errors[:1]:
             sentence = error.sentence(path, _file_rows(con, error.rows))
             told = f"{sentence}; texts left out: {len(errors):,}"
@@ -268,13 +249,13 @@ def _said(con: Connection, names: Iterable[str], path: Path) -> dict[str, NDArra
 
 
 def _contents(
-    cells: NDArray[Any], name: str, pictures: Callable[[], Pictures]
+    cells: NDArray[Any], name: str, pictures: Callable[[], content.Pictures]
 ) -> tuple[NDArray[np.object_], list[RowError]]:
     """The texts and conversations of cells, None where one cannot be read, and why."""
     found, errors = cells.astype(object), []
     for row, cell in enumerate(cells):
         try:
-            found[row] = read_cell(cell, pictures(), response=name in RESPONSES)
+            found[row] = content.read_cell(cell, pictures(), response=name in RESPONSES)
         except (DataError, KeyError, TypeError) as error:
             found[row] = None
             errors.append(RowError(row, f"{name} cannot be read ({error})"))
@@ -378,7 +359,9 @@ def checked_log(con: Connection) -> BattleLog:
     if "timestamp" in filled:
         columns["timestamp"] = _timestamps(con)
     if "weight" in filled:
-        weights = _numbers(con, "weight", f"{{0}} > 0 AND {{0}} <= {MAX_WEIGHT}", A_WEIGHT, 1)
+        weights = _numbers(
+            con, "weight", f"{{0}} > 0 AND {{0}} <= {schema.MAX_WEIGHT}", schema.A_WEIGHT, 1
+        )
         columns["weight"] = weights if np.any(weights != 1.0) else None
     if "share_a" in filled:
         share = "{} BETWEEN 0 AND 1", "a number from 0 to 1", np.nan
@@ -393,10 +376,10 @@ _NAMED = "CASE WHEN winner = model_a THEN 0 WHEN winner = model_b THEN 1 ELSE -1
 
 
 def _outcomes(con: Connection) -> NDArray[np.int8]:
-    labels = outcome_labels(_distinct_labels(con))
-    cases = " ".join(f"WHEN {quoted(x)} THEN {OUTCOMES.index(y)}" for x, y in labels.items())
+    labels = schema.outcome_labels(_distinct_labels(con))
+    cases = " ".join(f"WHEN {quoted(x)} THEN {schema.OUTCOMES.index(y)}" for x, y in labels.items())
     code = f"(CASE winner {cases} ELSE {_NAMED} END)" if cases else _NAMED
-    if spelled := ", ".join(quoted(label) for label in labels if label not in OUTCOMES):
+    if spelled := ", ".join(quoted(label) for label in labels if label not in schema.OUTCOMES):
         both = f"winner IN ({spelled}) AND {_NAMED} NOT IN (-1, {code})"
         refuse(con, "winner", both, "winner {0!r} may be a side or the model of that name; say "
                f"which with {_meaning('model_a')} (a side) or {_meaning('name')}")  # fmt: skip
@@ -406,8 +389,8 @@ def _outcomes(con: Connection) -> NDArray[np.int8]:
         refuse(con, "winner", numbers, "winner {0!r} is ambiguous in a column without both 1 and "
                f"2; say what each number means, as in {_meaning('model_a')}")  # fmt: skip
         refuse(con, "winner", f"{code} < 0", "unknown winner {0!r}; allowed: one of the row's "
-               f"models, {', '.join(OUTCOME_LABELS)}; say what it means with {_meaning('tie')}, "
-               f"or exclude such rows with {_meaning('')}")  # fmt: skip
+               f"models, {', '.join(schema.OUTCOME_LABELS)}; say what it means with "
+               f"{_meaning('tie')}, or exclude such rows with {_meaning('')}")  # fmt: skip
     return codes
 
 
@@ -425,9 +408,9 @@ def warn_of_reading(con: Connection, log: BattleLog, name: str, repeated: int) -
     """Warn of names that look alike, of labels of outcomes that others may mean otherwise, and of
     rows that repeat others.
     """
-    if sentence := look_alikes(log.models):
-        warnings.warn(f"{name}: {sentence}", LookAlikeWarning, stacklevel=5)
-    labels = outcome_labels(_distinct_labels(con))
+    if sentence := schema.look_alikes(log.models):
+        warnings.warn(f"{name}: {sentence}", schema.LookAlikeWarning, stacklevel=5)
+    labels = schema.outcome_labels(_distinct_labels(con))
     if read := ", ".join(f"{x} is {y}" for x, y in sorted(labels.items()) if x.lower() in _UNSURE):
         other = _meaning("OUTCOME", "LABEL").format()
         told = f"winners were read so: {read}; {other} changes that"
@@ -473,10 +456,10 @@ def _flat_name(name: str) -> str:
                     f"of {', '.join(_NAME_FIELDS)}"
                 )
             name = found[0]
-    return check_model_name(name)
+    return schema.check_model_name(name)
 
 
-_CHECKS: dict[str, Callable[[str], str]] = {"model": _flat_name, "source": read_source}
+_CHECKS: dict[str, Callable[[str], str]] = {"model": _flat_name, "source": schema.read_source}
 
 
 def _checked(name: str, labels: Labels) -> Labels:
@@ -557,7 +540,7 @@ def _covariates(
         )
     if rest:
         cells = {text: _values(con, f"coalesce({text}, '')") for text in RESPONSES}
-        said = (_contents(each, name, Pictures)[0] for name, each in cells.items())
+        said = (_contents(each, name, content.Pictures)[0] for name, each in cells.items())
         styles = style_differences(*([text or "" for text in texts] for texts in said))
         given |= {name: styles[name] for name in rest}
     return {name: given[name] for name in names}
@@ -567,7 +550,7 @@ def _inconsistent(con: Connection, outcome: NDArray[np.int8]) -> NDArray[np.bool
     known = "lower(inconsistent) IN ('true', 'false')"
     _refuse_value(con, "inconsistent", f"NOT {known}", "true or false")
     flags = _values(con, "coalesce(lower(inconsistent) = 'true', false)").astype(bool)
-    if np.any(wrong := flags & (outcome != TIE)):
+    if np.any(wrong := flags & (outcome != schema.TIE)):
         raise RowError(int(np.argmax(wrong)), "an inconsistent battle must have winner 'tie'")
     return flags if flags.any() else None
 

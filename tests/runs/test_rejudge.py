@@ -171,7 +171,7 @@ def test_from_the_command_line_with_the_embedded_judge(first: Path) -> None:
     assert done.exit_code == 0, done.stderr
     record = Path(done.stdout.splitlines()[-1])
     for text in (done.stdout, (record / "report.html").read_text()):
-        assert "0 of 8 verdicts flipped" in " ".join(text.split())
+        assert "0 of 8 verdicts changed" in " ".join(text.split())
 
 
 @pytest.mark.parametrize(

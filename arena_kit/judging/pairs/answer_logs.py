@@ -13,17 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from arena_kit.battles import content as contents
 from arena_kit.battles.battle import made_id
-from arena_kit.battles.content import (
-    PictureFiles,
-    Pictures,
-    check_order,
-    divided,
-    made_content,
-    read_messages,
-    simplified,
-    write_pictures,
-)
 from arena_kit.files import DataError, read_json, read_lines, write_csv, write_jsonl
 from arena_kit.judging.pairs.prompts import Prompt, Response, Row, file_row, responses_file
 
@@ -75,7 +66,7 @@ class _LogFormat(NamedTuple):
     row: str
     recognises: Callable[[Path], bool]
     rows: Callable[[Path], Iterator[_Row]]
-    answer: Callable[[Mapping[str, Any], Pictures], LoggedAnswer | str]
+    answer: Callable[[Mapping[str, Any], contents.Pictures], LoggedAnswer | str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -99,7 +90,7 @@ class Collection:
         pictures or scores, images/ and scores.csv.
         """
         texts = (*(p.text for p in self.prompts), *(r.response_text for r in self.responses))
-        write_pictures(folder, texts)
+        contents.write_pictures(folder, texts)
         write_jsonl(folder / "prompts.jsonl", (file_row(prompt) for prompt in self.prompts))
         for entrant in self.entrants:
             mine = (file_row(r) for r in self.responses if r.entrant_id == entrant)
@@ -154,7 +145,7 @@ def _answers(entrant: str, path: Path, left_out: Counter[str]) -> Iterator[Logge
     log = _format_of(path)
     for place, (task, model), row in log.rows(path):
         try:
-            answer = log.answer(row, PictureFiles(path))
+            answer = log.answer(row, contents.PictureFiles(path))
         except DataError as error:
             answer = f"{log.row}, {place}: {error}"
         except (KeyError, TypeError, AttributeError, IndexError) as error:
@@ -276,7 +267,7 @@ def _read_by_inspect(path: Path) -> Any:
     return read_eval_log(str(path)).model_dump(mode="json")
 
 
-def _inspect_answer(sample: Mapping[str, Any], store: Pictures) -> LoggedAnswer | str:
+def _inspect_answer(sample: Mapping[str, Any], store: contents.Pictures) -> LoggedAnswer | str:
     if sample.get("epoch", 1) != 1:
         return "answers of later epochs"
     if sample.get("error"):
@@ -293,12 +284,12 @@ def _inspect_answer(sample: Mapping[str, Any], store: Pictures) -> LoggedAnswer 
         text, last = asked[-1]["content"], {"type": "text", "text": listed}
         content = f"{text}\n\n{listed}" if isinstance(text, str) else [*text, last]
         asked = [*asked[:-1], asked[-1] | {"content": content}]
-    prompt = made_content(asked, store, response=False)
+    prompt = contents.made_content(asked, store, response=False)
     target = sample.get("target")
     return LoggedAnswer(
         prompt_id=str(sample["id"]),
         prompt=prompt,
-        text=made_content(answered, store, response=True),
+        text=contents.made_content(answered, store, response=True),
         same=_digest(prompt),
         target=" or ".join(target) if isinstance(target, list) else target or None,
         scores=_inspect_scores(sample.get("scores") or {}),
@@ -348,7 +339,7 @@ def _lm_eval_rows(path: Path) -> Iterator[_Row]:
         seen.add(sample)
 
 
-def _lm_eval_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer | str:
+def _lm_eval_answer(row: Mapping[str, Any], store: contents.Pictures) -> LoggedAnswer | str:
     text = row["resps"][0]
     text = text[0] if isinstance(text, list) else text
     if not isinstance(text, str):
@@ -367,7 +358,7 @@ def _lm_eval_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer | s
     )
 
 
-def _lm_eval_prompt(arguments: Any, store: Pictures) -> str | None:
+def _lm_eval_prompt(arguments: Any, store: contents.Pictures) -> str | None:
     """The prompt of the first request; versions before 0.4.3 have a list. A chat is a JSON text
     of its messages.
     """
@@ -380,7 +371,7 @@ def _lm_eval_prompt(arguments: Any, store: Pictures) -> str | None:
     except (ValueError, RecursionError):
         return text
     chat = isinstance(messages, list) and all(isinstance(m, dict) for m in messages)
-    return made_content(messages, store, response=False) if chat and messages else text
+    return contents.made_content(messages, store, response=False) if chat and messages else text
 
 
 def _chat_rows(path: Path) -> Iterator[_Row]:
@@ -390,18 +381,18 @@ def _chat_rows(path: Path) -> Iterator[_Row]:
         yield f"{path}:{line}", (task, path.stem), row
 
 
-def _chat_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer:
+def _chat_answer(row: Mapping[str, Any], store: contents.Pictures) -> LoggedAnswer:
     """A whole conversation: what stands before the first answer is the prompt."""
-    messages = read_messages(row.get("messages", row.get("conversations")), store)
-    asked, said = divided(messages)
-    check_order(asked, response=False)
-    check_order(said, response=True)
-    prompt = simplified(asked, store)
+    messages = contents.read_messages(row.get("messages", row.get("conversations")), store)
+    asked, said = contents.divided(messages)
+    contents.check_order(asked, response=False)
+    contents.check_order(said, response=True)
+    prompt = contents.simplified(asked, store)
     names = ("uid", "question_id", "prompt_id", "custom_id", "id")
     given = [str(row[name]) for name in names if row.get(name) is not None]
     own = given[0] if given else _digest(prompt)[:16]
     model = str(row.get("model") or "")
-    return LoggedAnswer(own, prompt, simplified(said, store), _digest(prompt), model)
+    return LoggedAnswer(own, prompt, contents.simplified(said, store), _digest(prompt), model)
 
 
 def _mt_bench_rows(path: Path) -> Iterator[_Row]:
@@ -414,7 +405,7 @@ def _mt_bench_rows(path: Path) -> Iterator[_Row]:
         yield f"{path}:{line}", ("mt-bench", path.stem), row | {"asked": asked[row["question_id"]]}
 
 
-def _mt_bench_answer(row: Mapping[str, Any], store: Pictures) -> LoggedAnswer:
+def _mt_bench_answer(row: Mapping[str, Any], store: contents.Pictures) -> LoggedAnswer:
     turns = zip(row["asked"]["turns"], row["choices"][0]["turns"], strict=False)
     said = [zip(("user", "assistant"), turn, strict=True) for turn in turns]
     rows = [{"role": role, "content": text} for turn in said for role, text in turn]

@@ -33,13 +33,7 @@ from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import Board, JudgeGate, board_of
 from arena_kit.reporting.tables import Shown, facts
-from arena_kit.runs.placement.plan import (
-    MODE,
-    PlacementPlan,
-    Responses,
-    SampleTournament,
-    forecast_values,
-)
+from arena_kit.runs.placement import plan as planning
 from arena_kit.runs.record.artifacts import rows_with_ranks, write_pairs
 from arena_kit.runs.record.inputs import NAMES, arena_name, battles_file, keep_inputs
 from arena_kit.runs.record.rate_files import hybrid_summary, placed_together
@@ -59,7 +53,7 @@ class PlacementVerdicts:
     `judgments` are those that were made here; None where verdicts were read.
     """
 
-    plan: PlacementPlan
+    plan: planning.PlacementPlan
     record: Record
     battles: BattleLog = field(repr=False)
     judgments: judging.Judgments | None = field(default=None, repr=False)
@@ -126,7 +120,7 @@ class PlacementVerdicts:
         return met.html + facts(self.facts, name="verdicts").html
 
 
-def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
+def judge_placement(plan: planning.PlacementPlan) -> PlacementVerdicts:
     """The verdicts of a placement, read or made, in a record. The only step that may spend: the
     model's answers are made and judged within `max_cost_usd`, canaries first.
 
@@ -135,12 +129,13 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     tournament = plan.tournament
     if tournament is not None:
         tournament.refuse_unready()
-    record = Record.begin(MODE, plan.params.model_dump(mode="json"), plan.root)
+    record = Record.begin(planning.MODE, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         _describe(plan, record)
     if tournament is None:
         return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
-    forecast = record.read().get("cost", {}).get("forecast") or forecast_values(tournament.forecast)
+    forecast = record.read().get("cost", {}).get("forecast")
+    forecast = forecast or planning.forecast_values(tournament.forecast)
     expected = tournament.expected
     with judging.booked(expected, record, spends=bool(tournament.paid)):
         record.update(cost=record.read().get("cost", {}) | {"forecast": forecast})
@@ -157,7 +152,7 @@ def judge_placement(plan: PlacementPlan) -> PlacementVerdicts:
     return PlacementVerdicts(plan=plan, record=record, battles=battles, judgments=judgments)
 
 
-def _answers(tournament: SampleTournament, record: Record) -> Responses:
+def _answers(tournament: planning.SampleTournament, record: Record) -> planning.Responses:
     """The model's answers to the sampled prompts, read, or made into the ledger and the record."""
     job = tournament.job
     if job is None:
@@ -173,7 +168,7 @@ def _answers(tournament: SampleTournament, record: Record) -> Responses:
     return answers
 
 
-def _describe(plan: PlacementPlan, record: Record) -> None:
+def _describe(plan: planning.PlacementPlan, record: Record) -> None:
     """Keep in the record what is placed where, and what is judged by whom."""
     params, settings = plan.params, plan.settings
     record.update(
@@ -193,7 +188,7 @@ def _pin(root: Path, file: str) -> dict[str, Any]:
     return {"file": file, "sha256": file_hash(battles_file(root / file))}
 
 
-def _describe_sample(tournament: SampleTournament, record: Record) -> None:
+def _describe_sample(tournament: planning.SampleTournament, record: Record) -> None:
     """Say in the manifest how the sample was drawn, by whom it is answered and judged."""
     sample, rubric, job = tournament.sample, tournament.rubric, tournament.job
     judge, file = tournament.judge, str(tournament.tournament.placement.rubric)
@@ -215,7 +210,7 @@ def _describe_sample(tournament: SampleTournament, record: Record) -> None:
 
 
 def _keep_inputs(
-    tournament: SampleTournament, record: Record, answers: Responses | None = None
+    tournament: planning.SampleTournament, record: Record, answers: planning.Responses | None = None
 ) -> None:
     """Keep what is judged as a tournament's files, so that the record can be read anywhere; the
     model's own answers as well, when they are there.
@@ -240,7 +235,9 @@ def _keep_inputs(
         keep_inputs(record, named, tournament.tournament.report.inputs)
 
 
-def _keep_cost(tournament: SampleTournament, record: Record, forecast: Mapping[str, Any]) -> None:
+def _keep_cost(
+    tournament: planning.SampleTournament, record: Record, forecast: Mapping[str, Any]
+) -> None:
     """Keep what the run paid for answers and for verdicts, without what is free, held against the
     forecast and the cap.
     """
@@ -426,7 +423,7 @@ def placement_board(placed: Placed, title: str, in_votes: str) -> Board:
     return board.model_copy(update={"title": heading, "ratings": rows, "dimensions": [dimension]})
 
 
-def elo_ratings(placed: Placed, plan: PlacementPlan) -> dict[str, Any]:
+def elo_ratings(placed: Placed, plan: planning.PlacementPlan) -> dict[str, Any]:
     """elo_ratings.json: every model's rating, and how it was made."""
     names, cautious = ("model", "rating", "ci_low", "ci_high", "n_battles"), placed.cautious
     return {

@@ -14,13 +14,7 @@ from arena_kit.judging.judges.replay import ReplayJudge
 from arena_kit.judging.pairs.pairing import Pairing
 from arena_kit.judging.quality.agreement import LABELS, Agreement, agreement, rank_correlation
 from arena_kit.judging.quality.measures import calls_of, position
-from arena_kit.judging.verdicts.records import (
-    Judgment,
-    Settlement,
-    settle_all,
-    share_of_first,
-    verdict_of,
-)
+from arena_kit.judging.verdicts import records
 from arena_kit.rating.base import rated_or_none
 from arena_kit.reporting.board import Board
 from arena_kit.runs.record.artifacts import REPEATS_FILE
@@ -55,7 +49,7 @@ class Rejudged:
 
     record: Path
     judge_model: str
-    kept: tuple[Judgment, ...] = field(repr=False)
+    kept: tuple[records.Judgment, ...] = field(repr=False)
     why: Mapping[str, int]
 
     @property
@@ -80,8 +74,8 @@ def rejudged(
         raise DataError(f"replay_from: {record} is not a run record")
     replay = ReplayJudge.from_record(record)
     answered = [(each, replay.answer(each)) for each in material.requests(pairing.pairs)]
-    judgments = settle_all(
-        verdict_of(request, answer, judge_model=replay.model_of(request), cached=True)
+    judgments = records.settle_all(
+        records.verdict_of(request, answer, judge_model=replay.model_of(request), cached=True)
         for request, answer in answered
         if answer is not None
     )
@@ -103,19 +97,19 @@ def rejudged(
     )
 
 
-def unsure(judgment: Judgment, repeat: Judgment | None = None) -> str:
+def unsure(judgment: records.Judgment, repeat: records.Judgment | None = None) -> str:
     """Why a judge is unsure of a pair, in words; empty where it is sure.
 
     `repeat` is the judgment of the same pair by the same judge, asked again.
     """
-    if judgment.settlement is Settlement.INCOMPLETE:
+    if judgment.settlement is records.Settlement.INCOMPLETE:
         return "missing verdict"
-    if judgment.settlement is Settlement.INCONSISTENT:
+    if judgment.settlement is records.Settlement.INCONSISTENT:
         return "verdict changed with presentation order"
     outcome = (judgment.settlement, judgment.winner)
     if repeat is not None and (repeat.settlement, repeat.winner) != outcome:
         return "repeated answers differ"
-    share = share_of_first(judgment)
+    share = records.share_of_first(judgment)
     weak = share is not None and judgment.winner and max(share, 1 - share) < _STRONG
     return "weak grade" if weak else ""
 
@@ -196,7 +190,10 @@ def changes(
 
 
 def _changed(
-    orders: Orders, sides: tuple[Side, Side], old: Sequence[Judgment], new: Sequence[Judgment]
+    orders: Orders,
+    sides: tuple[Side, Side],
+    old: Sequence[records.Judgment],
+    new: Sequence[records.Judgment],
 ) -> Changed:
     """What another judge changed in a dimension, by both judges' judgments of the same pairs."""
     one, two = ({v.presentation: v.winner for j in each for v in j.verdicts} for each in (old, new))
@@ -218,9 +215,9 @@ def _changed(
     )
 
 
-def _label(judgment: Judgment) -> int:
+def _label(judgment: records.Judgment) -> int:
     """How a pair was settled, as a place in `LABELS`; -1 where it was not."""
-    if judgment.settlement is Settlement.TIE:
+    if judgment.settlement is records.Settlement.TIE:
         return LABELS.index("tie")
     places = (judgment.pair.entrant_a, None, judgment.pair.entrant_b)
     return places.index(judgment.winner) if judgment.winner else -1
