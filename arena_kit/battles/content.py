@@ -110,11 +110,6 @@ class Conversation(str):
         """All parts of one kind."""
         return [part for message in self.messages for part in message.parts if part.kind == kind]
 
-    def until(self, turn: int) -> str:
-        """The conversation up to a turn; all of it for 0."""
-        kept = (each for n, each in numbered(self.messages) if not turn or n <= turn)
-        return simplified(kept, self.pictures)
-
 
 def numbered(messages: Sequence[Message]) -> Iterator[tuple[int, Message]]:
     """Each message with its turn; one that the user writes begins the next."""
@@ -161,9 +156,12 @@ def turns_of(text: str) -> int:
     return max((turn for turn, _ in numbered(rows)), default=1) if rows else 1
 
 
-def first_turn(text: str) -> str:
-    """The first answer alone."""
-    return text.until(1) if isinstance(text, Conversation) else text
+def until(text: str, turn: int) -> str:
+    """A conversation up to a turn, all of it for 0; a plain text is its first turn."""
+    if not isinstance(text, Conversation):
+        return text
+    kept = (each for n, each in numbered(text.messages) if not turn or n <= turn)
+    return simplified(kept, text.pictures)
 
 
 def spoken(text: str) -> str:
@@ -248,9 +246,8 @@ class _Reader:
     def _part(self, parts: list[Part], part: Any) -> None:
         given = {"text": part or ""} if isinstance(part, str | None) else part
         kind = given.get("type") or "text"
-        text = next(
-            (given[n] for n in ("text", "answer", kind) if isinstance(given.get(n), str)), None
-        )
+        named = (given.get(name) for name in ("text", "answer", kind))
+        text = next((each for each in named if isinstance(each, str)), None)
         if part is None:
             return
         if kind in ("reasoning", "thinking"):
@@ -315,10 +312,8 @@ def check_order(messages: Sequence[Message], *, response: bool) -> None:
     """
     roles = [message.role for message in messages] or ["nobody"]
     if response and not roles[0] == roles[-1] == "assistant":
-        ends = f"from {roles[0]} to {roles[-1]}"
-        raise DataError(
-            f"a role out of order: a response goes from assistant to assistant, not {ends}"
-        )
+        why = f"a response goes from assistant to assistant, not from {roles[0]} to {roles[-1]}"
+        raise DataError(f"a role out of order: {why}")
     if not response and roles[-1] != "user":
         raise DataError(f"a role out of order: a prompt ends with user, not with {roles[-1]}")
 
@@ -360,7 +355,7 @@ def read_cell(cell: str | None, store: Pictures, *, response: bool) -> str | Non
     if not chosen:
         return None
     text = simplified(read_messages(chosen, store), store)
-    return text.until(whole.get("turns") or 0) if isinstance(text, Conversation) else text
+    return until(text, whole.get("turns") or 0)
 
 
 def _interleaved(said: Mapping[str, list[str | None]]) -> list[dict[str, str]]:
@@ -450,9 +445,8 @@ def picture_bytes(name: str, source: Path | bytes) -> bytes:
     """What a picture's file holds, if that has the hash of its name."""
     content = source if isinstance(source, bytes) else source.read_bytes()
     if hashlib.sha256(content).hexdigest() != name.partition(".")[0]:
-        raise DataError(
-            f"{source if isinstance(source, Path) else name}: changed since it was named"
-        )
+        where = source if isinstance(source, Path) else name
+        raise DataError(f"{where}: changed since it was named")
     return content
 
 
@@ -568,11 +562,9 @@ def _encoded(image: Image.Image, suffix: str) -> bytes:
 
 def _safe_svg(content: bytes, what: str) -> bytes:
     """An SVG that only draws, without titles, metadata and comments."""
+    if b"<!" in content.replace(b"<!--", b""):
+        raise DataError(f"picture {what!r} is an SVG with a document type, which is not allowed")
     try:
-        if b"<!" in content.replace(b"<!--", b""):
-            raise DataError(
-                f"picture {what!r} is an SVG with a document type, which is not allowed"
-            )
         root = ET.fromstring(content)  # noqa: S314 (no document type, so no entities)
     except ET.ParseError as error:
         raise DataError(f"picture {what!r} is not a whole SVG ({error})") from None

@@ -253,6 +253,11 @@ class BattleLog:
                 return earlier, row
         return None
 
+    def codes(self, column: str) -> Ints:
+        """The codes of a column of labels; -1 everywhere without such a column."""
+        labels: Labels | None = getattr(self, column)
+        return np.full(len(self), -1, np.int32) if labels is None else labels.codes
+
     def decisive(self) -> NDArray[np.bool_]:
         """Which battles name a winner."""
         return self.outcome <= B_WINS

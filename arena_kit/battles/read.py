@@ -23,15 +23,7 @@ from numpy.typing import NDArray
 from arena_kit.battles import battle as schema
 from arena_kit.battles import content, tabular
 from arena_kit.battles.log import IDENTITY, TEXT_COLUMNS, BattleLog, Labels, Strings
-from arena_kit.battles.readers.format import (
-    OPTIONAL,
-    Columns,
-    Format,
-    RowError,
-    Table,
-    mapped,
-    refuse,
-)
+from arena_kit.battles.readers.format import Columns, Format, RowError, Table, mapped, refuse
 from arena_kit.battles.readers.formats import format_of
 from arena_kit.battles.tabular import Connection, column_name, connection, quoted
 from arena_kit.files import LONGEST_LINE, DataError, limit, option
@@ -347,7 +339,7 @@ def checked_log(con: Connection) -> BattleLog:
     for column in REQUIRED:
         if held[column] < rows:
             refuse(con, column, f"{column} IS NULL", f"{column} is missing; fill or remove it")
-    filled = {name for name in OPTIONAL if held.get(name)}
+    filled = {name for name, n in held.items() if n}
     outcome = _outcomes(con)
     columns: dict[str, Any] = {"battle_id": _ids(con, filled)} if "battle_id" in filled else {}
     sides = _checked("model", _coded(con, "model_a", "model_b"))

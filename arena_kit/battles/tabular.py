@@ -29,15 +29,8 @@ import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
-from arena_kit.files import (
-    FORMULA,
-    LONGEST_LINE,
-    DataError,
-    bounded_lines,
-    limit,
-    read_lines,
-    refuse_constant,
-)
+from arena_kit import files
+from arena_kit.files import FORMULA, LONGEST_LINE, DataError, bounded_lines, limit, read_lines
 
 Connection = duckdb.DuckDBPyConnection
 #: The most rows of a Parquet file that are held in memory, some 80 bytes each.
@@ -235,7 +228,7 @@ def check_text(path: Path) -> None:
     if kind != "json":
         return
     try:
-        json.loads(_whole_json(path), parse_constant=refuse_constant)
+        json.loads(_whole_json(path), parse_constant=files.refuse_constant)
         with _opened(path) as text:
             strangers = ((n, row) for n, row in _elements(text) if not isinstance(row, dict))
             line, row = next(strangers, (0, {}))
@@ -322,7 +315,7 @@ def _json_columns(path: Path) -> dict[str, list[Any]]:
     """The columns of a table as pandas writes them: `{column: {row: value}}`, `{column: [value]}`
     or `{"columns": [...], "data": [[...]]}`; none where a file is something else.
     """
-    whole = json.loads(_whole_json(path), parse_constant=refuse_constant)
+    whole = json.loads(_whole_json(path), parse_constant=files.refuse_constant)
     if {"columns", "data"} <= whole.keys() <= {"columns", "index", "data"}:
         names, rows = whole["columns"], whole["data"]
         return {name: [row[n] for row in rows] for n, name in enumerate(names)}
@@ -370,10 +363,8 @@ def _load_duckdb(con: Connection, path: Path) -> None:
     name = f"database_{id(con)}"
     con.execute(f"ATTACH {quoted(str(path))} AS {name} (READ_ONLY)")
     try:
-        query = (
-            f"SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = '{name}'"
-        )
-        tables = con.execute(f"{query} ORDER BY ALL").fetchall()
+        query = "SELECT schema_name, table_name FROM duckdb_tables() WHERE database_name = ?"
+        tables = con.execute(f"{query} ORDER BY ALL", [name]).fetchall()
         chosen = tables if len(tables) == 1 else [each for each in tables if each[1] == "battles"]
         if len(chosen) != 1:
             found = listed(table for _, table in tables) or "none"

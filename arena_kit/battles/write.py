@@ -33,18 +33,13 @@ def write_battles(
     """
     columns: dict[str, Any] = dict(log.columns())
     if "timestamp" in columns:
-        columns["timestamp"] = _iso(columns["timestamp"])
+        iso = np.datetime_as_string(columns["timestamp"], unit="us", timezone="UTC")
+        columns["timestamp"] = np.where(np.isnat(columns["timestamp"]), np.array(None), iso)
     said = dict(texts or {})
     for name in [name for name in _CONTENT if name in said]:
         write_pictures(Path(path).parent, said[name])
         said[name] = np.array([cell_of(text) for text in said[name]], object)
     write_columns(Path(path), columns | said, private=private)
-
-
-def _iso(moments: NDArray[np.datetime64]) -> NDArray[np.object_]:
-    text = np.datetime_as_string(moments, unit="us", timezone="UTC").astype(object)
-    text[np.isnat(moments)] = None
-    return text
 
 
 def write_columns(
@@ -119,9 +114,8 @@ def write_fastchat(path: str | Path, log: BattleLog, said: Texts | None = None) 
 
 def _seconds(moments: NDArray[np.datetime64]) -> Strings:
     """Seconds since 1970, as FastChat writes moments; None where a battle has none."""
-    seconds: Strings = (moments.astype("datetime64[us]").astype(np.int64) / 1e6).astype(object)
-    seconds[np.isnat(moments)] = None
-    return seconds
+    seconds = moments.astype("datetime64[us]").astype(np.int64) / 1e6
+    return np.where(np.isnat(moments), np.array(None), seconds)
 
 
 def _refuse_what_is_lost(log: BattleLog) -> None:

@@ -63,14 +63,11 @@ class Meetings:
         met = [*self._done.get(pair, ()), *self._open.get(pair, ())]
         met = [prompt for prompt in met if among is None or prompt < 0 or among[prompt]]
         allowed = max(self._rule.same_prompt, ceil(self._rule.meetings / max(1, n_prompts)))
-        often = self._often(met, allowed)
-        if len(often) < n_prompts:
-            return often
-        return self._often(met[len(met) + 1 - self._rule.meetings :], allowed)
-
-    @staticmethod
-    def _often(met: list[int], allowed: int) -> set[int]:
-        return {prompt for prompt, n in Counter(met).items() if prompt >= 0 and n >= allowed}
+        for some in (met, met[len(met) + 1 - self._rule.meetings :]):
+            often = {prompt for prompt, n in Counter(some).items() if prompt >= 0 and n >= allowed}
+            if len(often) < n_prompts:
+                break
+        return often
 
 
 class Sessions:
@@ -105,9 +102,7 @@ def ordered(i: int, j: int) -> Pair:
 def meetings_in_order(battles: BattleLog) -> Iterator[tuple[Pair, int, int]]:
     """Pair, prompt and session of every vote by time, in codes of the log; -1 is none."""
     rows = replay_order(battles)
-    none = np.full(len(battles), -1)
-    prompt = none if battles.question_id is None else battles.question_id.codes
-    session = none if battles.session is None else battles.session.codes
+    prompt, session = battles.codes("question_id"), battles.codes("session")
     low, high = np.minimum(battles.a, battles.b), np.maximum(battles.a, battles.b)
     columns = (each[rows].tolist() for each in (low, high, prompt, session))
     for i, j, asked, voter in zip(*columns, strict=True):
@@ -272,11 +267,10 @@ class Scheduler:
         self._table.gaps.forget(waiting.pair)
         self._tally.note(waiting.roster, waiting.band)
         self._meetings.end(waiting.pair, waiting.prompt)
-        first, second = waiting.pair
-        if waiting.matchup.model_a != self._names[first]:
-            first, second = second, first
-        self._open_neighbours.add([Cast(first, second, waiting.prompt, cast)])
-        return waiting.matchup
+        matchup, number = waiting.matchup, self._tally.models
+        sides = number[matchup.model_a], number[matchup.model_b]
+        self._open_neighbours.add([Cast(*sides, waiting.prompt, cast)])
+        return matchup
 
     def cancel(self, matchup_id: str) -> Matchup:
         """Give up waiting for a vote, as if the matchup had not been; its session saw it."""
@@ -486,10 +480,9 @@ def _cast(battles: BattleLog, models: Counts, prompts: Counts) -> Counts:
     """The votes of a log in its order, a row like `Cast` each, by the numbers of its models and
     prompts, the last of which is that of none.
     """
-    none = np.full(len(battles), -1)
-    asked = none if battles.question_id is None else battles.question_id.codes
+    asked = prompts[battles.codes("question_id")]
     outcome = np.where(battles.flags(), BOTH_BAD, battles.outcome)
-    return np.stack([models[battles.a], models[battles.b], prompts[asked], outcome], axis=1)
+    return np.stack([models[battles.a], models[battles.b], asked, outcome], axis=1)
 
 
 def _available(table: ArrayLike | None, rows: int, columns: int) -> Bools:

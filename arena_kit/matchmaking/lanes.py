@@ -205,9 +205,8 @@ class OpenNeighbours:
         winner = np.where((first > second) & (outcome <= B_WINS), 1 - outcome, outcome)
         asked = 1 + (prompt if self._cluster == "question" else np.full(len(votes), -1))
         shape = (1 + int(high.max()),) * 2 + (1 + int(asked.max()), len(OUTCOMES))
-        codes, times = np.unique(
-            np.ravel_multi_index((low, high, asked, winner), shape), return_counts=True
-        )
+        cells = np.ravel_multi_index((low, high, asked, winner), shape)
+        codes, times = np.unique(cells, return_counts=True)
         columns = (each.tolist() for each in (*np.unravel_index(codes, shape), times))
         for i, j, cluster, won, n in zip(*columns, strict=True):
             self._counts[Cast(i, j, cluster - 1, won)] += n
@@ -445,9 +444,8 @@ def _opponent_lack(table: Table) -> Floats:
 
 def _coverage_reason(table: Table, anchor: int) -> str:
     rule, due = table.policy.exposure, table.due[anchor]
-    shown = (
-        f"{table.names[anchor]} was shown {table.tally.exposure[anchor]} times, target {due:.1f}"
-    )
+    name, exposure = table.names[anchor], table.tally.exposure[anchor]
+    shown = f"{name} was shown {exposure} times, target {due:.1f}"
     if table.want[anchor] > 1:
         return f"{shown}: below the bound of {due * (1 - rule.tolerance):.1f}"
     return f"{shown}: largest deficit of exposure, prompts and opponents"
@@ -495,12 +493,9 @@ def _below_floor(table: Table) -> Iterator[Proposal]:
     progress = np.minimum(votes / rule.votes, prompts / np.maximum(1, needed))
     for n in progress.argsort(kind="stable").tolist():
         if lacking[n] and needed[n]:
-            yield Proposal(
-                int(table.band[n]),
-                int(table.band[n + 1]),
-                f"ranks {n + 1} and {n + 2} have {votes[n]}/{rule.votes} votes on "
-                f"{prompts[n]}/{needed[n]} prompts",
-            )
+            seen = f"{votes[n]}/{rule.votes} votes on {prompts[n]}/{needed[n]} prompts"
+            above, below = table.band[n : n + 2].tolist()
+            yield Proposal(above, below, f"ranks {n + 1} and {n + 2} have {seen}")
 
 
 def _neighbours(table: Table, place: int) -> tuple[str, list[int]]:
@@ -518,9 +513,8 @@ def _close_contenders(table: Table, place: int) -> tuple[str, list[int]]:
     return "the closest-rated other contender", others
 
 
-def _challengers(table: Table, place: int) -> tuple[str, list[int]]:
+def _challengers(table: Table, _place: int) -> tuple[str, list[int]]:
     """Models ranked right below the band, at random."""
-    del place
     rule = table.policy.contenders
     below = table.order[rule.band : rule.band + rule.challenger_depth]
     return "a challenger from below the contender band", table.rng.permutation(below).tolist()
@@ -532,15 +526,12 @@ def propose_uncertainty(table: Table) -> Iterator[Proposal]:
     weights = table.rd * (2 - coverage)
     for anchor in table.drawn(weights[table.order], table.order):
         expected = expected_share(table.rating[anchor] - table.rating)
-        tells = 1 - 2 * np.abs(expected - 0.5)
-        tells += table.policy.coverage_bonus / (table.tally.by_pair[anchor] + 1)
+        votes = table.tally.by_pair[anchor]
+        tells = 1 - 2 * np.abs(expected - 0.5) + table.policy.coverage_bonus / (votes + 1)
+        own = f"RD {table.rd[anchor]:.1f} at coverage {coverage[anchor]:.2f}"
         for other in table.best_first(tells, table.mates[anchor]):
-            yield Proposal(
-                anchor,
-                other,
-                f"RD {table.rd[anchor]:.1f} at coverage {coverage[anchor]:.2f}; expected score "
-                f"{expected[other]:.2f} after {table.tally.by_pair[anchor, other]} votes",
-            )
+            score = f"expected score {expected[other]:.2f} after {votes[other]} votes"
+            yield Proposal(anchor, other, f"{own}; {score}")
 
 
 def propose_exploration(table: Table) -> Iterator[Proposal]:
@@ -605,15 +596,10 @@ def best_prompt(
     fewest of its two models; equals at random.
     """
     counts, drawn = table.tally.by_prompt, table.rng.random(len(options))
-    keys: list[NDArray[Any]] = [
-        _on(options, votes),
-        counts[proposal.first, options] + counts[proposal.second, options],
-        drawn,
-    ]
-    if proposal.worth is not None:
-        keys.insert(0, -proposal.worth[options])
+    worth = [] if proposal.worth is None else [-proposal.worth[options]]
+    of_both = counts[proposal.first, options] + counts[proposal.second, options]
     best = np.arange(len(options))
-    for key in keys:
+    for key in (*worth, _on(options, votes), of_both, drawn):
         best = best[key[best] == key[best].min()]
     return int(options[best[0]])
 

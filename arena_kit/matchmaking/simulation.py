@@ -259,14 +259,10 @@ def season(
     aware = start if start.tzinfo else start.replace(tzinfo=UTC)
     begin = np.datetime64(aware.astimezone(UTC).replace(tzinfo=None), "us")
     times = (begin + moments.astype("timedelta64[us]")).tolist()
-    width = len(str(world.matchups))
+    ids = _names("vote", world.matchups)
     return BattleLog.from_battles(
-        vote.matchup.battle(
-            vote.outcome,
-            battle_id=f"vote-{vote.number + 1:0{width}}",
-            timestamp=times[vote.number],
-        )
-        for vote in played(drawn, arena)
+        matchup.battle(outcome, battle_id=ids[n], timestamp=times[n])
+        for n, matchup, outcome in played(drawn, arena)
     )
 
 

@@ -79,11 +79,9 @@ class Tally:
     ) -> Self:
         """Count a whole log; `models` are enabled and `prompts` active, by default all of it."""
         check_single_votes(battles)
-        tally = cls(
-            policy,
-            battles.models if models is None else models,
-            battles.prompts if prompts is None else prompts,
-        )
+        enabled = battles.models if models is None else models
+        active = battles.prompts if prompts is None else prompts
+        tally = cls(policy, enabled, active)
         tally.add(battles.models, battles.prompts)
         tally._count(battles)
         return tally
@@ -366,16 +364,10 @@ class Coverage:
         """A row per two neighbours in an order, best first: their decisive votes, on how many
         prompts, and whether that is the floor of comparisons (7.3).
         """
-        pairs = [(above, below, self.pair(above, below)) for above, below in pairwise(order)]
+        rows = ((above, below, *self.pair(above, below)) for above, below in pairwise(order))
         return [
-            {
-                "above": above,
-                "below": below,
-                "votes": pair.votes,
-                "prompts": pair.prompts,
-                "meets_floor": pair.score >= 1,
-            }
-            for above, below, pair in pairs
+            {"above": a, "below": b, "votes": votes, "prompts": prompts, "meets_floor": score >= 1}
+            for a, b, votes, prompts, score in rows
         ]
 
     def prompt_coverage(self) -> NDArray[np.float64]:

@@ -133,15 +133,10 @@ def stability_badge(
     enough, lacking = established(policy, standing)
     if not enough:
         return Badge.PROVISIONAL, lacking
-    threshold = replace(policy.stable, rd=stable_rd(policy))
-    neighbour_conditions = [
-        (pair.settled, pair.seen_by(standing.model, policy.publication.margin))
-        for pair in neighbours
-    ]
+    threshold, margin = replace(policy.stable, rd=stable_rd(policy)), policy.publication.margin
+    orders = [(pair.settled, pair.seen_by(standing.model, margin)) for pair in neighbours]
     alone = [(False, "no officially ranked model above or below")]
-    stable, reasons = _all_met(
-        [*_conditions(threshold, standing), *(neighbour_conditions or alone)]
-    )
+    stable, reasons = _all_met([*_conditions(threshold, standing), *(orders or alone)])
     return Badge.STABLE if stable else Badge.ESTABLISHED, reasons
 
 
@@ -257,11 +252,9 @@ def _pairs_covered(
 
 
 def _conditions(threshold: Threshold, standing: Standing) -> list[tuple[bool, str]]:
+    votes, needed = standing.decisive, threshold.decisive
     return [
-        (
-            standing.decisive >= threshold.decisive,
-            f"{standing.decisive} decisive votes, {threshold.decisive} needed",
-        ),
+        (votes >= needed, f"{votes} decisive votes, {needed} needed"),
         _share_of_prompts("prompt coverage", standing.prompt_coverage, threshold.prompt_coverage),
         _at_most("RD", standing.rd, threshold.rd),
     ]
@@ -394,10 +387,8 @@ class OrderStatus:
         if not self.pairs:
             return "fewer than two models are rated, so there is no order to decide"
         n, settled = len(self.by_votes), sum(pair.settled for pair in self.by_votes)
-        parts = [
-            self.counts,
-            f"in Bradley–Terry order, {settled} of {n} are decided or equivalent",
-        ]
+        by_votes = f"in Bradley–Terry order, {settled} of {n} are decided or equivalent"
+        parts = [self.counts, by_votes]
         if wrong := self.of(Verdict.REVERSED):
             named = some([f"{pair.below} above {pair.above}" for pair in wrong], _NAMED)
             parts.append(f"the votes decide {named}, against the board")
@@ -486,6 +477,5 @@ def votes_per_week(battles: BattleLog) -> float | None:
 def _weeks(weeks: float) -> str:
     if weeks < 1:
         return "less than a week"
-    return (
-        "about a week" if round(weeks) == 1 else f"about {claims.two_digits(round(weeks)):,} weeks"
-    )
+    n = claims.two_digits(round(weeks))
+    return "about a week" if n == 1 else f"about {n:,} weeks"

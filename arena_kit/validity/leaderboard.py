@@ -144,10 +144,8 @@ class Leaderboard:
     @property
     def tiers(self) -> list[list[str]]:
         """The models of each tier, as Bradley–Terry orders them."""
-        by_strength = sorted(
-            (row for row in self.rows if row.tier is not None),
-            key=lambda row: (row.tier, -(row.bt_rating or 0.0), row.model),
-        )
+        rated = (row for row in self.rows if row.tier is not None)
+        by_strength = sorted(rated, key=lambda r: (r.tier, -(r.bt_rating or 0.0), r.model))
         return [[row.model for row in group] for _, group in groupby(by_strength, lambda r: r.tier)]
 
 
@@ -380,15 +378,14 @@ def vote_sides(battles: BattleLog) -> pd.DataFrame:
     """
     import pandas as pd
 
-    asked, n = battles.question_id, len(battles)
     nothing = (battles.outcome == BOTH_BAD) | battles.flags()
     first = np.where(nothing, np.nan, scores(battles))
     return pd.DataFrame(
         {
-            "battle": np.tile(np.arange(n), 2),
+            "battle": np.tile(np.arange(len(battles)), 2),
             "model": np.append(battles.a, battles.b).astype(np.int64),
             "other": np.append(battles.b, battles.a).astype(np.int64),
-            "prompt": np.tile(np.full(n, -1) if asked is None else asked.codes, 2),
+            "prompt": np.tile(battles.codes("question_id"), 2),
             "score": np.append(first, 1 - first),
         }
     )

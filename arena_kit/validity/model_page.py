@@ -5,7 +5,7 @@ Each part of a page is rows: plain records, which JSON and tables are derived fr
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -125,7 +125,7 @@ def model_detail(board: Leaderboard, model: str) -> ModelDetail:
         model=model,
         summary=_summary(own, history, board.policy.glicko.rating),
         deficits=_deficits(board, model, own),
-        neighbours=_neighbours(board, model, own),
+        neighbours=list(_neighbours(board, model, own)),
         trend=_trend(board.battles, own),
         history=history,
         prompts=_breakdown(board, own, board.battles.prompts, "prompt"),
@@ -198,29 +198,25 @@ def _decisive_votes(
     return votes.to_numpy(np.int64)
 
 
-def _neighbours(board: Leaderboard, model: str, own: pd.DataFrame) -> list[Row]:
+def _neighbours(board: Leaderboard, model: str, own: pd.DataFrame) -> Iterator[Row]:
     order, rated = board.conservative_order, board.strengths.models
     place, above = order.index(model), claims.above(board.strengths)
-    rows = []
     for i in (n for n in (place - 1, place + 1) if 0 <= n < len(order)):
         other, pair = order[i], board.coverage.pair(model, order[i])
         both = [rated.index(each) for each in (model, other) if each in rated]
         letters = "".join(own["letter"][_names(board.battles.models)[own["other"]] == other])
-        rows.append(
-            {
-                "model": other,
-                "rank": i + 1,
-                "wins": letters.count("W"),
-                "losses": letters.count("L"),
-                "ties": letters.count("D"),
-                "votes": pair.votes,
-                "prompts": pair.prompts,
-                "meets_floor": pair.score >= 1,
-                "above": known(float(above[*both])) if len(both) == 2 else None,
-                "order": board.adjacent[min(i, place)],
-            }
-        )
-    return rows
+        yield {
+            "model": other,
+            "rank": i + 1,
+            "wins": letters.count("W"),
+            "losses": letters.count("L"),
+            "ties": letters.count("D"),
+            "votes": pair.votes,
+            "prompts": pair.prompts,
+            "meets_floor": pair.score >= 1,
+            "above": known(float(above[*both])) if len(both) == 2 else None,
+            "order": board.adjacent[min(i, place)],
+        }
 
 
 def _trend(battles: BattleLog, own: pd.DataFrame) -> list[Row]:

@@ -270,16 +270,14 @@ def estimate_null(groups: ShiftLikelihoods, alternative: Floats, *, centered: bo
         return NullShifts(0.0, MAX_SPREAD)
     every = -(-len(groups.keys) // _MAX_GROUPS)
     groups = groups.select(np.arange(len(groups.keys)) % every == 0)
-    outlier = np.log(_OUTLIERS) + groups.marginal(alternative)
+    usual, outlier = np.log(1 - _OUTLIERS), np.log(_OUTLIERS) + groups.marginal(alternative)
     candidates = [
         NullShifts(float(center), float(spread))
         for center in ([0.0] if centered else _CENTERS)
         for spread in _SPREADS
     ]
     likelihood = {
-        null: float(
-            np.logaddexp(np.log(1 - _OUTLIERS) + groups.marginal(null.weights), outlier).sum()
-        )
+        null: float(np.logaddexp(usual + groups.marginal(null.weights), outlier).sum())
         for null in candidates
     }
     best = max(candidates, key=likelihood.__getitem__)

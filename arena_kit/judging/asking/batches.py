@@ -161,8 +161,7 @@ class Batching(Asking[BatchJudge]):
             since = unknown_since.setdefault(batch_id, time.monotonic())
             if time.monotonic() - since < self.options.backoff.grace:
                 return None
-            listed = self._recent(intent)
-            if any(batch.batch_id == batch_id for batch in listed):
+            if any(each.batch_id == batch_id for each in self._recent(intent)):
                 return None
             raise PausedError(
                 f"the service does not know {intent.words}: if it belongs to another workspace, "
@@ -207,7 +206,7 @@ class Batching(Asking[BatchJudge]):
             before = len(awaited)
             try:
                 yield from _groups(self.judge.collect(batch), _GROUP)
-            except (base.CutError, base.BusyError) as error:
+            except base.BusyError as error:
                 self.options.say(f"{intent.words}: {error}; reading on")
             stalls = 0 if len(awaited) < before else stalls + 1
             if awaited and stalls >= _STALLS:
@@ -280,10 +279,7 @@ class Batching(Asking[BatchJudge]):
             return False
 
         def look() -> bool:
-            try:
-                first = next(self.judge.collect(batch), None)
-            except base.CutError as error:
-                raise base.BusyError(str(error)) from None
+            first = next(self.judge.collect(batch), None)
             if first is None:
                 raise base.BusyError(
                     f"batch {batch.batch_id} has ended, and none of its results comes"
@@ -373,7 +369,7 @@ def _groups(results: Iterator[Result], size: int) -> Iterator[list[Result]]:
             if len(group) >= size or time.monotonic() - started > _GROUP_SECONDS:
                 yield group
                 group, started = [], time.monotonic()
-    except (base.CutError, base.BusyError):
+    except base.BusyError:
         yield group
         raise
     yield group
@@ -409,15 +405,12 @@ def _names(judge: BatchJudge, batch: Batch, wanted: Mapping[str, str]) -> list[s
     """
     if not batch.ended or not batch.results_url:  # not there yet, or no longer kept
         return []
-    try:
-        results = judge.collect(batch)
-        names = [result.name for result in islice(results, _RESULTS)]
-        if any(name.partition("-")[2] in wanted for name in names):
-            names += [result.name for result in results]
-        elif len(names) >= min(_RESULTS, batch.n_requests):
-            return []
-    except base.CutError as error:
-        raise base.BusyError(str(error)) from None
+    results = judge.collect(batch)
+    names = [result.name for result in islice(results, _RESULTS)]
+    if any(name.partition("-")[2] in wanted for name in names):
+        names += [result.name for result in results]
+    elif len(names) >= min(_RESULTS, batch.n_requests):
+        return []
     if len(names) < batch.n_requests:
         raise base.BusyError(
             f"batch {batch.batch_id}: {len(names)} of {batch.n_requests} results can be read"

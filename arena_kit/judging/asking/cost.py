@@ -233,9 +233,7 @@ class Spending:
         paid = list(answers)
         uncached = sum(price.usd_uncached(answer.usage, batch=batch) for answer in paid)
         spent = sum(answer.cost_usd for answer in paid)
-        total: Counter[str] = Counter()
-        for answer in paid:
-            total.update(answer.usage)
+        total = sum((Counter(answer.usage) for answer in paid), Counter[str]())
         return cls(
             answers=len(paid),
             usd=spent,

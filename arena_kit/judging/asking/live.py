@@ -191,15 +191,14 @@ class Live(Asking[base.LiveJudge]):
             result = self.options.with_unknown_costs({owed.key: arrived}, self.requests)[owed.key]
             self.ledger.record(intent, [(owed, result)], self.options.run)
             self._sort(owed.key, result)
-            if result.pause:
-                pauses.add(result.pause)
+            pauses.add(result.pause)
             self._no_answers = self._no_answers + 1 if result.no_answer else 0
             self._watch(result)
             calls.under_way.discard(owed)
             del calls.arrived[owed]
             if result.busy is None:
                 self.on_settled(1)
-        return pauses
+        return pauses - {""}
 
     def _watch(self, result: base.Result) -> None:
         """Count busy replies in a row; any other reply ends an outage."""

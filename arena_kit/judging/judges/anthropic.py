@@ -184,9 +184,8 @@ class Claude:
         except (anthropic.APIConnectionError, httpx2.HTTPError) as error:
             cause = error.__cause__ or error
             known = unsure is None or isinstance(cause, httpx2.ConnectError)
-            raise (base.BusyError if known else base.UnsureError)(
-                f"{what}: {type(cause).__name__}"
-            ) from None
+            kind = base.BusyError if known else base.UnsureError
+            raise kind(f"{what}: {type(cause).__name__}") from None
         except (json.JSONDecodeError, RecursionError, NoAnswerError) as error:
             no_json = not isinstance(error, NoAnswerError)
             words = f"{what}: the reply is no JSON" if no_json else str(error)

@@ -288,7 +288,7 @@ class UnknownBatchError(ServiceError):
     """The service does not know a batch, or not yet."""
 
 
-class CutError(ServiceError):
+class CutError(BusyError):
     """A stream of results that broke off; it can be opened again."""
 
 
@@ -422,12 +422,8 @@ def settings_digest(judge: Judge) -> str:
 
 
 def _key(head: bytes, request: Asked) -> str:
-    parts = (
-        head,
-        request.identity,
-        _digest(request.system),
-        request.user.encode("utf-8", "surrogatepass"),
-    )
+    user = request.user.encode("utf-8", "surrogatepass")
+    parts = (head, request.identity, _digest(request.system), user)
     return hashlib.sha256(b"\n".join(parts)).hexdigest()
 
 

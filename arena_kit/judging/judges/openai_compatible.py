@@ -98,9 +98,8 @@ class ChatJudge:
         try:
             response = self._client.get(f"{self.base_url}/models")
         except httpx2.HTTPError as error:
-            raise ServiceError(
-                f"no server answers at {self.base_url} ({type(error).__name__})"
-            ) from None
+            why = type(error).__name__
+            raise ServiceError(f"no server answers at {self.base_url} ({why})") from None
         if response.status_code in (401, 403) or response.has_redirect_location:
             raise self._refusal(response, "listing models")
         if response.status_code == 404:
@@ -135,9 +134,9 @@ class ChatJudge:
         if not self.verdict or self.structured == "none":
             return {}
         if self.structured == "grammar":
-            return {
-                "grammar": _grammar(records.GRADED_LABELS if self.graded else records.PLAIN_LABELS)
-            }
+            labels = records.GRADED_LABELS if self.graded else records.PLAIN_LABELS
+            winners = " | ".join(f'"\\"{label}\\""' for label in labels)
+            return {"grammar": _GRAMMAR.replace("WINNERS", winners)}
         if self.structured == "auto" and "response_format" in self._refused:
             return {}
         shape = verdict_schema(graded=self.graded)
@@ -153,11 +152,8 @@ class ChatJudge:
             "messages": [*system, {"role": "user", "content": content}],
             "max_tokens": self.max_tokens,
         }
-        if self.temperature is not None:
-            body["temperature"] = self.temperature
-        if request.seed is not None:
-            body["seed"] = request.seed
-        return body
+        optional = {"temperature": self.temperature, "seed": request.seed}
+        return body | {name: value for name, value in optional.items() if value is not None}
 
     def _post(self, body: dict[str, Any]) -> httpx2.Response:
         try:
@@ -171,9 +167,8 @@ class ChatJudge:
         try:
             row = base.parsed_json(text)
             if row.get("error") and not row.get("choices"):
-                raise base.BusyError(
-                    f"{self.model}: {base.scrubbed(json.dumps(row['error']), self.api_key)}"
-                )
+                why = base.scrubbed(json.dumps(row["error"]), self.api_key)
+                raise base.BusyError(f"{self.model}: {why}")
             choice = row["choices"][0]
             message = choice["message"]
             content = str(message.get("content") or "")
@@ -193,11 +188,6 @@ class ChatJudge:
 
 def _image_part(media_type: str, data: str) -> dict[str, Any]:
     return {"type": "image_url", "image_url": {"url": f"data:{media_type};base64,{data}"}}
-
-
-def _grammar(labels: Sequence[str]) -> str:
-    """The grammar of a verdict that says one of these."""
-    return _GRAMMAR.replace("WINNERS", " | ".join(f'"\\"{label}\\""' for label in labels))
 
 
 def _usage(usage: Any) -> dict[str, int]:

@@ -128,12 +128,11 @@ def _file(path: Path) -> Table:
             rows = [tuple(map(_text, row)) for row in con.execute(query).fetchall()]
         except duckdb.Error as error:
             raise DataError(f"{path}: {str(error).splitlines()[0]}") from None
-    return Table(
-        str(path),
-        columns,
-        rows,
-        lambda r, c: f"{path.name}{tabular.place_of(path, r)} {columns[c]}",
-    )
+
+    def cell(row: int, column: int) -> str:
+        return f"{path.name}{tabular.place_of(path, row)} {columns[column]}"
+
+    return Table(str(path), columns, rows, cell)
 
 
 def _text(value: object) -> str:
@@ -201,8 +200,7 @@ def _prompts(
             ids[n] = by_text[row[at]].prompt_id
     problems += _listed(table, empty, "row(s) without a question, left out")
     problems += _listed(table, repeated, "repeated question(s), left out")
-    twice = len({each.prompt_id for each in by_text.values()}) < len(by_text)
-    if twice:
+    if len({each.prompt_id for each in by_text.values()}) < len(by_text):
         raise DataError(f"{table.where}: two questions share an id in {roles.prompt_id!r}")
     return tuple(by_text.values()), ids
 

@@ -120,22 +120,20 @@ _TEXT: dict[type, str] = {Prompt: "text", Response: "response_text"}
 
 def read_prompts(path: Path) -> list[Prompt]:
     """A prompt bank: JSONL of `Prompt` fields, each id once, at least one."""
-    lines: dict[str, int] = {}
-    prompts = []
+    found: dict[str, tuple[int, Prompt]] = {}
     for line, prompt in _read_rows(path, Prompt):
-        first = lines.setdefault(prompt.prompt_id, line)
+        first, _ = found.setdefault(prompt.prompt_id, (line, prompt))
         if first != line:
             raise DataError(
                 f"{path}:{line}: prompt_id {prompt.prompt_id!r} is already on line {first}"
             )
-        prompts.append(prompt)
-        if len(prompts) > MAX_PROMPTS:
+        if len(found) > MAX_PROMPTS:
             raise DataError(
                 f"{path}:{line}: a prompt bank holds at most {MAX_PROMPTS:,} prompts, not more"
             )
-    if not prompts:
+    if not found:
         raise DataError(f"{path}: the prompt bank is empty")
-    return prompts
+    return [prompt for _, prompt in found.values()]
 
 
 def read_responses(

@@ -15,7 +15,7 @@ from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.files import DataError
 from arena_kit.judging.quality import estimates
 from arena_kit.judging.quality.estimates import Estimate, Floats, Measure, share_of
-from arena_kit.rating.base import RatingError, Ratings, known
+from arena_kit.rating.base import Ratings, known, rated_or_none
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 
 Rows = NDArray[np.integer[Any]]
@@ -210,12 +210,9 @@ def _ranks(judged: BattleLog, labels: BattleLog) -> list[Measure]:
     """
     if len({*judged.models} & {*labels.models}) < _MIN_RANKED:
         return []
-    try:
-        judge, voters = map(BradleyTerry(prior=0.5), (judged, labels))
-    except RatingError:
-        return []
+    judge, voters = (rated_or_none(BradleyTerry(prior=0.5), log) for log in (judged, labels))
     both = _rated_by_both(judge, voters)
-    if len(both) < _MIN_RANKED:
+    if judge is None or voters is None or len(both) < _MIN_RANKED:
         return []
     one, two = (rated.values(both) for rated in (judge, voters))
     apart = (one - one.mean()) - (two - two.mean())

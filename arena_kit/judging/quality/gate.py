@@ -148,10 +148,9 @@ class Gate:
         else:
             reasons = [worst.reason + others for worst, others in _worst_by_rule(self)]
             reasons = reasons or ["nothing was measured"]
-            more = (
-                f"; further reasons: {len(reasons) - _REASONS}" if len(reasons) > _REASONS else ""
-            )
-            why = f"{'; '.join(reasons[:_REASONS])}{more}"
+            further = len(reasons) - _REASONS
+            more = [f"further reasons: {further}"] if further > 0 else []
+            why = "; ".join([*reasons[:_REASONS], *more])
         return f"The judge {self.judge} is {self.level}: {why}. {self.note}".rstrip()
 
     def as_dict(self) -> dict[str, Any]:

@@ -421,10 +421,8 @@ def verdict_of(
 ) -> Verdict:
     """Read an answer; one that is absent or unreadable gets a status, never a winner."""
     if answer is None:
-        nothing = "the judge returned no answer"
-        return Verdict(
-            request.presentation, Status.MISSING, judge_model=judge_model, detail=nothing
-        )
+        shown, nothing = request.presentation, "the judge returned no answer"
+        return Verdict(shown, Status.MISSING, judge_model=judge_model, detail=nothing)
     text, status = whole_text(answer.text), answer.status
     reading = Reading(winner=None)
     if status is Status.OK:
@@ -470,11 +468,8 @@ def settle_all(verdicts: Iterable[Verdict]) -> list[Judgment]:
 
 def to_battles(judgments: Iterable[Judgment]) -> BattleLog:
     """Battles of the settled judgments; incomplete ones give none."""
-    return BattleLog.from_battles(
-        _battle(judgment)
-        for judgment in judgments
-        if judgment.settlement is not Settlement.INCOMPLETE
-    )
+    settled = (each for each in judgments if each.settlement is not Settlement.INCOMPLETE)
+    return BattleLog.from_battles(map(_battle, settled))
 
 
 #: What a graded verdict gives the better response of a win: five labels at equal steps from 0
@@ -524,7 +519,6 @@ def _counts(
     outcomes: Iterable[tuple[str, StrEnum]], kinds: Iterable[StrEnum]
 ) -> dict[str, dict[str, int]]:
     """How often each kind occurs in each dimension, zeros included."""
-    counters: dict[str, Counter[StrEnum]] = defaultdict(Counter)
-    for dimension, kind in outcomes:
-        counters[dimension][kind] += 1
-    return {d: {str(kind): counter[kind] for kind in kinds} for d, counter in counters.items()}
+    counts = Counter(outcomes)
+    dimensions = dict.fromkeys(dimension for dimension, _ in counts)
+    return {d: {str(kind): counts[d, kind] for kind in kinds} for d in dimensions}

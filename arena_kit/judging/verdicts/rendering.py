@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Literal
 
-from arena_kit.battles.content import Conversation, transcript
+from arena_kit.battles.content import Conversation, transcript, until
 from arena_kit.judging.pairs.prompts import Pair, Prompt, Response
 from arena_kit.judging.verdicts.records import JudgeRequest, Picture, Presentation, presentations
 
@@ -100,11 +100,10 @@ def render(
     """The requests for a pair in both orders; the same inputs always give the same texts.
     `graded` also asks by how much the better response is better.
     """
-    a, b = (
-        text.until(rubric.turn) if isinstance(text, Conversation) else text
-        for text in (responses[e, prompt.prompt_id].response_text for e in pair.entrants)
-    )
-    boundary = _boundary(salt, rubric.dimension, prompt.text, *sorted((a, b)))
+    texts = (responses[each, prompt.prompt_id].response_text for each in pair.entrants)
+    a, b = (until(text, rubric.turn) for text in texts)
+    content = "\x00".join((rubric.dimension, prompt.text, *sorted((a, b))))
+    boundary = hmac.digest(salt, content.encode("utf-8", "surrogatepass"), "sha256").hex()[:24]
     reference = reference_of(prompt, rubric)
     system = _system(rubric.text, graded=graded)
 
@@ -179,11 +178,6 @@ def read_sections(request: JudgeRequest) -> dict[str, str]:
 def _system(rubric: str, *, graded: bool) -> str:
     """One text per rubric, so that all its requests share it."""
     return f"{GRADED_HEADER if graded else HEADER}\n{rubric.strip()}\n"
-
-
-def _boundary(salt: bytes, *content: str) -> str:
-    message = "\x00".join(content).encode("utf-8", "surrogatepass")
-    return hmac.digest(salt, message, "sha256").hex()[:24]
 
 
 def is_changed(text: str) -> bool:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from arena_kit.battles.battle import check_entrant_id, check_id
-from arena_kit.battles.content import first_turn
+from arena_kit.battles.content import until
 from arena_kit.battles.log import BattleLog, Labels
 from arena_kit.battles.read import BattleTexts
 from arena_kit.files import DataError
@@ -70,7 +70,7 @@ class RecordedTexts:
         left_out = Counter[str]()
         for row, question in enumerate(question_ids(battles, texts)):
             prompt = texts.prompt[row]
-            answers_here = (first_turn(each[row]) for each in (texts.response_a, texts.response_b))
+            answers_here = (until(each[row], 1) for each in (texts.response_a, texts.response_b))
             sides = (battles.models[side[row]] for side in (battles.a, battles.b))
             written = {(who, question): x for who, x in zip(sides, answers_here, strict=True)}
             known = prompts.get(question)
