@@ -181,14 +181,19 @@ def csv_cell(value: object) -> object:
     return value
 
 
-def write_csv(path: Path, rows: Sequence[Mapping[str, object]], columns: Sequence[str]) -> None:
+def write_csv(path: Path, rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:
     """Write a CSV table whole; no text in it is a formula."""
+    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as out:
+        write_cells(out, rows, columns)
+
+
+def write_cells(out: IO[str], rows: Iterable[Mapping[str, object]], columns: Sequence[str]) -> None:
+    """Write a header and rows as CSV into an open file."""
     import csv
 
-    with whole_file(path) as part, part.open("w", encoding="utf-8", newline="") as out:
-        table = csv.DictWriter(out, columns, lineterminator="\n")
-        table.writerow({name: csv_cell(name) for name in columns})
-        table.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
+    table = csv.DictWriter(out, columns, lineterminator="\n")
+    table.writerow({name: csv_cell(name) for name in columns})
+    table.writerows({name: csv_cell(value) for name, value in row.items()} for row in rows)
 
 
 def read_bytes(path: Path) -> bytes:

@@ -42,14 +42,23 @@ FILE = LocalPath(path_type=Path, dir_okay=False)
 FOLDER = LocalPath(path_type=Path, file_okay=False)
 
 
-def echo(text: object, *, err: bool = False) -> None:
-    """Print a line; what came from a server or a file cannot steer the terminal."""
-    click.echo(visible(str(text)), err=err)
+def echo(*lines: object, err: bool = False) -> None:
+    """Print lines; what came from a server or a file cannot steer the terminal."""
+    for line in lines:
+        click.echo(visible(str(line)), err=err)
 
 
 def echo_json(values: object, **how: Any) -> None:
     """Print what a program reads; `how` as `json.dumps` takes it."""
     echo(json.dumps(values, indent=2, allow_nan=False, **how))
+
+
+def echo_either(as_json: bool, values: object, show: Callable[..., None], *args: object) -> None:
+    """Print values as JSON for a program, or what `show` makes of its arguments for a person."""
+    if as_json:
+        echo_json(values)
+    else:
+        show(*args)
 
 
 @contextmanager

@@ -105,9 +105,7 @@ def _import_battles(files: tuple[str, ...], out: Path, texts: bool, how: HowToRe
     fmt = format_of(file, how["format"], how["columns"])
     log, said = read_file(file, fmt, texts=texts)
     write_battles(out, log, said)
-    for sentence in sentences(file, log, fmt):
-        echo(sentence)
-    echo(out)
+    echo(*sentences(file, log, fmt), out)
 
 
 def _import_answers(logs: tuple[str, ...], out: Path) -> None:
@@ -115,8 +113,7 @@ def _import_answers(logs: tuple[str, ...], out: Path) -> None:
         raise DataError(f"{out}: holds files of its own; choose a new or empty folder")
     answers = collect([_named(log) for log in logs])
     answers.write(out)
-    for what, n in answers.left_out.items():
-        echo(f"left out: {n} {what}", err=True)
+    echo(*(f"left out: {n} {what}" for what, n in answers.left_out.items()), err=True)
     if answers.scores:
         echo(f"the logs' own scores: arena-kit rate {out / 'scores.csv'}", err=True)
     if len(answers.entrants) < 2:

@@ -77,8 +77,7 @@ def _verify(path: Path) -> None:
     findings = Ledger(path).check()
     for damaged in findings.answers:
         echo(f"{path}: the answer to {damaged.request_id!r} is damaged")
-    for error in findings.structure:
-        echo(f"{path}: {error}")
+    echo(*(f"{path}: {error}" for error in findings.structure))
     if findings.sound:
         echo(f"{path}: {findings.n_answers} answers, all intact")
         return
@@ -123,7 +122,8 @@ def batches(
         intent = sent.give_up(give_up)
         echo(f"{intent.batch_id or intent.intent} is given up")
     rows = [
-        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {}) for i in sent.under_way()
+        asdict(i) | (asdict(sent.look(i)) if look and i.batch_id else {})
+        for i in kept.open_intents()
     ]
     if as_json:
         echo_json(rows, default=str)

@@ -40,9 +40,7 @@ def init(folder: Path, source: Path | None, sheet: str, **columns: Any) -> None:
         if source is None
         else init_study(folder, source, sheet=sheet, **columns).sentences
     )
-    for line in made:
-        echo(line)
-    echo(f"next: cd {folder} && arena-kit run pilot (or arena-kit lab, to look around)")
+    echo(*made, f"next: cd {folder} && arena-kit run pilot (or arena-kit lab, to look around)")
 
 
 @main.command(context_settings={"ignore_unknown_options": True})

@@ -50,11 +50,8 @@ def runs() -> None:
 @cli.json_option()
 def list_runs(runs_dir: Path | None, as_json: bool) -> None:
     """All records, the newest first: date, notebook, judge, status, cost and answer."""
-    runs_there = overviews(_folder(runs_dir))
-    if as_json:
-        cli.echo_json([each.as_dict() for each in runs_there])
-    else:
-        terminal.show_runs(runs_there)
+    there = overviews(_folder(runs_dir))
+    cli.echo_either(as_json, [each.as_dict() for each in there], terminal.show_runs, there)
 
 
 @runs.command()
@@ -86,8 +83,7 @@ def show_board(record: Path) -> None:
     if board:
         terminal.show_board(board, answered=answer is not None)
     if answer and (board is None or board.diagnostics):
-        for sentence in ("", *answer["said"]):
-            cli.echo(sentence)
+        cli.echo("", *answer["said"])
 
 
 @runs.command()
@@ -103,10 +99,7 @@ def compare(before: Path, after: Path, as_json: bool) -> None:
     """
     with reading(after), reading(before):
         comparison = compare_records(before, after)
-    if as_json:
-        cli.echo_json(comparison.as_dict())
-    else:
-        terminal.show_comparison(comparison)
+    cli.echo_either(as_json, comparison.as_dict(), terminal.show_comparison, comparison)
 
 
 @runs.command("open")
@@ -140,8 +133,7 @@ def prune(runs_dir: Path | None, older_than: str, status: str | None, yes: bool)
     age = pruning.age(older_than) if older_than else None
     folder = _folder(runs_dir)
     plan = pruning.prunable(folder, find_root(), older_than=age, status=status or "")
-    for record, why in plan.kept.items():
-        cli.echo(f"kept: {record.name}: {why}")
+    cli.echo(*(f"kept: {record.name}: {why}" for record, why in plan.kept.items()))
     size = f"{plan.bytes / 1e6:.1f} MB"
     for record in plan.removable:
         if yes:
@@ -191,8 +183,7 @@ def export(
         said = (
             spoken(source, format_of(source, how["format"], how["columns"])) if whole_file else {}
         )
-        for sentence in write_fastchat(out, battles, said):
-            cli.echo(sentence, err=True)
+        cli.echo(*write_fastchat(out, battles, said), err=True)
         cli.echo(f"{len(battles)} battles: {out}")
         return
     if target == "every-eval-ever" and not all(publisher.values()):

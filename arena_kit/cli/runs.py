@@ -121,10 +121,7 @@ def finish(
         cli.echo(f"error: {error}", err=True)
         if error.exit_code != cli.WRONG_INPUT:
             cli.echo(f"to resume: arena-kit resume {error.record.path}", err=True)
-        if as_json:
-            cli.echo_json(error.record.read())
-        else:
-            cli.echo(error.record.path)
+        cli.echo_either(as_json, error.record.read(), cli.echo, error.record.path)
         sys.exit(error.exit_code)
     if as_json:
         cli.echo_json(read_json(record.path / shown), sort_keys=True)
@@ -133,8 +130,7 @@ def finish(
     counts = (record.read().get("counts") or {}).get("verdicts") or {}
     if errored := sum(each.get("errored", 0) for each in counts.values()):
         cli.echo(f"{errored} verdicts failed; another run requests them again", err=True)
-    cli.echo(f"report: {record.path / 'report.html'}")
-    cli.echo(record.path)
+    cli.echo(f"report: {record.path / 'report.html'}", record.path)
 
 
 @cli.main.command()
@@ -204,11 +200,9 @@ def generate(params_file: Path, forecast: bool, offline: bool, as_json: bool) ->
     given = read_yaml(params_file) | ({"offline": True} if offline else {})
     generation = Generation.read(given, str(params_file))
     if forecast:
-        forecasts = generation.forecasts()
-        if as_json:
-            cli.echo_json({e: f.as_dict() for e, f in forecasts.items()})
-        else:
-            terminal.show_forecasts(forecasts, generation.params.max_cost_usd)
+        forecasts, cap = generation.forecasts(), generation.params.max_cost_usd
+        values = {entrant: each.as_dict() for entrant, each in forecasts.items()}
+        cli.echo_either(as_json, values, terminal.show_forecasts, forecasts, cap)
         return
     record = generation.run()
     manifest = record.read()
@@ -255,11 +249,9 @@ def rejudge(
     run = NotebookRun.resolve(name, find_root(), from_record=record, overrides=given)
     if forecast:
         plan = run.tournament()
-        cost = plan.cost()
-        if as_json:
-            cli.echo_json(cost and cost.as_dict())
-        else:
-            title = f"Forecast of {len(plan.asked)} pairs in both orders"
-            terminal.show_forecasts({title: cost} if cost else {}, plan.params.max_cost_usd)
+        cost, cap = plan.cost(), plan.params.max_cost_usd
+        parts = {f"Forecast of {len(plan.asked)} pairs in both orders": cost} if cost else {}
+        values = cost and cost.as_dict()
+        cli.echo_either(as_json, values, terminal.show_forecasts, parts, cap)
         return
     finish(run, as_json=as_json, runs_dir=runs_dir, shown=ARTIFACT)

@@ -37,23 +37,18 @@ _HELP = {
 }
 
 
-_COUNTS = {  # least, default, help
-    "seeds": (1, 5, "Simulated arenas."),
-    "seed": (0, 0, "Seed of the first; others follow."),
-    "every": (1, EVERY, "Votes between measurements."),
-    "jobs": (0, 0, "Parallel processes; 0: one per core."),
+_COUNTS: dict[str, tuple[Any, Any, str]] = {  # kind, default, help
+    "seeds": (click.IntRange(1), 5, "Simulated arenas."),
+    "seed": (click.IntRange(0), 0, "Seed of the first; others follow."),
+    "every": (click.IntRange(1), EVERY, "Votes between measurements."),
+    "jobs": (click.IntRange(0), 0, "Parallel processes; 0: one per core."),
 }
 
 
 def _options(command: Callable[..., None]) -> Callable[..., None]:
     """An option for every setting of the world, and for the number of simulations."""
-    kinds: dict[str, tuple[Any, Any, str]] = {
-        field.name: (type(field.default), field.default, _HELP[field.name])
-        for field in fields(World)
-    }
-    for name, (low, default, text) in _COUNTS.items():
-        kinds[name] = (click.IntRange(low), default, text)
-    for name, (kind, default, text) in reversed(kinds.items()):
+    world = {f.name: (type(f.default), f.default, _HELP[f.name]) for f in fields(World)}
+    for name, (kind, default, text) in reversed((world | _COUNTS).items()):
         flag = f"--{name.replace('_', '-')}"
         command = click.option(flag, type=kind, default=default, show_default=True, help=text)(
             command
@@ -191,5 +186,4 @@ def _show(world: World, policy: Policy, duels: Sequence[Duel]) -> None:
     ]
     title = "Guarantees of the policy, worst seed"
     terminal.show_table(Table(kept, title=title))
-    for sentence in (*_limits(policy, world), simulation.sentence(duels, policy)):
-        cli.echo(sentence)
+    cli.echo(*_limits(policy, world), simulation.sentence(duels, policy))

@@ -67,11 +67,7 @@ def check(record: Path, file: Path | None, as_json: bool) -> None:
     The record alone is read, so it can be checked on another machine.
     """
     found = check_record(record, file)
-    if as_json:
-        cli.echo_json(found)
-    else:
-        for sentence in found["sentences"]:
-            cli.echo(sentence)
+    cli.echo_either(as_json, found, cli.echo, *found["sentences"])
     if found["deviations"]:
         raise click.exceptions.Exit(cli.WRONG_INPUT)
 
@@ -127,5 +123,4 @@ def paper(record: Path, out: Path) -> None:
     """Write what goes into a paper about a run RECORD: tables as LaTeX and HTML, figures as PDF and
     SVG, a methods paragraph, references, a reporting checklist, and hashes for the archive.
     """
-    for path in write_paper(record, out):
-        cli.echo(path)
+    cli.echo(*write_paper(record, out))

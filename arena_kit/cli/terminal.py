@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from shutil import get_terminal_size
 from typing import TYPE_CHECKING, Any
@@ -34,8 +34,7 @@ def show_board(board: Board, *, answered: bool = False) -> None:
         about = [] if answered or board.publication else each.scope
         for sentence in (*said, *about, *each.notes) if board.diagnostics else ():
             echo(f"  {sentence}")
-    for note in board.notes:
-        echo(note)
+    echo(*board.notes)
     if board.publication is None:
         _show_open(board)
     elif not board.diagnostics:
@@ -51,15 +50,13 @@ def _title(board: Board, dimension: Dimension) -> str:
     return f"{name} ({counted}), by {label(board)}" if name else f"{label(board)} ({counted})"
 
 
-def _fitted(fit: Mapping[str, float]) -> list[str]:
+def _fitted(fit: Mapping[str, float]) -> Iterator[str]:
     """What was fitted beside the ratings, with standard errors."""
-    lines = []
     for name, value in fit.items():
         if not name.endswith("_se") and not name.startswith("judges"):  # a note has those
             error = fit.get(f"{name}_se")
             label = "mean negative log-likelihood" if name == "nll" else name
-            lines.append(f"{label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else ""))
-    return lines
+            yield f"{label}: {value:.4g}" + (f" ± {error:.2g} (SE)" if error else "")
 
 
 def _show_open(board: Board) -> None:
@@ -75,16 +72,14 @@ def _show_open(board: Board) -> None:
 def show_table(table: Table) -> None:
     """A table, and its notes as sentences under it."""
     _print(table)
-    for sentence in table.notes:
-        echo(f"  {sentence}")
+    echo(*(f"  {sentence}" for sentence in table.notes))
 
 
 def show_comparison(comparison: Comparison) -> None:
     """Warnings, settings that differ, verdicts that flipped, gaps that moved, orders that are
     decided in one record only.
     """
-    for warning in comparison.warnings:
-        echo(warning)
+    echo(*comparison.warnings)
     if comparison.settings:
         settings = [
             {"key": key, "before": str(old), "after": str(new)}
@@ -102,8 +97,7 @@ def show_comparison(comparison: Comparison) -> None:
         echo(f"  … and {len(flips) - _SHOWN_FLIPS} more (--json lists all)")
     _show_moves(comparison.deltas)
     echo("Order by Bradley–Terry (--json lists all pairs):")
-    for orders in comparison.orders:
-        echo(f"  {orders.sentence}")
+    echo(*(f"  {orders.sentence}" for orders in comparison.orders))
 
 
 def _show_moves(deltas: Sequence[Delta]) -> None:

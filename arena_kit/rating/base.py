@@ -342,8 +342,8 @@ def known(value: float) -> float | None:
     return value if isfinite(value) else None
 
 
-def rated_or_none(method: Callable[[BattleLog], Ratings], battles: BattleLog) -> Ratings | None:
-    """The ratings of battles; None where no rating exists."""
+def rated_or_none(method: Callable[[BattleLog], Rated], battles: BattleLog) -> Rated | None:
+    """What a method makes of battles; None where no rating exists."""
     try:
         return method(battles)
     except RatingError:

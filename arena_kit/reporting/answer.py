@@ -49,8 +49,7 @@ class RunAnswer(Displayed):
     @property
     def text(self) -> str:
         """The box as lines."""
-        facts = [f"{what}: {value}" for what, value in self.facts.items()]
-        return "\n".join([*self.said, *facts])
+        return "\n".join([*self.said, *(f"{what}: {value}" for what, value in self.facts.items())])
 
     @property
     def html(self) -> str:

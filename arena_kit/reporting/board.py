@@ -19,7 +19,7 @@ from pydantic import BaseModel, ConfigDict, Field, InstanceOf, ValidationError
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_json, write_json
 from arena_kit.rating import base
-from arena_kit.rating.base import Battles, Rating, RatingError, Ratings, each_rated
+from arena_kit.rating.base import Battles, Rating, Ratings, each_rated
 from arena_kit.rating.bradley_terry.method import BradleyTerry
 from arena_kit.rating.claims import claims
 from arena_kit.rating.claims.claims import MOST
@@ -771,10 +771,8 @@ def _values(rated: Ratings | None, battles: BattleLog | None, margin: float) -> 
     if battles is None:
         return counted | claims_of(rated, None, margin)
     method = BradleyTerry(**rated.settings)
-    try:
-        fragile = fragility(battles, method)
-    except RatingError:  # with a model of ties, covariates or soft outcomes
-        fragile = None
+    # none with a model of ties, covariates or soft outcomes
+    fragile = base.rated_or_none(lambda log: fragility(log, method), battles)
     return counted | claims_of(rated, fragile, margin) | _strata(method, battles)
 
 

@@ -1,6 +1,6 @@
 """The board that people and a judge rated together, and what each of them is worth."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
 import numpy as np
@@ -116,17 +116,14 @@ def _say(found: HybridRatings) -> str:
     return f"The judge's weight in a rating with {median:,.0f} votes (the median) is {much}."
 
 
-def _outliers(found: HybridRatings) -> list[str]:
+def _outliers(found: HybridRatings) -> Iterator[str]:
     """The models on which votes and judge disagree, and those with too few votes."""
-    sentences = [
-        f"{each.model}: its rating by votes is {abs(each.gap):.0f} points "
-        f"{'above' if each.gap > 0 else 'below'} the judge's prediction "
-        f"(p = {each.chance:.3f}); trust the votes."
-        for each in found.disagreements
-    ]
-    if not sentences:
-        sentences.append("Votes and judge disagree significantly on no model.")
+    for each in found.disagreements:
+        side = "above" if each.gap > 0 else "below"
+        points = f"{abs(each.gap):.0f} points {side} the judge's prediction (p = {each.chance:.3f})"
+        yield f"{each.model}: its rating by votes is {points}; trust the votes."
+    if not found.disagreements:
+        yield "Votes and judge disagree significantly on no model."
     if found.left_out:
         few = ", ".join(f"{model} ({n})" for model, n in found.left_out.items())
-        sentences.append(f"Too few votes: {few}; the judge rates those it compared.")
-    return sentences
+        yield f"Too few votes: {few}; the judge rates those it compared."

@@ -1,6 +1,5 @@
 """One table for every place where rows are shown, and numbers in words."""
 
-import csv
 import io
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +11,7 @@ from pathlib import Path
 from textwrap import wrap
 from typing import Any
 
-from arena_kit.files import csv_cell, visible
+from arena_kit.files import visible, write_cells
 from arena_kit.rating import base
 from arena_kit.reporting.html import rendered
 
@@ -178,13 +177,10 @@ class Table(Displayed):
         """The values as they are, with a header; nothing where there is none. Text that a
         spreadsheet would take for a formula has an apostrophe before it.
         """
-        out = io.StringIO()
-        writer = csv.writer(out, lineterminator="\n")
-        writer.writerow(map(csv_cell, self._names))
-        for row in self.rows:
-            cells = (row[name] for name in self._names)
-            values = (cell.text if isinstance(cell, Shown) else cell for cell in cells)
-            writer.writerow(map(csv_cell, values))
+        out, names = io.StringIO(), self._names
+        rows = ([(n, row[n]) for n in names] for row in self.rows)
+        cells = ({n: v.text if isinstance(v, Shown) else v for n, v in row} for row in rows)
+        write_cells(out, cells, names)
         return out.getvalue()
 
     @property
@@ -214,9 +210,8 @@ class Table(Displayed):
         return list(self.columns or (self.rows[0] if self.rows else ()))
 
     def _is_left(self, column: str) -> bool:
-        if column in (self.group, *self.left):
-            return True
-        return not all(_NUMBER.match(_text(row[column])) for row in self.rows)
+        is_named = column in (self.group, *self.left)
+        return is_named or not all(_NUMBER.match(_text(row[column])) for row in self.rows)
 
     def _lines(self) -> Iterator[list[str]]:
         """The texts of each row; a group is named once."""

@@ -1,7 +1,7 @@
 """Tables of a tournament, and examples of its judgments."""
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -132,19 +132,17 @@ def _card(
     return Shown(html, f"{pair.pair_id}: {outcome}")
 
 
-def _said(text: str) -> list[tuple[str, str, str]]:
+def _said(text: str) -> Iterator[tuple[str, str, str]]:
     """A text or, of a conversation, each part: who says it, its text, and a picture's address."""
     if not isinstance(text, Conversation):
-        return [("", _cut(text), "")]
-    rows = []
+        yield "", _cut(text), ""
+        return
     for turn, message in numbered(text.messages):
         for part in message.parts:
             tool = f", tool call {part.name}" if part.kind == "tool_call" else ""
             image = data_url(part.name, text.pictures[part.name]) if part.kind == "image" else ""
             result = "" if part.result is None else f"\n→ {part.result}"
-            label = f"{message.role}{tool}, turn {turn}"
-            rows.append((label, _cut(f"{part.text}{result}"), image))
-    return rows
+            yield f"{message.role}{tool}, turn {turn}", _cut(f"{part.text}{result}"), image
 
 
 def _cut(text: str) -> str:

@@ -32,12 +32,6 @@ class Boards:
     before: Ratings
     after: Ratings | None
 
-    @property
-    def ranks_after(self) -> dict[str, int]:
-        """Every model's rank without those left out."""
-        order = self.after.order if self.after else ()
-        return {model: rank for rank, model in enumerate(order, 1)}
-
 
 def answer(tests: VoterTests, boards: Boards) -> list[str]:
     """Who is flagged and why, and how the board would change without them."""
@@ -123,15 +117,16 @@ def voters(tests: VoterTests) -> Table:
 
 def boards(boards: Boards) -> Table:
     """Every model's rating and rank with all votes, and without those of the voters left out."""
-    after = {row.model: row.rating for row in boards.after.ratings} if boards.after else {}
+    ranked = enumerate(boards.after.ratings if boards.after else (), 1)
+    after = {row.model: (rank, row.rating) for rank, row in ranked}
     rows = [
         {
             "model": row.model,
             "rank": rank,
             "rating": f"{row.rating:.0f}",
-            "rank without": boards.ranks_after.get(row.model, DASH),
-            "rating without": number(after.get(row.model), ".0f"),
-            "change": number(after.get(row.model, nan) - row.rating, "+.0f"),
+            "rank without": (without := after.get(row.model, (DASH, nan)))[0],
+            "rating without": number(without[1], ".0f"),
+            "change": number(without[1] - row.rating, "+.0f"),
         }
         for rank, row in enumerate(boards.before.ratings, 1)
     ]

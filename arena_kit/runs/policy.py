@@ -21,16 +21,10 @@ from arena_kit.reporting import model_pages, policy_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
 from arena_kit.reporting.answer import RunAnswer
 from arena_kit.reporting.board import ABOUT
-from arena_kit.runs.record.inputs import (
-    arena_name,
-    arena_note,
-    battles_file,
-    battles_of,
-    keep_inputs,
-)
+from arena_kit.runs.record import inputs
 from arena_kit.runs.record.record import Record, find_root
 from arena_kit.runs.settings.files import read_policy
-from arena_kit.runs.settings.parameters import PolicyParams, SeasonParams, resolve_parameters
+from arena_kit.runs.settings.parameters import SeasonParams, resolve_parameters
 from arena_kit.validity.leaderboard import Earlier, earlier_of
 from arena_kit.validity.model_page import ModelDetail, model_detail
 from arena_kit.validity.sentences import validity_values
@@ -62,20 +56,19 @@ class Season:
     @property
     def arena(self) -> str:
         """The arena's name with what must be said of its votes."""
-        return arena_name(self.params.battles, self.params.arena, arena_note(self.battles, ""))
+        params, note = self.params, inputs.arena_note(self.battles, "")
+        return inputs.arena_name(params.battles, params.arena, note)
 
     def report(self) -> WeeklyReport:
         """The weekly report on the week of the parameters."""
-        params, compare_week, earlier = self.params, "", None
+        params = self.params
         with self.record.failing():
-            if isinstance(params, PolicyParams):
-                compare_week, earlier = params.compare_week, _earlier(self.root, params.earlier)
             return weekly_report(
                 self.battles,
                 self.policy,
                 week=params.week,
-                compare_week=compare_week,
-                earlier=earlier,
+                compare_week=getattr(params, "compare_week", ""),
+                earlier=_earlier(self.root, getattr(params, "earlier", "")),
                 retired=_retired(self.battles, params),
             )
 
@@ -118,7 +111,7 @@ class Season:
         """Which objectives are met, what the board may be called and which of its orders are
         decided, or a sentence for each of the pages; and what not to conclude.
         """
-        note, facts = arena_note(self.battles, ""), self.facts(report)
+        note, facts = inputs.arena_note(self.battles, ""), self.facts(report)
         return RunAnswer(
             sentences=model_pages.sentences(pages, report.now)
             if pages
@@ -187,18 +180,18 @@ def _board_files(season: Season, report: WeeklyReport) -> dict[str, Any]:
 def _describe(season: Season) -> None:
     """Keep votes and policy in the record, and say in its manifest what they are."""
     params, record = season.params, season.record
-    votes, policy = battles_file(season.root / params.battles), season.root / params.policy
+    votes, policy = inputs.battles_file(season.root / params.battles), season.root / params.policy
     suffixes = votes.suffixes[-2:] if votes.suffix == ".gz" else [votes.suffix]
     with record.failing():
         kept = {f"battles{''.join(suffixes)}": votes, "policy.yaml": policy}
-        keep_inputs(record, kept, params.inputs)
+        inputs.keep_inputs(record, kept, params.inputs)
     record.update(
         arena=season.arena,
         battles={
             "file": params.battles,
             "sha256": file_hash(votes),
             "n": len(season.battles),
-            "note": arena_note(season.battles, ""),
+            "note": inputs.arena_note(season.battles, ""),
         },
         policy={
             "file": params.policy,
@@ -213,7 +206,9 @@ def read_inputs(params: SeasonParams, root: Path) -> tuple[Policy, BattleLog]:
     policy = read_policy(root / params.policy)
     if params.phase:
         policy = replace(policy, phase=Phase(params.phase))
-    battles = battles_of(params.battles, root, winner=params.winner, dimension=params.dimension)
+    battles = inputs.battles_of(
+        params.battles, root, winner=params.winner, dimension=params.dimension
+    )
     if not len(battles):
         raise DataError(f"{params.battles}: holds no battles")
     check_single_votes(battles)

@@ -17,16 +17,12 @@ from arena_kit.site.reading import reading_of
 LIST = ".arena_kit_site.json"
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, slots=True)
 class Built:
-    """What became of a site: its first page, its runs, and those that have no board, with why."""
+    """What became of a site: its first page, and the runs that have no board, with why."""
 
     index: Path
-    pages: Sequence[RunPage]
-
-    @property
-    def without_board(self) -> dict[str, str]:
-        return {page.run.id: page.no_board for page in self.pages if not page.boards}
+    without_board: dict[str, str]
 
 
 def build_site(records: Sequence[Path], out: Path, people: BattleLog | None = None) -> Built:
@@ -55,7 +51,8 @@ def build_site(records: Sequence[Path], out: Path, people: BattleLog | None = No
     for name in before.keys() - made.keys():
         _remove(out, name, before[name])
     write_json(out / LIST, {"files": hashes})
-    return Built(index=out / "index.html", pages=pages)
+    without = {page.run.id: page.no_board for page in pages if not page.boards}
+    return Built(out / "index.html", without)
 
 
 def run_page(record: Path, people: BattleLog | None = None) -> RunPage:

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
     import pandas as pd
     from IPython.display import Image
 
-Row = Mapping[str, Any]
 _PIXELS_PER_WIDTH = 1.6  # figures are saved with 160 dots per 100 shown
 
 
@@ -229,7 +228,7 @@ class BattleReader:
         )
 
 
-def _frame(rows: Sequence[Row]) -> pd.DataFrame:
+def _frame(rows: Sequence[Mapping[str, Any]]) -> pd.DataFrame:
     import pandas as pd
 
     return pd.DataFrame(list(rows))

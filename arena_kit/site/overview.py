@@ -90,8 +90,7 @@ def _answered(record: Path, manifest: Mapping[str, Any]) -> tuple[list[str], lis
     """
     phase = (manifest.get("policy") or {}).get("phase")
     if phase and not Phase(phase).shows_diagnostics:
-        hidden = f"Phase {phase}: confidence, coverage, badges and status are not shown yet."
-        return [hidden], []
+        return [f"Phase {phase}: confidence, coverage, badges and status are not shown yet."], []
     if not (record / ANSWER_FILE).is_file():
         return [], []
     kept = read_json(record / ANSWER_FILE)
@@ -128,13 +127,14 @@ def facts_of(record: Path) -> dict[str, str]:
     manifest = open_record(record)
     tournament, versions = manifest.get("tournament") or {}, manifest.get("versions") or {}
     bank, selected = manifest.get("bank_size"), manifest.get("selected_prompt_count")
+    votes = (manifest.get("battles") or {}).get("n")
     facts = {
         "run": record.name,
         "tournament": tournament.get("name"),
         "arena": _noted(manifest),
         "entrants": len(manifest["entrants"]) if "entrants" in manifest else None,
         "prompts": f"{selected} of {bank}" if bank else None,
-        "votes": _counted((manifest.get("battles") or {}).get("n")),
+        "votes": f"{votes:,}" if isinstance(votes, int) else votes,
         "started": _in_utc(manifest.get("started_at")),
         "finished": _in_utc(manifest.get("finished_at")),
         "arena_kit": versions.get("arena-kit"),
@@ -150,10 +150,6 @@ def _minute(moment: str) -> str:
 
 def _in_utc(moment: object) -> str:
     return f"{_minute(str(moment))} UTC" if moment else ""
-
-
-def _counted(n: object) -> str:
-    return f"{n:,}" if isinstance(n, int) else str(n or "")
 
 
 def _noted(manifest: Mapping[str, Any]) -> str | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import secrets
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache
@@ -193,8 +193,7 @@ def asset(name: str, package: str = "arena_kit.site") -> str:
 
 
 def _rendered(name: str, **values: Any) -> str:
-    template = templates().get_template(f"{name}.html.j2")
-    return template.render(version=__version__, **values)
+    return templates().get_template(f"{name}.html.j2").render(version=__version__, **values)
 
 
 @cache
@@ -241,12 +240,11 @@ def opponents_of(record: Path, reading: Reading | None) -> dict[str, list[Grid]]
     if (record / "model_detail.json").is_file():
         details = read_json(record / "model_detail.json")
         return {model: list(_voted(detail, details)) for model, detail in details.items()}
-    counts: dict[tuple[str, str], dict[str, Counter[str]]] = {}
+    counts: Any = defaultdict(lambda: defaultdict(Counter))
     for battle in reading.battles if reading else ():
         for model, other in ((battle.model_a, battle.model_b), (battle.model_b, battle.model_a)):
             kind = _KINDS.get(battle.outcome) or ("won" if battle.winner == model else "lost")
-            met = counts.setdefault((model, battle.dimension), {})
-            met.setdefault(other, Counter())[kind] += 1
+            counts[model, battle.dimension][other][kind] += 1
     tables: dict[str, list[Grid]] = {}
     for (model, dimension), met in counts.items():
         tables.setdefault(model, []).append(_head_to_head(model, dimension, met))

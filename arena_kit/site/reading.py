@@ -168,7 +168,7 @@ def _votes(record: Path) -> Reading:
         raise DataError(f"{record}: keeps no battles")
     log, texts = read_battle_texts(files[0])
     prompts, responses = _said_in(log, texts)
-    return Reading(battles=_settled(log, {}, {}), prompts=prompts, responses=responses)
+    return Reading(battles=list(_settled(log, {}, {})), prompts=prompts, responses=responses)
 
 
 def _of_source(log: BattleLog, *, human: bool) -> BattleLog:
@@ -192,29 +192,25 @@ def _counted(logs: list[BattleLog], judged: BattleLog) -> People:
     return counts
 
 
-def _settled(log: BattleLog, said: Verdicts, people: People) -> list[ReadBattle]:
+def _settled(log: BattleLog, said: Verdicts, people: People) -> Iterator[ReadBattle]:
     seen: Counter[str] = Counter()
-    rows = []
     for n, battle in enumerate(log.to_battles()):
         name = battle.battle_id or f"battle-{n}"
         seen[name] += 1
         verdicts = said.get(name, [])
         own = [v for v in verdicts if v["judge_model"] == battle.judge_model] or verdicts
         question = battle.question_id or ""
-        rows.append(
-            ReadBattle(
-                id=name if seen[name] == 1 else f"{name}|{seen[name]}",
-                model_a=battle.model_a,
-                model_b=battle.model_b,
-                outcome="inconsistent" if battle.inconsistent else str(battle.winner),
-                prompt=question,
-                dimension=battle.dimension or (own[0]["dimension"] if own else ""),
-                judge=battle.served_model or battle.judge_model or "",
-                verdicts=own,
-                people=people.get((question, frozenset((battle.model_a, battle.model_b))), {}),
-            )
+        yield ReadBattle(
+            id=name if seen[name] == 1 else f"{name}|{seen[name]}",
+            model_a=battle.model_a,
+            model_b=battle.model_b,
+            outcome="inconsistent" if battle.inconsistent else str(battle.winner),
+            prompt=question,
+            dimension=battle.dimension or (own[0]["dimension"] if own else ""),
+            judge=battle.served_model or battle.judge_model or "",
+            verdicts=own,
+            people=people.get((question, frozenset((battle.model_a, battle.model_b))), {}),
         )
-    return rows
 
 
 def _incomplete(log: BattleLog, said: Verdicts) -> Iterator[ReadBattle]:

@@ -321,7 +321,7 @@ def test_the_list_has_what_is_under_way(slow: Bench, sent: Batches) -> None:
     with pytest.raises(DataError, match="no batch 'msgbatch_x' is under way; under way: none"):
         sent.cancel("msgbatch_x")
     batch_id = left_running(slow)
-    [intent] = sent.under_way()
+    [intent] = sent.ledger.open_intents()
     assert (intent.batch_id, intent.run, intent.n_requests) == (batch_id, "first", 12)
     assert (intent.model, intent.service.origin) == ("claude-opus-5-5", slow.emulator.base_url)
     assert (sent.look(intent).batch_id, sent.look(intent).ended) == (batch_id, False)
@@ -334,7 +334,7 @@ def test_the_list_has_what_is_under_way(slow: Bench, sent: Batches) -> None:
     slow.emulator.clock.advance(hours=2)
     assert sent.look(intent).ended
     slow.judged()
-    assert sent.under_way() == []
+    assert sent.ledger.open_intents() == []
 
 
 def test_a_cancelled_batch_is_collected_and_the_rest_sent(slow: Bench, sent: Batches) -> None:
@@ -351,7 +351,7 @@ def test_an_unconfirmed_batch_cannot_be_cancelled_yet(slow: Bench, sent: Batches
     """An intent without a batch id is told as such; the next process finds its batch."""
     slow.fail(replace(DROP))
     left_running(slow)
-    [intent] = sent.under_way()
+    [intent] = sent.ledger.open_intents()
     assert intent.batch_id is None
     with pytest.raises(DataError, match=f"whether {intent.intent} became a batch is not known"):
         sent.cancel(intent.intent)

@@ -230,6 +230,6 @@ def test_a_damaged_artifact_is_a_sentence(
 ) -> None:
     """Whatever stands in an artifact, the site is made, and says what it cannot show."""
     (record / name).write_text(content, encoding="latin-1")
-    (built,) = build_site([record], tmp_path / "out").pages
-    assert bool(built.no_board) == (name == "board.json")
+    built = build_site([record], tmp_path / "out")
+    assert bool(built.without_board) == (name == "board.json")
     assert (tmp_path / "out" / "index.html").is_file()

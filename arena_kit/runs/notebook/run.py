@@ -241,11 +241,11 @@ def _checked(name: str, params: Any, root: Path) -> dict[str, str]:
     """What is known of a notebook's inputs, which are read and checked."""
     if isinstance(params, settings.PlacementParams):
         placement = placement_plan(params, root)
-        if placement.tournament is not None:
-            placement.tournament.refuse_unready()
         logs = {"votes": (placement.human, params.human)}
-        if placement.verdicts is not None:
+        if placement.tournament is None:
             logs["verdicts"] = (placement.verdicts, params.judged)
+        else:
+            placement.tournament.refuse_unready()
         return placement.facts | {n: f"{len(log):,} of {file}" for n, (log, file) in logs.items()}
     if isinstance(params, settings.VotesParams):
         return _votes(params, root)

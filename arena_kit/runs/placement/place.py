@@ -75,11 +75,9 @@ class PlacementVerdicts:
         """Whether the judge's verdicts may be built upon."""
         canaries = self.judgments.canaries if self.judgments else None
         rules = self.plan.rules
-        measures = canaries.measures if canaries else ()
+        more = judging.concerns(canaries.measures if canaries else (), rules)
         full, note = judging.full_measurement(self.plan.root, self.record.read(), rules)
-        return self.quality.gate(
-            rules, more=judging.concerns(measures, rules), full=full, note=note
-        )
+        return self.quality.gate(rules, more=more, full=full, note=note)
 
     @property
     def statuses(self) -> dict[str, int]:
@@ -134,13 +132,10 @@ def judge_placement(plan: planning.PlacementPlan) -> PlacementVerdicts:
     record = Record.begin(planning.MODE, plan.params.model_dump(mode="json"), plan.root)
     with record.failing():
         _describe(plan, record)
-    if plan.verdicts is not None:
-        return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
     if tournament is None:
-        raise TypeError("neither verdicts nor a judge")
-    forecast = record.read().get("cost", {}).get("forecast") or planning.forecast_values(
-        tournament.forecast
-    )
+        return PlacementVerdicts(plan=plan, record=record, battles=plan.verdicts)
+    forecast = record.read().get("cost", {}).get("forecast")
+    forecast = forecast or planning.forecast_values(tournament.forecast)
     expected = tournament.expected
     with judging.booked(expected, record, spends=bool(tournament.paid)):
         record.update(cost=record.read().get("cost", {}) | {"forecast": forecast})

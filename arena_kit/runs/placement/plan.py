@@ -167,15 +167,15 @@ class SampleTournament:
 class PlacementPlan:
     """What a placement reads and would ask; nothing has been sent or written.
 
-    `verdicts` were made elsewhere; where there are none, `tournament` makes them. `rules` say what
-    the judge must keep.
+    `verdicts` were made elsewhere, or `tournament` makes them: then there are none yet. `rules` say
+    what the judge must keep.
     """
 
     root: Path
     params: PlacementParams
     settings: files.PlacementSettings
     human: BattleLog = field(repr=False)
-    verdicts: BattleLog | None = field(repr=False)
+    verdicts: BattleLog = field(repr=False)
     tournament: SampleTournament | None
     rules: Mapping[str, Rule] = field(repr=False)
 
@@ -195,9 +195,8 @@ class PlacementPlan:
         """Who judges: who is asked, else as the parameters say, else as the battles do."""
         if self.tournament is not None:
             return self.tournament.judge.model
-        column, judged = self.settings.judged_winner, self.verdicts
-        judges = [] if judged is None else inputs.judges_of(judged)
-        named = self.params.judge_model or next(iter(judges), "")
+        column = self.settings.judged_winner
+        named = self.params.judge_model or next(iter(inputs.judges_of(self.verdicts)), "")
         return named or ("an unnamed judge" if column == "winner" else column)
 
     @property
@@ -235,8 +234,7 @@ class PlacementPlan:
         return " (judges its own answers: risk of self-preference)" if own else ""
 
     def _repr_html_(self) -> str:
-        forecast = placement.forecast(self.forecast)
-        return tables.facts(self.facts, name="plan").html + forecast.html
+        return tables.facts(self.facts, name="plan").html + placement.forecast(self.forecast).html
 
 
 def read_placement(**parameters: Any) -> PlacementPlan:
@@ -254,12 +252,12 @@ def placement_plan(params: PlacementParams, root: Path | None = None) -> Placeme
     file = params.override(files.read_tournament(root / params.tournament))
     settings = file.placement
     _refuse_contradictions(params, settings)
-    verdicts, sampled = None, None
     if params.judged:
         human = inputs.human_votes(params.human, root, winner=settings.human_winner)
-        verdicts = _read_verdicts(params, settings, root)
+        verdicts, sampled = _read_verdicts(params, settings, root), None
     else:
         human, sampled = _sample_tournament(params, file, root)
+        verdicts = human.select([])
     return PlacementPlan(
         root=root,
         params=params,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
@@ -85,7 +86,8 @@ class RecordedTexts:
                 )
                 answers.update(written)
                 recorded[RecordedBattle(question, *sorted(model for model, _ in written))] = None
-        _refuse_nothing(recorded, left_out, texts)
+        if not recorded:
+            raise _nothing_usable(left_out, texts)
         return cls(prompts=prompts, answers=answers, battles=list(recorded), left_out=left_out)
 
     @classmethod
@@ -204,8 +206,7 @@ def draw(
     drawn = _balanced(cells, n_battles, seed)
     among = _among_few([b for b in texts.battles if b.question in usable], others, n_shared)
     order = np.random.default_rng([seed, 1]).permutation(len(among))[:n_shared]
-    shared = [among[i] for i in sorted(order)]
-    return _sample(texts, model, drawn, shared, dimension)
+    return _sample(texts, model, drawn, [among[i] for i in sorted(order)], dimension)
 
 
 def question_ids(battles: BattleLog, texts: BattleTexts) -> list[str]:
@@ -235,15 +236,11 @@ def _unusable(
     return ""
 
 
-def _refuse_nothing(
-    recorded: Collection[object], left_out: Mapping[str, int], texts: BattleTexts
-) -> None:
-    if recorded:
-        return
+def _nothing_usable(left_out: Mapping[str, int], texts: BattleTexts) -> DataError:
     why = "; ".join(f"{n} {reason}" for reason, n in left_out.items()) or "there are none"
     named = sorted({str(name) for name in texts.language if name})
     languages = f"; languages named: {', '.join(named[:20])}" if named else ""
-    raise DataError(f"no battle of the arena can be used: {why}{languages}")
+    return DataError(f"no battle of the arena can be used: {why}{languages}")
 
 
 def _balanced(cells: Mapping[str, list[str]], n: int, seed: int) -> list[tuple[str, str]]:
@@ -341,10 +338,9 @@ def entrant_id(model: str) -> str:
 
 
 def _safe(check: Callable[[str, str], str], kind: str, name: str) -> str:
-    try:
+    with suppress(DataError):
         return check(name, kind)
-    except DataError:
-        return _hashed(kind, name)
+    return _hashed(kind, name)
 
 
 def _hashed(kind: str, text: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -14,7 +14,7 @@ import numpy as np
 from arena_kit.battles.display import html_table
 from arena_kit.battles.log import BattleLog
 from arena_kit.files import DataError, file_in, read_lines
-from arena_kit.rating.base import NORMAL_95, RatingError, Ratings
+from arena_kit.rating.base import NORMAL_95, RatingError, Ratings, some
 from arena_kit.rating.bradley_terry.clusters import Influence
 from arena_kit.rating.bradley_terry.likelihood import Floats
 from arena_kit.rating.bradley_terry.method import BradleyTerry
@@ -119,7 +119,11 @@ class Orders:
     def sentence(self) -> str:
         """The same in words, with some of those that changed."""
         kinds = {"lost": self.lost, "gained": self.gained, "reversed": self.reversed}
-        changed = "; ".join(f"{kind}: {named_orders(orders)}" for kind, orders in kinds.items())
+        named = {
+            kind: some([f"{above} above {below}" for above, below in orders], _SHOWN_ORDERS)
+            for kind, orders in kinds.items()
+        }
+        changed = "; ".join(f"{kind}: {orders or 'none'}" for kind, orders in named.items())
         return f"{self.dimension}: decided orders kept: {len(self.kept)}; {changed}."
 
 
@@ -168,7 +172,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
     for dimension, (one, two) in shared_battles(*zip((before, after), boards, strict=True)).items():
         with suppress(RatingError):
             rated = _Rated.of(*one, "before"), _Rated.of(*two, "after")
-            deltas += _changes(dimension, *rated, flips=changed[dimension])
+            deltas += [*_changes(dimension, *rated, flips=changed[dimension])]
     return Comparison(
         settings=_differences(old, new),
         n_shared=len(shared),
@@ -176,7 +180,7 @@ def compare_records(before: Path, after: Path) -> Comparison:
         only_after=len(second) - len(shared),
         flips=flips,
         deltas=deltas,
-        orders=decided_orders(*boards),
+        orders=list(decided_orders(*boards)),
         warnings=_warnings(old, new, *({key[1] for key in each} for each in (first, second))),
     )
 
@@ -189,28 +193,20 @@ def _warnings(
     judges = [m.get("judge") or {} for m in (a, b)]
     centers = [m.get("rating", {}).get("settings", {}).get("initial") for m in (a, b)]
     names = [each.get("model") for each in judges]
-    warnings = []
-    if asked != asked_after:
-        warnings.append(
-            f"The prompt sets differ ({len(asked)} before, {len(asked_after)} after, "
-            f"{len(asked & asked_after)} in both): changes may be due to the prompts."
-        )
-    elif prompts[0] != prompts[1]:
-        warnings.append("The prompt files differ: changes may be due to the prompts.")
-    if names[0] != names[1]:
-        warnings.append(f"The judges differ{_two(names)}: changes may be due to the judge.")
-    elif judges[0] != judges[1]:
-        warnings.append("The judge's settings differ: changes may be due to the judge.")
-    if centers[0] != centers[1]:
-        warnings.append(
-            f"The centers differ{_two(centers)}: only gaps between entrants are compared."
-        )
-    return warnings
-
-
-def _two(values: Sequence[Any]) -> str:
-    before, after = values
-    return f" ({before} before, {after} after)" if before != after else ""
+    pairs, two = (prompts, names, judges, centers), "{} before, {} after"
+    files, who, settings, scale = (before != after for before, after in pairs)
+    sets = f"{len(asked)} before, {len(asked_after)} after, {len(asked & asked_after)} in both"
+    warnings = {
+        f"The prompt sets differ ({sets}): changes may be due to the prompts.": asked
+        != asked_after,
+        "The prompt files differ: changes may be due to the prompts.": files
+        and asked == asked_after,
+        f"The judges differ ({two.format(*names)}): changes may be due to the judge.": who,
+        "The judge's settings differ: changes may be due to the judge.": settings and not who,
+        f"The centers differ ({two.format(*centers)}): only gaps between entrants are "
+        "compared.": scale,
+    }
+    return [warning for warning, holds in warnings.items() if holds]
 
 
 def _differences(a: dict[str, Any], b: dict[str, Any]) -> dict[str, tuple[Any, Any]]:
@@ -273,30 +269,27 @@ class _Rated:
         return np.asarray(own - own.mean())
 
 
-def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> list[Delta]:
+def _changes(dimension: str, old: _Rated, new: _Rated, *, flips: int) -> Iterator[Delta]:
     entrants = [model for model in new.ratings.order if model in old.ratings.models]
     if not entrants:
-        return []
+        return
     questions = list({**old.moves, **new.moves})
     moves = np.array([new.moved(q, entrants) - old.moved(q, entrants) for q in questions])
     n = len(questions)
     error = np.sqrt((moves**2).sum(axis=0) * n / max(1, n - 1))
-    rows = []
     gaps = old.gaps(entrants), new.gaps(entrants)
     for entrant, before, after, se in zip(entrants, *gaps, error, strict=True):
         known = [df for each in (old, new) if (df := each.ratings[entrant].extra["df"])]
         change = float(after - before)
         half = float(t_score(NORMAL_95, min(known)) * se) if len(known) == 2 else None
         low, high = (None, None) if half is None else (change - half, change + half)
-        rows.append(Delta(dimension, entrant, float(before), float(after), low, high, flips))
-    return rows
+        yield Delta(dimension, entrant, float(before), float(after), low, high, flips)
 
 
-def decided_orders(before: Board, after: Board) -> list[Orders]:
+def decided_orders(before: Board, after: Board) -> Iterator[Orders]:
     """What became of the decided orders on the dimensions that two boards have, among the entrants
     that both rate; where one rates nobody, nothing is decided there.
     """
-    rows = []
     for dimension in before.names:
         if dimension in after.names:
             rated = [{row.model for row in board.rows(dimension)} for board in (before, after)]
@@ -306,16 +299,13 @@ def decided_orders(before: Board, after: Board) -> list[Orders]:
                 [(a, b) for a, others in orders for b in others if {a, b} <= among]
                 for orders in decided
             )
-            rows.append(
-                Orders(
-                    dimension=dimension,
-                    kept=[order for order in new if order in old],
-                    lost=[o for o in old if o not in new and o[::-1] not in new],
-                    gained=[o for o in new if o not in old and o[::-1] not in old],
-                    reversed=[order for order in new if order[::-1] in old],
-                )
+            yield Orders(
+                dimension=dimension,
+                kept=[order for order in new if order in old],
+                lost=[o for o in old if o not in new and o[::-1] not in new],
+                gained=[o for o in new if o not in old and o[::-1] not in old],
+                reversed=[order for order in new if order[::-1] in old],
             )
-    return rows
 
 
 def shared_battles(before: tuple[Path, Board], after: tuple[Path, Board]) -> Shared:
@@ -323,10 +313,3 @@ def shared_battles(before: tuple[Path, Board], after: tuple[Path, Board]) -> Sha
     methods = [BradleyTerry(**board.settings) for _, board in (before, after)]
     old, new = (battles_of(record).by_dimension() for record, _ in (before, after))
     return {n: ((old[n], methods[0]), (new[n], methods[1])) for n in old if n in new}
-
-
-def named_orders(orders: list[Order]) -> str:
-    """Some orders in words, and how many more there are."""
-    named = [f"{above} above {below}" for above, below in orders[:_SHOWN_ORDERS]]
-    left = len(orders) - len(named)
-    return ", ".join([*named, *([f"and {left} more"] if left else [])]) or "none"

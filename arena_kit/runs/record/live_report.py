@@ -6,7 +6,7 @@ file, and code and outputs from the kernel.
 
 import os
 import sys
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -41,7 +41,7 @@ class _Session:
         """Keep what a cell has shown, then render the records that it closed."""
         if result.execution_count is not None:  # what a front end asks by itself has none
             cell_id, source = str(result.info.cell_id or ""), str(result.info.raw_cell)
-            run = _Run(cell_id, source, _outputs(self.shell, result))
+            run = _Run(cell_id, source, list(_outputs(self.shell, result)))
             self.ran[result.execution_count] = run
         while self.records:
             record = self.records.pop()
@@ -78,24 +78,21 @@ def render_after_cell(record: Path) -> None:
         _session.records.append(record)
 
 
-def _outputs(shell: Any, result: Any) -> list[Any]:
+def _outputs(shell: Any, result: Any) -> Iterator[Any]:
     """What a cell printed, displayed and ended with; its progress bars are left out."""
-    outputs = []
     kept = getattr(shell.history_manager, "outputs", {})  # IPython 9 has them
     for each in kept.get(result.execution_count, ()):
         if each.output_type == "out_stream":
-            text = "".join(each.bundle["stream"])
-            outputs.append(_output("stream", name="stdout", text=text))
+            yield _output("stream", name="stdout", text="".join(each.bundle["stream"]))
         elif each.output_type == "display_data":
-            outputs.append(_output("display_data", data=dict(each.bundle)))
+            yield _output("display_data", data=dict(each.bundle))
     if result.result is not None:
         data, metadata = shell.display_formatter.format(result.result)
-        outputs.append(_output("display_data", data=data, metadata=metadata))
+        yield _output("display_data", data=data, metadata=metadata)
     if error := result.error_before_exec or result.error_in_exec:
         name = type(error).__name__
         traceback = [f"{name}: {error}"]
-        outputs.append(_output("error", ename=name, evalue=str(error), traceback=traceback))
-    return outputs
+        yield _output("error", ename=name, evalue=str(error), traceback=traceback)
 
 
 def _output(kind: str, **values: Any) -> Any:
@@ -150,10 +147,6 @@ def _cells(cells: list[Any], ran: dict[int, _Run], parameters: Mapping[str, Any]
 
 def _last_run(cell: Any, ran: Mapping[int, _Run]) -> int | None:
     """The last time that a cell of the file ran, known by its id, else by its code."""
-    for same in (
-        [n for n, run in ran.items() if run.cell_id and run.cell_id == cell.get("id")],
-        [n for n, run in ran.items() if run.source.strip() == cell.source.strip()],
-    ):
-        if same:
-            return max(same)
-    return None
+    by_id = [n for n, run in ran.items() if run.cell_id and run.cell_id == cell.get("id")]
+    by_code = [n for n, run in ran.items() if run.source.strip() == cell.source.strip()]
+    return max(by_id or by_code, default=None)

@@ -95,19 +95,16 @@ def _forbids(manifest: dict[str, Any]) -> bool:
 
 def _age(manifest: dict[str, Any]) -> timedelta:
     """How long ago a run ended, or began; none where its manifest does not say."""
-    try:
+    with suppress(KeyError, TypeError, ValueError):
         moment = datetime.fromisoformat(manifest.get("finished_at") or manifest["started_at"])
         return datetime.now(UTC) - moment
-    except (KeyError, TypeError, ValueError):
-        return timedelta(0)
+    return timedelta(0)
 
 
 def _runs(record: Path) -> bool:
-    try:
-        with _locked(record):
-            return False
-    except Timeout:
-        return True
+    with suppress(Timeout), _locked(record):
+        return False
+    return True
 
 
 def _parameters(file: Path) -> dict[str, Any]:

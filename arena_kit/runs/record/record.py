@@ -88,11 +88,9 @@ class Record:
         stamp = datetime.now(UTC).strftime("%Y%m%d_%H%M%S")
         for n in range(1, 1000):
             path = folder / (f"{mode}_{stamp}" if n == 1 else f"{mode}_{stamp}_{n}")
-            try:
+            with suppress(FileExistsError):
                 path.mkdir(parents=True)
-            except FileExistsError:
-                continue
-            return cls.claim(path)
+                return cls.claim(path)
         raise LockedError(f"{folder} already holds 999 records of {mode}_{stamp}")
 
     @classmethod
@@ -168,10 +166,10 @@ class Record:
         """Let another process go on with this record."""
         self._lock.release()
 
-    def close(self) -> Record:
-        """Close the record as finished, unless a runner will."""
+    def close(self, error: str | None = None) -> Record:
+        """Close the record as finished, or as failed with the reason, unless a runner will."""
         if not self.attached:
-            self.finish()
+            self.finish(error)
             self.release()
             live_report.render_after_cell(self.path)
         return self
@@ -185,10 +183,7 @@ class Record:
         except BaseException as error:
             if also is not None:
                 also(error)
-            if not self.attached:
-                self.finish(error=f"{type(error).__name__}: {error}")
-                self.release()
-                live_report.render_after_cell(self.path)
+            self.close(f"{type(error).__name__}: {error}")
             raise
 
     @property
@@ -338,11 +333,8 @@ def recorded_parameters(path: Path) -> dict[str, Any]:
 def readable_records(folder: Path) -> Iterator[tuple[Path, dict[str, Any]]]:
     """The records directly in a folder whose manifest can be read, by name, with it."""
     for file in sorted(folder.glob("*/manifest.json")):
-        try:
-            manifest = open_record(file.parent)
-        except DataError:
-            continue
-        yield file.parent, manifest
+        with suppress(DataError):
+            yield file.parent, open_record(file.parent)
 
 
 def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
@@ -363,11 +355,10 @@ def in_short(manifest: Mapping[str, Any]) -> dict[str, object]:
 
 
 def _state(path: Path) -> str:
-    try:
+    with suppress(DataError):
         manifest = open_record(path)
-    except DataError:
-        return "just started"
-    return f"status {manifest.get('status')}, started {manifest.get('started_at')}"
+        return f"status {manifest.get('status')}, started {manifest.get('started_at')}"
+    return "just started"
 
 
 def package_versions() -> dict[str, str]:
@@ -388,8 +379,7 @@ def code_state(folder: Path) -> dict[str, Any]:
     def git(*words: str) -> str | None:
         command, quiet = ["git", "-C", str(folder), *words], subprocess.DEVNULL
         with suppress(OSError, subprocess.SubprocessError):  # fixed words, no shell
-            shown = subprocess.check_output(command, stderr=quiet, text=True, timeout=10)  # noqa: S603
-            return shown.strip()
+            return subprocess.check_output(command, stderr=quiet, text=True, timeout=10).strip()  # noqa: S603
         return None
 
     commit = git("rev-parse", "HEAD")

@@ -53,9 +53,8 @@ def check_dimension(value: str) -> str:
 
 
 def _different(values: list[str]) -> list[str]:
-    for value in values:
-        if values.count(value) > 1:
-            raise ValueError(f"{value!r} is listed twice")
+    if twice := [value for value in values if values.count(value) > 1]:
+        raise ValueError(f"{twice[0]!r} is listed twice")
     return values
 
 

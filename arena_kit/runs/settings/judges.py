@@ -165,11 +165,10 @@ def read_key(variable: str, root: Path) -> str | None:
 def _committable(file: Path) -> bool:
     """Whether the file stands in a git working tree that does not ignore it."""
     command = ["git", "-C", str(file.parent), "check-ignore", "--quiet", file.name]
-    try:
+    with suppress(OSError, subprocess.SubprocessError):
         done = subprocess.run(command, capture_output=True, timeout=10, check=False)  # noqa: S603
-    except (OSError, subprocess.SubprocessError):
-        return False
-    return done.returncode == 1
+        return done.returncode == 1
+    return False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -179,10 +178,6 @@ class Batches:
     ledger: Ledger
     root: Path
     key_variable: str = ""
-
-    def under_way(self) -> list[Intent]:
-        """What may still owe results, oldest first; without a batch id it is unconfirmed."""
-        return self.ledger.open_intents()
 
     def look(self, intent: Intent) -> Batch:
         """The batch as the service sees it now."""
@@ -205,7 +200,7 @@ class Batches:
         return intent
 
     def _find(self, name: str) -> Intent:
-        intents = self.under_way()
+        intents = self.ledger.open_intents()
         for intent in intents:
             if name in (intent.intent, intent.batch_id):
                 return intent

@@ -11,7 +11,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 from time import monotonic
-from typing import Any, overload
+from typing import Any
 
 from arena_kit.battles.write import write_battles
 from arena_kit.files import file_hash, read_json, write_json, write_jsonl
@@ -70,11 +70,7 @@ class Judgments(Sequence[Judgment]):
     def __len__(self) -> int:
         return len(self.judgments)
 
-    @overload
-    def __getitem__(self, index: int) -> Judgment: ...
-    @overload
-    def __getitem__(self, index: slice) -> tuple[Judgment, ...]: ...
-    def __getitem__(self, index: int | slice) -> Judgment | tuple[Judgment, ...]:
+    def __getitem__(self, index: Any) -> Any:
         return self.judgments[index]
 
     @cached_property

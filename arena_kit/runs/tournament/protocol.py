@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -148,12 +148,11 @@ def _short(value: Any) -> str:
     return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}…"
 
 
-def primary_claims(protocol: Mapping[str, Any], board: Board) -> list[dict[str, Any]]:
+def primary_claims(protocol: Mapping[str, Any], board: Board) -> Iterator[dict[str, Any]]:
     """How each primary claim ended: decided, reversed or open, at the level of the protocol for all
     of them at once.
     """
     share = 1 - (1 - protocol["fixed"]["level"]) / 2 / max(1, len(protocol["primary"]))
-    out = []
     for text in protocol["primary"]:
         above, below, dimension = Claim(*_CLAIM.match(text).groups())  # type: ignore[union-attr]
         known = board[dimension].above if dimension in board.names else {}
@@ -161,8 +160,7 @@ def primary_claims(protocol: Mapping[str, Any], board: Board) -> list[dict[str, 
         state = "unresolved"
         if chance is not None and not 1 - share <= chance <= share:
             state = "decided" if chance > share else "reversed"
-        out.append({"claim": text, "state": state, "probability": chance})
-    return out
+        yield {"claim": text, "state": state, "probability": chance}
 
 
 def outcome(
@@ -172,7 +170,7 @@ def outcome(
     sentences.
     """
     other = deviations(protocol, manifest)
-    ended = primary_claims(protocol, board)
+    ended = list(primary_claims(protocol, board))
     words = {"reversed": "the reverse is decided", "unresolved": "not decided"}
     number = protocol["sha256"][:12]
     if other:

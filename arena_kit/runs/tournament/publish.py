@@ -12,7 +12,7 @@ from arena_kit.judging.asking.cost import dollars
 from arena_kit.judging.judges.base import Judge, PaidJudge
 from arena_kit.judging.quality.measures import served_sentence
 from arena_kit.judging.verdicts.records import Status, to_battles
-from arena_kit.rating.base import RatingError
+from arena_kit.rating.base import each_rated
 from arena_kit.rating.elo import k_sweep
 from arena_kit.reporting import tournament_tables
 from arena_kit.reporting.answer import FILE as ANSWER_FILE
@@ -45,13 +45,11 @@ def sweep_elo(battles: BattleLog, plan: Plan) -> EloSweep:
     """
     method = plan.tournament.elo.method()
     ks = sorted({*map(float, plan.tournament.elo.k_sweep), method.k})
-    logs = battles.by_dimension() if len(battles) else {}
-    ratings = {}
-    for dimension in plan.tournament.dimensions:
-        try:
-            ratings[dimension] = k_sweep(method, logs.get(dimension, battles.select([])), ks)
-        except RatingError:
-            continue
+    logs, nothing = battles.by_dimension() if len(battles) else {}, battles.select([])
+    names = plan.tournament.dimensions
+    ratings, _ = each_rated(
+        names, lambda name: k_sweep(method, logs.get(name, nothing), ks), none_allowed=True
+    )
     return EloSweep(method=method, ratings=ratings)
 
 

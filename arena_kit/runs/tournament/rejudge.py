@@ -1,7 +1,7 @@
 """Another judge on the recorded pairs of a run: what is asked, and what became of the verdicts."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -157,7 +157,7 @@ def rejudge_summary(record: Path, what: Rejudged, judge_model: str, board: Board
     has its verdicts and battles.
     """
     kept = {judgment.pair.pair_id for judgment in what.kept}
-    changed = changes(what.record, record, board, kept)
+    changed = list(changes(what.record, record, board, kept))
     return {
         "before": {"record": str(what.record), "judge_model": what.judge_model},
         "after": {"record": str(record), "judge_model": judge_model},
@@ -168,7 +168,9 @@ def rejudge_summary(record: Path, what: Rejudged, judge_model: str, board: Board
     }
 
 
-def changes(before: Path, after: Path, board: Board, kept: Collection[str] = ()) -> list[Changed]:
+def changes(
+    before: Path, after: Path, board: Board, kept: Collection[str] = ()
+) -> Iterator[Changed]:
     """What changed in every dimension that two records of the same pairs have, the later one with
     this board; agreement is about the pairs that were judged again, without those (by id) that
     were `kept`.
@@ -180,13 +182,11 @@ def changes(before: Path, after: Path, board: Board, kept: Collection[str] = ())
         for path in (before, after)
     )
     again = [pair for pair in old if pair in new and pair.pair_id not in kept]
-    changed = []
     for orders in decided_orders(earlier, board):
         if sides := shared.get(orders.dimension):
             own = [pair for pair in again if pair.dimension == orders.dimension]
             judged = [[side[pair] for pair in own] for side in (old, new)]
-            changed.append(_changed(orders, sides, *judged))
-    return changed
+            yield _changed(orders, sides, *judged)
 
 
 def _changed(
