@@ -35,9 +35,8 @@ def html_table(
     parts = [f"<div><b>{_safe(title)}</b></div>"]
     if rows:
         head = "".join(f'<th style="{_STYLE}">{_safe(name)}</th>' for name in rows[0])
-        body = "".join(
-            f"<tr>{''.join(_cell(value) for value in row.values())}</tr>" for row in rows
-        )
+        cells = ("".join(map(_cell, row.values())) for row in rows)
+        body = "".join(f"<tr>{each}</tr>" for each in cells)
         named = f"<thead><tr>{head}</tr></thead>" if any(name.strip() for name in rows[0]) else ""
         parts.append(f"<table>{named}<tbody>{body}</tbody></table>")
     parts += [f"<div><small>{_safe(note)}</small></div>" for note in notes]

@@ -321,9 +321,8 @@ class Coverage:
         row = np.array([tally.models[name] for name in models], np.intp)
         column = np.array([tally.prompts[name] for name in prompts], np.intp)
         exposure, by_prompt = tally.exposure[row], tally.by_prompt[np.ix_(row, column)]
-        by_pair, pair_prompts = (
-            table[np.ix_(row, row)] for table in (tally.by_pair, tally.pair_prompts)
-        )
+        both = np.ix_(row, row)
+        by_pair, pair_prompts = tally.by_pair[both], tally.pair_prompts[both]
         row_of, column_of = np.argsort(row), np.argsort(column)
         for (pair, prompt), n in Counter(awaited).items():
             sides = row_of[list(pair)]

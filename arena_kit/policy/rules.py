@@ -417,9 +417,8 @@ def neighbour_orders(
     margin = policy.publication.margin
     states = dict(zip(known, claims.between(strengths, known, margin), strict=True))
     alike = dict(zip(known, claims.until_equivalent(strengths, known, margin), strict=True))
-    return tuple(
-        _pair_order(pair, states.get(pair), alike.get(pair), strengths, per_week) for pair in pairs
-    )
+    found = ((pair, states.get(pair), alike.get(pair)) for pair in pairs)
+    return tuple(_pair_order(*each, strengths, per_week) for each in found)
 
 
 def _pair_order(

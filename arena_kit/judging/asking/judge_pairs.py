@@ -63,9 +63,8 @@ class Material:
 
     def reaching(self, turn: int) -> set[str]:
         """The prompts to which every response has this turn."""
-        short = {
-            cell[1] for cell, each in self.responses.items() if turns_of(each.response_text) < turn
-        }
+        cells = self.responses.items()
+        short = {prompt for (_, prompt), each in cells if turns_of(each.response_text) < turn}
         return self.prompts.keys() - short
 
     def requests(

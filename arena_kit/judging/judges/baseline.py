@@ -151,9 +151,8 @@ def _factuality(text: str, sections: Mapping[str, str]) -> float:
     """Share of the gold answer's content words that the response mentions, words that the
     question already gave away counting less; other numbers than the gold's cost.
     """
-    gold, asked, mentioned = (
-        _stems(part) for part in (sections.get("gold_answer", ""), sections["question"], text)
-    )
+    parts = (sections.get("gold_answer", ""), sections["question"], text)
+    gold, asked, mentioned = map(_stems, parts)
     weight = {word: 0.3 if word in asked else 1.0 for word in gold}
     recall = sum(weight[word] for word in gold & mentioned) / max(1.0, sum(weight.values()))
     figures = {word for word in gold - asked if word[0].isdigit()}

@@ -63,9 +63,8 @@ class ReplayJudge:
     def judgments(self) -> list[records.Judgment]:
         """Everything that was recorded, read and settled anew, with what each verdict cost."""
         graded = any("margin" in row for row in self.recorded.values())
-        return settle_all(
-            self._verdict(key, row, graded=graded) for key, row in self.recorded.items()
-        )
+        rows = self.recorded.items()
+        return settle_all(self._verdict(key, row, graded=graded) for key, row in rows)
 
     def _verdict(self, key: Key, row: Mapping[str, Any], *, graded: bool) -> Verdict:
         dimension, prompt, first, second = key

@@ -93,9 +93,8 @@ def build_pairs(
     if only and only not in entrants:
         raise DataError(f"only_entrant {only!r} does not compete; entrants: {', '.join(entrants)}")
     have = set(available)
-    absent = [
-        (e, p.prompt_id) for p in prompts for e in sorted(entrants) if (e, p.prompt_id) not in have
-    ]
+    cells = ((entrant, p.prompt_id) for p in prompts for entrant in sorted(entrants))
+    absent = [cell for cell in cells if cell not in have]
     incomplete = {prompt_id for _, prompt_id in absent}
     lacking = {(e, p) for p in incomplete for e in entrants} if missing == "listwise" else {*absent}
     pairs: list[Pair] = []

@@ -88,9 +88,8 @@ class Estimate:
 
     def _shifted(self, sign: float, by: float) -> Self:
         ends = (self.low, self.high) if sign > 0 else (self.high, self.low)
-        value, low, high = (
-            None if each is None else by + sign * each for each in (self.value, *ends)
-        )
+        given = (self.value, *ends)
+        value, low, high = (None if each is None else by + sign * each for each in given)
         return replace(self, value=value, low=low, high=high)
 
 
