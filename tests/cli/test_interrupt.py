@@ -64,13 +64,13 @@ class Terminal:
 @pytest.mark.parametrize(
     ("words", "begun"),
     [
-        (("rate", "votes.jsonl", *SLOWLY), b"rating 32 battles"),
+        (("rate", "votes.jsonl", *SLOWLY), b"rating 320 battles"),
         (("simulate", "--seeds", "4", "--matchups", "90000"), b"0/4"),
     ],
 )
 def test_work_is_interrupted(words: tuple[str, ...], begun: bytes, tmp_path: Path) -> None:
     """A command clears the line that says what it is doing, and says that it was interrupted."""
-    write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 20, 12)))
+    write_battles(tmp_path / "votes.jsonl", log_of(won("ash", "beech", 200, 120)))
     command = Terminal(*words, cwd=tmp_path)
     command.wait_for(begun)
     code, shown = command.end()
