@@ -51,7 +51,7 @@ model_pages: .venv/base  ## what the votes say of a few models of an arena
 vote_review: .venv/base  ## do any voters behave anomalously?
 	$(BIN)/arena-kit run vote_review
 
-test: .venv/dev  ## run the tests and re-check the notebooks' numbers, in five minutes
+test: .venv/dev  ## run the tests and re-check the notebooks' numbers, in six or seven minutes
 test-all: .venv/dev  ## the same with the slow ones: a fresh install, kills, long simulations
 test: SOME := -m "not slow"
 NBVAL = $(BIN)/python -m pytest -q -p no:cacheprovider -p no:xdist --nbval-lax --nbval-current-env
